@@ -1,0 +1,35 @@
+"""Differentially private ensembles.
+
+Teachers are trained on parts of the private records and vote on public rows;
+only a randomised answer of known privacy cost is released; a student trained
+on those answers is what you publish.
+"""
+
+from importlib.metadata import version
+
+from dpensemble.budget import Budget
+from dpensemble.cost import PrivacyCost
+from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.guarantee import Guarantee
+from dpensemble.methods import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble.persistence import load_classifier, save_classifier
+from dpensemble.planning import Plan, plan_labels
+from dpensemble.relations import Basis, Relation
+
+__version__ = version("dpensemble")
+
+__all__ = [
+    "Basis",
+    "Budget",
+    "DPBaggingClassifier",
+    "Guarantee",
+    "Plan",
+    "PrivacyCost",
+    "Relation",
+    "SubsampleAggregateClassifier",
+    "load_adult",
+    "load_classifier",
+    "plan_labels",
+    "save_classifier",
+    "three_way_split",
+]

@@ -1,0 +1,33 @@
+"""Progress bars on stderr for long work; they count public things only."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def progress_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar while the block runs, and yield the function that advances it.
+
+    Parameters
+    ----------
+    title : str
+        What is being done.
+    total : int
+        Number of steps; must be public.
+    shown : bool
+        False yields a function that does nothing.
+    """
+    if not shown:
+        yield _ignore
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda steps: progress.advance(task, steps)
+
+
+def _ignore(_steps: int) -> None:
+    return

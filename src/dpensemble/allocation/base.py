@@ -1,0 +1,105 @@
+"""The frozen result of an allocation scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Allocation:
+    """Which units teach which teachers, as a sparse 0/1 matrix by unit.
+
+    A unit is what the guarantee protects: one record, or all rows of one
+    person. An allocation is decided from positions or identities and a public
+    seed, never from the content of other records, so it may be published.
+
+    Parameters
+    ----------
+    n_teachers : int
+        Number of teachers.
+    offsets : ndarray of shape (n_units + 1,)
+        Unit ``u`` teaches ``teachers[offsets[u]:offsets[u + 1]]``.
+    teachers : ndarray of shape (offsets[-1],)
+        Teacher indices, distinct within a unit.
+    unit_of_record : ndarray of shape (n_records,)
+        The unit that each record belongs to.
+    relation : Relation
+        The neighbouring relation under which one unit touches only its own teachers.
+    next_slot : ndarray or None
+        Teachers that an added unit would join, where the scheme knows them;
+        None if an added unit may join any.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the arrays do not describe a 0/1 matrix of that size.
+    """
+
+    n_teachers: int
+    offsets: NDArray[np.int64]
+    teachers: NDArray[np.int64]
+    unit_of_record: NDArray[np.int64]
+    relation: Relation
+    next_slot: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        inside = self.teachers.size == 0 or (self.teachers.min() >= 0 and self.teachers.max() < self.n_teachers)
+        if self.offsets[0] != 0 or self.offsets[-1] != self.teachers.size or np.any(np.diff(self.offsets) < 0):
+            raise InvalidParameterError("offsets must rise from 0 to the number of memberships.")
+        if not inside:
+            raise InvalidParameterError(f"teachers must lie in 0..{self.n_teachers - 1}.")
+        rows = np.repeat(np.arange(self.n_units), self.multiplicity)
+        pairs = rows * self.n_teachers + self.teachers
+        if np.unique(pairs).size != pairs.size:
+            raise InvalidParameterError("a unit may join a teacher only once.")
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.unit_of_record.size)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units: equal to the number of records unless units were declared."""
+        return int(self.offsets.size - 1)
+
+    @cached_property
+    def multiplicity(self) -> NDArray[np.int64]:
+        """Number of teachers that each unit touches, shape (n_units,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def record_multiplicity(self) -> NDArray[np.int64]:
+        """Number of teachers that each record touches, shape (n_records,)."""
+        return self.multiplicity[self.unit_of_record]
+
+    @cached_property
+    def votes_per_unit(self) -> int:
+        """Most votes that one unit can change under `relation`: the sensitivity in votes."""
+        joins = 0 if self.next_slot is None else self.next_slot.size
+        return int(max(self.multiplicity.max(initial=0), joins))
+
+    def teachers_of(self, unit: int) -> NDArray[np.int64]:
+        """Return the teachers that one unit touches."""
+        return self.teachers[self.offsets[unit] : self.offsets[unit + 1]]
+
+    @cached_property
+    def shards(self) -> tuple[NDArray[np.int64], ...]:
+        """Record indices of each teacher, ascending; a shard may be empty."""
+        record_units = self.unit_of_record
+        records = np.repeat(np.arange(self.n_records), self.record_multiplicity)
+        starts = np.repeat(self.offsets[record_units], self.record_multiplicity)
+        first = np.repeat(
+            np.cumsum(self.record_multiplicity) - self.record_multiplicity, self.record_multiplicity
+        )
+        teachers = self.teachers[starts + np.arange(records.size) - first]
+        order = np.argsort(teachers, kind="stable")
+        bounds = np.searchsorted(teachers[order], np.arange(1, self.n_teachers))
+        return tuple(np.split(records[order], bounds))

@@ -1,0 +1,167 @@
+"""One or several partitions of the units into disjoint subsets, one teacher a subset.
+
+Each scheme is matched to the neighbouring relation under which one unit
+touches exactly its own ``n_partitions`` teachers and no others:
+
+- `slot_partitions` splits by position, evenly: replacing the unit in a slot
+  moves nothing else (replace-one);
+- `keyed_partitions` draws each unit's subset from a key and the unit's own
+  identity: adding or removing a unit moves nothing else (add-or-remove-one).
+
+The mismatched pairs touch other teachers too, so they are not offered.
+
+References
+----------
+dpbag.txt, section 4 (``k`` partitions into ``n`` subsets of size floor or ceil of N/n).
+"""
+
+import hashlib
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_at_least, member
+from dpensemble._random import Stream, seed_integer, seed_sequence
+from dpensemble.allocation.base import Allocation
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+
+def partitions(
+    identities: Sequence[Hashable],
+    n_subsets: int,
+    n_partitions: int = 1,
+    *,
+    relation: Relation = Relation.REPLACE_ONE,
+    entropy: int = 0,
+) -> Allocation:
+    """Partition units by the scheme that matches `relation`.
+
+    Parameters
+    ----------
+    identities : sequence of length n_records
+        The unit each record belongs to. Records with equal identities stay
+        together. Under replace-one only equality matters, and units are
+        numbered in order of first appearance; under add-or-remove-one the
+        identity itself is drawn on, so it must not depend on other records.
+    n_subsets : int
+        Disjoint subsets in each partition.
+    n_partitions : int, default=1
+        Independent partitions; every unit is in exactly one subset of each.
+    relation : Relation, default="replace-one"
+        Neighbouring relation of the guarantee.
+    entropy : int, default=0
+        Public seed. Never derive it from the private records.
+
+    Returns
+    -------
+    Allocation
+        With ``n_subsets * n_partitions`` teachers; teacher ``p * n_subsets + s``
+        learns subset ``s`` of partition ``p``.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a count is below 1 or there are fewer units than subsets.
+
+    Examples
+    --------
+    >>> allocation = partitions(range(10), n_subsets=3, n_partitions=2)
+    >>> [len(shard) for shard in allocation.shards]
+    [4, 3, 3, 4, 3, 3]
+    >>> allocation.votes_per_unit
+    2
+    """
+    n_subsets = integer_at_least("n_teachers", n_subsets, 1)
+    n_partitions = integer_at_least("n_partitions", n_partitions, 1)
+    relation = member("relation", relation, Relation)
+    units, unit_of_record = _number_units(identities)
+    if len(units) < n_subsets:
+        raise InvalidParameterError(
+            f"n_teachers={n_subsets} is more than the {len(units)} private records (or units); "
+            f"use at most {len(units)}."
+        )
+    if relation is Relation.REPLACE_ONE:
+        return slot_partitions(unit_of_record, n_subsets, n_partitions, entropy)
+    return keyed_partitions(units, unit_of_record, n_subsets, n_partitions, entropy)
+
+
+def slot_partitions(
+    unit_of_record: NDArray[np.int64], n_subsets: int, n_partitions: int, entropy: int
+) -> Allocation:
+    """Split unit positions evenly and at random; matched to replace-one.
+
+    Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is
+    used. `Allocation.next_slot` is, in each partition, the first subset of the
+    smaller size: where the paper's added record ``*`` goes (dpbag.txt, section 4.3).
+    """
+    n_units = int(unit_of_record.max()) + 1
+    columns = np.empty((n_units, n_partitions), dtype=np.int64)
+    for index in range(n_partitions):
+        generator = np.random.default_rng(seed_sequence(entropy, Stream.ALLOCATION, index))
+        columns[:, index] = generator.permutation(n_units) % n_subsets
+    first = np.arange(n_partitions, dtype=np.int64) * n_subsets
+    return _allocation(columns, n_subsets, unit_of_record, Relation.REPLACE_ONE, first + n_units % n_subsets)
+
+
+def keyed_partitions(
+    units: Sequence[Hashable],
+    unit_of_record: NDArray[np.int64],
+    n_subsets: int,
+    n_partitions: int,
+    entropy: int,
+) -> Allocation:
+    """Draw each unit's subset from its own identity; matched to add-or-remove-one.
+
+    Subset sizes vary like binomial draws and may be zero. An added unit may
+    land in any subset, so `Allocation.next_slot` is None.
+    """
+    key = hashlib.blake2b(str(entropy).encode()).digest()
+    digests = b"".join(hashlib.blake2b(_canonical(unit), digest_size=8, key=key).digest() for unit in units)
+    hashed = np.frombuffer(digests, dtype=np.uint64)
+    columns = np.empty((len(units), n_partitions), dtype=np.int64)
+    for index in range(n_partitions):
+        salt = np.uint64(seed_integer(entropy, Stream.ALLOCATION, index))
+        columns[:, index] = _mix(hashed ^ _mix(np.array([salt]))) % np.uint64(n_subsets)
+    return _allocation(columns, n_subsets, unit_of_record, Relation.ADD_OR_REMOVE_ONE, None)
+
+
+def _allocation(
+    columns: NDArray[np.int64],
+    n_subsets: int,
+    unit_of_record: NDArray[np.int64],
+    relation: Relation,
+    next_slot: NDArray[np.int64] | None,
+) -> Allocation:
+    n_units, n_partitions = columns.shape
+    columns += np.arange(n_partitions) * n_subsets
+    return Allocation(
+        n_teachers=n_subsets * n_partitions,
+        offsets=np.arange(n_units + 1, dtype=np.int64) * n_partitions,
+        teachers=columns.ravel(),
+        unit_of_record=unit_of_record,
+        relation=relation,
+        next_slot=next_slot,
+    )
+
+
+def _number_units(identities: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int64]]:
+    """Give numbers to distinct identities in order of first appearance."""
+    numbers: dict[Hashable, int] = {}
+    unit_of_record = np.array([numbers.setdefault(item, len(numbers)) for item in identities], dtype=np.int64)
+    return list(numbers), unit_of_record
+
+
+def _canonical(unit: Hashable) -> bytes:
+    """Return bytes that depend on the identity alone, not on how many or which others there are."""
+    value = unit.item() if isinstance(unit, np.generic) else unit
+    return value if isinstance(value, bytes) else f"{type(value).__name__}:{value!r}".encode()
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit integers one by one (the finaliser of SplitMix64)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -1,0 +1,56 @@
+"""How much privacy loss is allowed."""
+
+from dataclasses import dataclass
+
+from dpensemble._checks import open_unit_interval, positive_real
+from dpensemble.errors import BudgetError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """An allowance of (epsilon, delta)-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest privacy loss allowed; finite and above 0.
+    delta : float
+        Probability mass that may escape `epsilon`; strictly between 0 and 1.
+
+    Raises
+    ------
+    InvalidParameterError
+        If either is out of range.
+
+    Examples
+    --------
+    >>> Budget(epsilon=1, delta=1e-5)
+    Budget(epsilon=1.0, delta=1e-05)
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_real("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", open_unit_interval("delta", self.delta))
+
+    def check_delta_for(self, n_units: int) -> None:
+        """Refuse a delta at which publishing one unit outright would be allowed.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of private records (or units) in the data set.
+
+        Raises
+        ------
+        BudgetError
+            If ``delta >= 1 / n_units``.
+        """
+        if self.delta >= 1 / n_units:
+            raise BudgetError(
+                f"delta={self.delta:g} is not below 1/N = {1 / n_units:.3g} for N={n_units} private records, "
+                f"so it would permit exposing a whole record; use a delta well below 1/N, "
+                f"such as {0.1 / n_units:.1g}."
+            )

@@ -1,0 +1,5 @@
+"""The command ``dpensemble``: parse, call, print."""
+
+from dpensemble.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,85 @@
+"""Commands, and the one place where errors become exit codes.
+
+Exit codes: 0 done; 2 bad input, with one sentence on stderr and nothing
+written; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from dpensemble.cli.plan import plan
+from dpensemble.cli.predict import predict
+from dpensemble.cli.report import report
+from dpensemble.cli.train import train
+from dpensemble.errors import DPEnsembleError
+
+app = typer.Typer(
+    name="dpensemble",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(train)
+app.command()(plan)
+app.command()(report)
+app.command()(predict)
+
+# typer may bring its own copy of click, so the base of its errors is found through one of them.
+_UsageError: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dpensemble {version('dpensemble')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Train a classifier on private records under a differential-privacy guarantee."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Arguments without the program's name; ``sys.argv`` by default.
+
+    Returns
+    -------
+    int
+        0 done, 2 bad input, 130 interrupted.
+    """
+    try:
+        result = app(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
+    except DPEnsembleError as error:
+        return _fail(str(error))
+    except _UsageError as error:
+        # With no arguments typer shows the help by way of an error that holds it.
+        message: str = error.format_message()  # type: ignore[attr-defined]
+        return _fail(message) if message else 2
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo("dpensemble: interrupted; nothing was written.", err=True)
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str) -> int:
+    typer.echo("dpensemble: " + " ".join(message.split()), err=True)
+    return 2

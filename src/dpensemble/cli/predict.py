@@ -1,0 +1,48 @@
+"""``dpensemble predict``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from dpensemble.datasets import read_table
+from dpensemble.datasets.tables import require_complete
+from dpensemble.errors import DataError, FileError
+from dpensemble.persistence import load_classifier
+
+
+def predict(
+    student: Annotated[Path, typer.Argument(help="student.skops of a run.")],
+    rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of labels.")] = False,
+) -> None:
+    """Classify rows with a saved student; costs no privacy.
+
+    Example: dpensemble predict demo/student.skops new.csv --out labels.csv
+    """
+    classifier = load_classifier(student)
+    table = read_table(rows)
+    expected = list(getattr(classifier, "feature_names_in_", table.columns))
+    lacking = [name for name in expected if name not in table.columns]
+    if lacking:
+        raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on.")
+    table = table[expected]
+    require_complete(str(rows), table)
+    labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
+    if as_json:
+        typer.echo(json.dumps(labels["label"].tolist()))
+    elif out is None:
+        labels.to_csv(sys.stdout, index=False)
+    if out is not None:
+        try:
+            labels.to_csv(out, index=False)
+        except OSError as error:
+            raise FileError(
+                f"out={str(out)!r} cannot be written ({error.strerror}); choose another file."
+            ) from None

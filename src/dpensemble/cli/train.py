@@ -1,0 +1,210 @@
+"""``dpensemble train``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from dpensemble.cli.show import print_run
+from dpensemble.errors import InvalidParameterError
+from dpensemble.methods import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.methods.dpbag import Analysis
+from dpensemble.relations import Relation
+from dpensemble.workflow import (
+    LEARNERS,
+    Tables,
+    adult_tables,
+    file_tables,
+    learner,
+    staged_folder,
+    write_outcome,
+)
+from dpensemble.workflow import train as run_training
+
+
+class Method(StrEnum):
+    """Methods by their short names."""
+
+    SAA = "saa"
+    DPBAG = "dpbag"
+
+
+class PackagedData(StrEnum):
+    """Data sets shipped with the package."""
+
+    ADULT = "adult"
+
+
+_DATA, _PRIVACY, _MODEL, _OUTPUT = "Data", "Privacy", "Model", "Output"
+_NAMES = ", ".join(LEARNERS)
+
+
+def train(
+    out: Annotated[
+        Path, typer.Option(help="Folder for the report, student and labels.", rich_help_panel=_OUTPUT)
+    ],
+    dataset: Annotated[
+        PackagedData | None, typer.Option(help="Packaged data, split in thirds.", rich_help_panel=_DATA)
+    ] = None,
+    private: Annotated[
+        Path | None, typer.Option(help="Private records, CSV or Parquet.", rich_help_panel=_DATA)
+    ] = None,
+    public: Annotated[
+        Path | None, typer.Option(help="Public rows with the same features.", rich_help_panel=_DATA)
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=_DATA)] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="All possible labels, comma-separated.", rich_help_panel=_DATA)
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Rows with the target to score on.", rich_help_panel=_DATA)
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Private column naming whose record it is.", rich_help_panel=_DATA)
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget.", rich_help_panel=_PRIVACY)] = 1.0,
+    delta: Annotated[float, typer.Option(help="Must be below 1/records.", rich_help_panel=_PRIVACY)] = 1e-5,
+    relation: Annotated[
+        Relation, typer.Option(help="Neighbouring relation.", rich_help_panel=_PRIVACY)
+    ] = Relation.REPLACE_ONE,
+    analysis: Annotated[
+        Analysis | None,
+        typer.Option(
+            help="dpbag only: personalised (data-dependent, default) or worst-case (DPBag-).",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    max_labels: Annotated[
+        int | None, typer.Option(help="Most public rows to label.", rich_help_panel=_PRIVACY)
+    ] = None,
+    insecure_release_seed: Annotated[
+        int | None,
+        typer.Option(help="Seed the noise: repeatable, and NOT FOR RELEASE.", rich_help_panel=_PRIVACY),
+    ] = None,
+    method: Annotated[
+        Method,
+        typer.Option(help="Subsample-and-aggregate or differentially private bagging.", rich_help_panel=_MODEL),
+    ] = Method.SAA,
+    teachers: Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=_MODEL)] = 250,
+    partitions: Annotated[
+        int | None, typer.Option(help="dpbag only: partitions (default 10).", rich_help_panel=_MODEL)
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(help="Laplace scale in votes (default teachers x partitions / 2).", rich_help_panel=_MODEL),
+    ] = None,
+    teacher: Annotated[
+        str, typer.Option(help=f"Base learner: {_NAMES}.", rich_help_panel=_MODEL)
+    ] = "logistic-regression",
+    student: Annotated[
+        str, typer.Option(help="The same choice for the student.", rich_help_panel=_MODEL)
+    ] = "logistic-regression",
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Public seed of split, allocation and learners; not of the noise.", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Parallel workers (-1: all cores).", rich_help_panel=_MODEL)
+    ] = None,
+    baseline: Annotated[
+        bool,
+        typer.Option("--baseline", help="Also train without privacy, as an experiment.", rich_help_panel=_OUTPUT),
+    ] = False,
+    private_report: Annotated[
+        bool,
+        typer.Option(
+            "--private-report",
+            help="Also write private vote statistics, for your eyes.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=_OUTPUT)] = False,
+) -> None:
+    """Train a private student and write its report.
+
+    Teachers are trained on parts of the private records and vote on public rows; the student learns
+    from a noisy majority, for as long as the budget lasts.
+
+    Example: dpensemble train --dataset adult --method dpbag --epsilon 1 --out demo
+    """
+    start = perf_counter()
+    settings: dict[str, Any] = {
+        "teacher": None if teacher == "logistic-regression" else learner("teacher", teacher),
+        "student": learner("student", student),
+        "n_teachers": teachers,
+        "scale": scale,
+        "epsilon": epsilon,
+        "delta": delta,
+        "relation": relation.value,
+        "max_labels": max_labels,
+        "random_state": seed,
+        "insecure_release_seed": insecure_release_seed,
+        "n_jobs": jobs,
+        "progress": not quiet and sys.stderr.isatty(),
+        "private_diagnostics": private_report,
+    }
+    model = _estimator(method, partitions, analysis, settings)
+    with staged_folder(out) as staging:
+        tables = _tables(dataset, private, public, target, classes, test, unit, seed)
+        read = perf_counter() - start
+        outcome = run_training(tables, model, baseline=baseline)
+        outcome.record.seconds["reading"] = round(read, 3)
+        outcome.record.seconds["total"] = round(perf_counter() - start, 3)
+        write_outcome(outcome, staging)
+    if as_json:
+        typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
+    else:
+        print_run(outcome.record, out)
+
+
+def _estimator(
+    method: Method, partitions: int | None, analysis: Analysis | None, settings: dict[str, Any]
+) -> VotingEnsembleClassifier:
+    if method is Method.DPBAG:
+        return DPBaggingClassifier(
+            n_partitions=10 if partitions is None else partitions,
+            analysis=(analysis or Analysis.PERSONALISED).value,
+            **settings,
+        )
+    if partitions not in (None, 1) or analysis is not None:
+        raise InvalidParameterError(
+            "partitions and analysis are settings of --method dpbag; saa has one partition."
+        )
+    return SubsampleAggregateClassifier(**settings)
+
+
+def _tables(
+    dataset: PackagedData | None,
+    private: Path | None,
+    public: Path | None,
+    target: str | None,
+    classes: str | None,
+    test: Path | None,
+    unit: str | None,
+    seed: int | None,
+) -> Tables:
+    given = (private, public, target, classes, test, unit)
+    if dataset is not None:
+        if any(value is not None for value in given):
+            raise InvalidParameterError(
+                f"dataset={dataset.value!r} brings its own tables; drop --private, --public, --target, "
+                "--classes, --test and --unit."
+            )
+        return adult_tables(seed)
+    if private is None or public is None or target is None:
+        raise InvalidParameterError(
+            "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN."
+        )
+    return file_tables(private, public, target, classes=classes, test=test, unit=unit)

@@ -1,0 +1,8 @@
+"""Data to try the library on, how to split it, and how to read and encode tables."""
+
+from dpensemble.datasets.adult import Dataset, load_adult
+from dpensemble.datasets.encoding import fit_encoder
+from dpensemble.datasets.splits import Split, three_way_split
+from dpensemble.datasets.tables import read_table
+
+__all__ = ["Dataset", "Split", "fit_encoder", "load_adult", "read_table", "three_way_split"]

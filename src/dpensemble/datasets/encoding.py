@@ -1,0 +1,45 @@
+"""From table columns to finite numbers, using statistics of public rows only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+
+def fit_encoder(public: pd.DataFrame) -> Any:
+    """Fit one-hot encoding and standardisation on public rows.
+
+    Parameters
+    ----------
+    public : DataFrame of shape (n_rows, n_columns)
+        Public rows. Private rows must never be passed: what is fitted here is
+        published with the student.
+
+    Returns
+    -------
+    ColumnTransformer
+        Numeric columns are standardised; all others are one-hot encoded, with
+        all zeros for a category that no public row has.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"age": [20.0, 40.0], "sex": ["f", "m"]})
+    >>> fit_encoder(public).transform(pd.DataFrame({"age": [30.0], "sex": ["x"]}))
+    array([[0., 0., 0.]])
+    """
+    numeric = [name for name in public.columns if _is_number(public[name])]
+    categorical = [name for name in public.columns if not _is_number(public[name])]
+    encoder = ColumnTransformer(
+        [
+            ("numbers", StandardScaler(), numeric),
+            ("categories", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categorical),
+        ]
+    )
+    return encoder.fit(public)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)

@@ -1,0 +1,43 @@
+"""Every exception of the library.
+
+::
+
+    DPEnsembleError
+    ├── InvalidParameterError (ValueError)   a setting is out of range or unknown
+    ├── DataError (ValueError)               rows, labels or columns cannot be used
+    ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
+    ├── AccountingError (ArithmeticError)    a privacy cost came out non-finite or negative
+    ├── TeacherError (RuntimeError)          no teacher could be fitted
+    └── FileError (OSError)                  a file or folder cannot be read, written or trusted
+
+Messages are one sentence, name the parameter and what would work, and never
+show private values, votes or counts.
+"""
+
+
+class DPEnsembleError(Exception):
+    """Base class of every error raised by this library."""
+
+
+class InvalidParameterError(DPEnsembleError, ValueError):
+    """A setting is out of range or unknown."""
+
+
+class DataError(DPEnsembleError, ValueError):
+    """Rows, labels or columns cannot be used."""
+
+
+class BudgetError(DPEnsembleError, ValueError):
+    """The privacy budget cannot be used or does not suffice."""
+
+
+class AccountingError(DPEnsembleError, ArithmeticError):
+    """A privacy cost came out non-finite or negative, so it is refused."""
+
+
+class TeacherError(DPEnsembleError, RuntimeError):
+    """No teacher could be fitted."""
+
+
+class FileError(DPEnsembleError, OSError):
+    """A file or folder cannot be read, written or trusted."""

@@ -1,0 +1,111 @@
+"""The one type in which every method states what it promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpensemble._checks import member, open_unit_interval, positive_real
+from dpensemble.relations import Basis, Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """A differential-privacy guarantee that a data-protection officer can read.
+
+    ``str(guarantee)`` is the text for people; `to_dict` is the form for programs.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee. Under a data-dependent basis `epsilon` is the public
+        budget that the private spend did not exceed, never the spend itself.
+    basis : Basis or str
+        ``"worst-case"`` or ``"data-dependent"``.
+    relation : Relation or str
+        ``"replace-one"`` or ``"add-or-remove-one"``.
+    unit : str
+        What is replaced, added or removed: ``"record"``, or ``"unit"`` where
+        all rows of one person are protected together.
+    accounting : str
+        Name and source of the analysis.
+    assumptions : tuple of str
+        What must hold for the guarantee, one sentence each.
+    for_release : bool
+        False when the release was seeded, so that the noise can be undone.
+
+    Examples
+    --------
+    >>> g = Guarantee(epsilon=1, delta=1e-5, basis="worst-case", relation="replace-one",
+    ...               unit="record", accounting="moments")
+    >>> print(g)
+    Differential privacy with epsilon = 1 and delta = 1e-05. Replacing any one record by any other changes
+    the probability of every published result by at most a factor of 2.72, up to an additive 1e-05.
+    This holds for every possible private data set. ...
+    """
+
+    epsilon: float
+    delta: float
+    basis: Basis
+    relation: Relation
+    unit: str
+    accounting: str
+    assumptions: tuple[str, ...] = ()
+    for_release: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive_real("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", open_unit_interval("delta", self.delta))
+        object.__setattr__(self, "basis", member("basis", self.basis, Basis))
+        object.__setattr__(self, "relation", member("relation", self.relation, Relation))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, ready for JSON."""
+        fields = asdict(self)
+        fields["basis"] = self.basis.value
+        fields["relation"] = self.relation.value
+        fields["assumptions"] = list(self.assumptions)
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
+        """Rebuild a guarantee from `to_dict`; unknown or missing fields raise."""
+        return cls(**fields)
+
+    def sentences(self) -> list[str]:
+        """Return the guarantee in plain English, one statement an entry."""
+        change = {
+            Relation.REPLACE_ONE: f"Replacing any one {self.unit} by any other",
+            Relation.ADD_OR_REMOVE_ONE: f"Adding or removing any one {self.unit}",
+        }[self.relation]
+        factor = f"a factor of {math.exp(self.epsilon):.3g}" if self.epsilon < 700 else "an unlimited factor"
+        lines = [
+            f"Differential privacy with epsilon = {self.epsilon:.4g} and delta = {self.delta:g}.",
+            f"{change} changes the probability of every published result by at most {factor}, "
+            f"up to an additive {self.delta:g}.",
+            _BASIS_TEXT[self.basis],
+        ]
+        if not self.for_release:
+            lines.append(
+                "NOT FOR RELEASE: the noise came from a seed, so whoever knows the seed can remove it; "
+                "this run is an experiment."
+            )
+        return lines
+
+    def __str__(self) -> str:
+        lines = [" ".join(self.sentences()), f"Accounting: {self.accounting}."]
+        if self.assumptions:
+            lines.append("Assumptions: " + " ".join(self.assumptions))
+        return "\n".join(lines)
+
+
+_BASIS_TEXT = {
+    Basis.WORST_CASE: "This holds for every possible private data set.",
+    Basis.DATA_DEPENDENT: (
+        "This is computed from the private votes and holds for the private data set at hand, not for every "
+        "possible one. The privacy actually spent and the number of labels answered depend on private records "
+        "and are not protected: publish neither."
+    ),
+}

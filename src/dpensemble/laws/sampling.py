@@ -1,0 +1,118 @@
+r"""The one place where released outcomes are drawn, for every law.
+
+Adding floating-point noise to counts leaks through the low bits (Mironov,
+"On significance of the least significant bits for differential privacy", CCS
+2012). Here nothing is added: a law's probability vector is mixed with the
+uniform law, rounded to integers that sum to 2**63, and compared with 63 uniform
+bits.
+
+Why rounding costs nothing
+--------------------------
+Let ``p`` and ``q`` be a law's exact outcome probabilities on two neighbouring
+count rows with ``p <= exp(e) q``, let ``w`` be the mixing weight over ``C``
+outcomes and ``h`` a bound on the absolute error of each integer weight relative
+to 2**63. Mixing gives ``p' = (1 - w) p + w / C`` and
+
+    ``exp(e) q' - p' >= (exp(e) - 1) w / C``,
+
+so the sampled ``p' + h`` stays below ``exp(e) (q' - h)`` whenever
+``h (exp(e) + 1) <= (exp(e) - 1) w / C``, for which ``w >= 2 h C / (1 - exp(-e))``
+suffices. A law asks for at least that weight at the smallest loss ``e`` that it
+is accounted at, so the sampled integers obey every bound that the exact law
+obeys pointwise, however many answers are composed.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._random import NOISE_BITS, NoiseSource
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws.base import ReleaseLaw
+
+# Bound on the error of one probability; the likeliest outcome carries the errors of all others.
+PROBABILITY_ERROR = 1e-14
+_TOTAL = 2**NOISE_BITS
+_LARGEST_MIX = 0.01
+
+
+def least_mixing_weight(smallest_loss: float, n_outcomes: int) -> float:
+    """Return the mixing weight that pays for rounding at every loss of at least `smallest_loss`.
+
+    Parameters
+    ----------
+    smallest_loss : float
+        Smallest non-zero privacy loss that the law is accounted at.
+    n_outcomes : int
+        Number of outcomes.
+
+    Returns
+    -------
+    float
+        At least 1e-6.
+
+    Raises
+    ------
+    InvalidParameterError
+        If more than 1 % of the answers would have to be uniform.
+    """
+    weight = max(1e-6, 2 * PROBABILITY_ERROR * n_outcomes**2 / -np.expm1(-smallest_loss))
+    if not weight <= _LARGEST_MIX:
+        raise InvalidParameterError(
+            f"scale is so large that one vote changes the answer by a factor of only 1 + {smallest_loss:.1g}, "
+            "which double precision cannot sample faithfully; use a smaller scale."
+        )
+    return float(weight)
+
+
+def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the exact law that is sampled, as integers out of 2**63.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        Law to sample.
+    counts : ndarray of shape (n_queries, n_classes)
+        Votes for each class. Private.
+
+    Returns
+    -------
+    ndarray of shape (n_queries, n_outcomes)
+        Each row sums to 2**63 exactly.
+    """
+    probabilities = law.probabilities(counts)
+    n_outcomes = probabilities.shape[1]
+    weight = law.mixing_weight(np.shape(counts)[1])
+    mixed = (1 - weight) * np.clip(probabilities, 0, 1) + weight / n_outcomes
+    if not np.all(np.isfinite(mixed)):
+        raise InvalidParameterError("counts must be finite numbers.")
+    # Truncating keeps the sum of the others below 2**63; the likeliest outcome takes what is left.
+    weights = (mixed * _TOTAL).astype(np.uint64)
+    rows = np.arange(len(weights))
+    likeliest = np.argmax(mixed, axis=1)
+    weights[rows, likeliest] = 0
+    weights[rows, likeliest] = np.uint64(_TOTAL) - weights.sum(axis=1, dtype=np.uint64)
+    return weights
+
+
+def sample(law: ReleaseLaw, counts: NDArray[Any], noise: NoiseSource) -> NDArray[np.int64]:
+    """Draw one outcome for each query.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        Law to sample.
+    counts : ndarray of shape (n_queries, n_classes)
+        Votes for each class. Private.
+    noise : NoiseSource
+        Where the random bits come from.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,)
+        Outcome indices. May be published at the cost that accounting charged.
+    """
+    cumulative = np.cumsum(integer_weights(law, counts), axis=1, dtype=np.uint64)[:, :-1]
+    bits = noise.uniform_bits(len(cumulative))
+    return np.count_nonzero(bits[:, None] >= cumulative, axis=1)

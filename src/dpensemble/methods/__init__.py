@@ -1,0 +1,6 @@
+"""One method, one short file: an allocation, a law and an accounting."""
+
+from dpensemble.methods.dpbag import DPBaggingClassifier
+from dpensemble.methods.saa import SubsampleAggregateClassifier
+
+__all__ = ["DPBaggingClassifier", "SubsampleAggregateClassifier"]

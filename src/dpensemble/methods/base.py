@@ -1,0 +1,257 @@
+"""The one estimator base: check, allocate, teach, label, train the student, state the guarantee."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpensemble._checks import integer_at_least, member
+from dpensemble._progress import progress_bar
+from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble.accounting import Meter
+from dpensemble.allocation import Allocation, partitions
+from dpensemble.budget import Budget
+from dpensemble.guarantee import Guarantee
+from dpensemble.labelling import PrivateDiagnostics, label_rows
+from dpensemble.laws import ReleaseLaw
+from dpensemble.methods import inputs
+from dpensemble.relations import Basis, Relation
+from dpensemble.student import class_probabilities, fit_student
+from dpensemble.teachers import TeacherEnsemble
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedLabels:
+    """The labels that were released, and the public rows that they belong to.
+
+    Parameters
+    ----------
+    indices : ndarray of shape (n_labels,)
+        Positions in ``X_public`` of the answered rows, in the order of asking.
+    labels : ndarray of shape (n_labels,)
+        Released label of each. Covered by the guarantee.
+    """
+
+    indices: NDArray[np.int64]
+    labels: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Template of all methods; a subclass picks partitions, a law and a meter.
+
+    Subclasses declare their settings in ``__init__`` as scikit-learn asks, and
+    implement `_n_partitions`, `_law` and `_meter`.
+    """
+
+    teacher: Any
+    student: Any
+    classes: Any
+    n_teachers: int
+    epsilon: float
+    delta: float
+    relation: str
+    max_labels: int | None
+    random_state: Any
+    insecure_release_seed: int | None
+    n_jobs: int | None
+    progress: bool
+    private_diagnostics: bool
+
+    #: Sentences about the method that its guarantee assumes, beside the common ones.
+    _assumptions: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def _n_partitions(self) -> int:
+        """Return the number of partitions."""
+
+    @abstractmethod
+    def _law(self) -> ReleaseLaw:
+        """Return the release law."""
+
+    @abstractmethod
+    def _meter(self, law: Any, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
+        """Return the meter that prices the law on the allocation."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+    ) -> VotingEnsembleClassifier:
+        """Fit teachers on private records, label public rows under the budget, and fit the student on those.
+
+        Every call is a release of its own: the losses of several fits on the
+        same records add up.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Private records; finite numbers. Scale and encode with statistics of
+            public rows only.
+        y : array-like of shape (n_records,)
+            Private labels, all among ``classes``.
+        X_public : array-like of shape (n_public, n_features)
+            Public, unlabelled rows with the same columns.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to; all records of one unit are protected
+            together. By default every record is its own unit, identified by
+            its position (replace-one) or by its content (add-or-remove-one).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If a setting is out of range, or there are more teachers than units.
+        DataError
+            If rows or labels cannot be used, or there are no public rows.
+        BudgetError
+            If delta is not below 1 / n_units, or the budget does not cover one label.
+        TeacherError
+            If no teacher could be fitted.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+        rows = inputs.public_rows(self, X_public)
+        inputs.require_finite("X", X)
+        classes, targets = inputs.class_ids(self, y)
+        budget = Budget(epsilon=self.epsilon, delta=self.delta)
+        limit = len(rows) if self.max_labels is None else integer_at_least("max_labels", self.max_labels, 1)
+        noise = noise_source(self.insecure_release_seed)
+        law = self._law()
+        entropy = public_entropy(self.random_state)
+
+        allocation = partitions(
+            inputs.identities(X, y, units, member("relation", self.relation, Relation)),
+            self.n_teachers,
+            self._n_partitions(),
+            relation=Relation(self.relation),
+            entropy=entropy,
+        )
+        budget.check_delta_for(allocation.n_units)
+        meter = self._meter(law, allocation, budget, len(classes))
+        meter.require_one_query()
+        law.mixing_weight(len(classes))
+
+        seconds: dict[str, float] = {}
+        with _timed(seconds, "teachers"):
+            ensemble = self._fit_teachers(X, targets, allocation, classes, entropy)
+        order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
+        diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
+        with _timed(seconds, "labels"):
+            indices, outcomes = label_rows(
+                ensemble.vote,
+                rows,
+                order[:limit],
+                n_teachers=allocation.n_teachers,
+                law=law,
+                meter=meter,
+                noise=noise,
+                diagnostics=diagnostics if self.private_diagnostics else None,
+            )
+
+        self.classes_ = classes
+        self.law_ = law
+        self.votes_per_unit_ = allocation.votes_per_unit
+        self.labels_ = ReleasedLabels(indices, classes[outcomes])
+        student = LogisticRegression(max_iter=1000) if self.student is None else self.student
+        seed = seed_integer(entropy, Stream.STUDENT)
+        with _timed(seconds, "student"):
+            self.student_ = fit_student(student, rows[indices], self.labels_.labels, seed)
+        self.seconds_ = seconds
+        self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
+        if self.private_diagnostics:
+            self.private_diagnostics_ = diagnostics
+        return self
+
+    def _fit_teachers(
+        self,
+        X: NDArray[np.float64],
+        targets: NDArray[np.int64],
+        allocation: Allocation,
+        classes: NDArray[Any],
+        entropy: int,
+    ) -> TeacherEnsemble:
+        teacher = LogisticRegression() if self.teacher is None else self.teacher
+        ensemble = TeacherEnsemble(teacher, allocation, classes, entropy=entropy, n_jobs=self.n_jobs)
+        with progress_bar("Fitting teachers", allocation.n_teachers, shown=self.progress) as advance:
+            return ensemble.fit(X, targets, advance)
+
+    def _state(self, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool) -> Guarantee:
+        """Return the guarantee; a data-dependent spend stays private behind the public budget."""
+        worst_case = meter.basis is Basis.WORST_CASE
+        return Guarantee(
+            epsilon=meter.cost.epsilon(meter.budget.delta) if worst_case else meter.budget.epsilon,
+            delta=meter.budget.delta,
+            basis=meter.basis,
+            relation=allocation.relation,
+            unit="unit (all records of one person)" if has_units else "record",
+            accounting=meter.accounting,
+            assumptions=(*_COMMON_ASSUMPTIONS, *self._assumptions),
+            for_release=for_release,
+        )
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the student's label for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels among ``classes_``.
+        """
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.student_.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's class probabilities for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        return class_probabilities(self.student_, rows, self.classes_)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = perf_counter()
+    yield
+    seconds[stage] = perf_counter() - start
+
+
+_COMMON_ASSUMPTIONS = (
+    "Only the released labels and what is computed from them (the student) leave the house; teachers and "
+    "votes stay secret.",
+    "Public rows, declared classes, settings and seeds do not depend on the private records.",
+    "This covers one training run; the losses of further runs on the same records add to it.",
+)

@@ -1,0 +1,91 @@
+"""Checks of what `fit` is given; messages never quote a private value."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from dpensemble._checks import declared_classes, is_missing
+from dpensemble.errors import DataError
+from dpensemble.relations import Relation
+
+
+def require_finite(name: str, X: NDArray[np.float64]) -> None:
+    """Refuse NaN and infinity, naming the first row and column."""
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"{name} contains NaN or infinity (first at row {row}, column {column}); "
+            "fill or drop such values, using statistics of public rows only."
+        )
+
+
+def public_rows(estimator: Any, X_public: Any) -> NDArray[np.float64]:
+    """Return the public rows as a checked array with the private rows' columns."""
+    if X_public is not None and not hasattr(X_public, "columns"):
+        X_public = np.asarray(X_public)
+    if X_public is None or X_public.shape[:1] == (0,):
+        raise DataError("X_public has no rows; pass public, unlabelled rows for the teachers to label.")
+    columns = getattr(X_public, "columns", None)
+    expected = getattr(estimator, "feature_names_in_", None)
+    if columns is not None and expected is not None:
+        missing = [str(name) for name in expected if name not in set(columns)]
+        extra = [str(name) for name in columns if name not in set(expected)]
+        if missing or extra:
+            raise DataError(
+                f"X_public and X must have the same columns; X_public lacks {missing} and has in excess {extra}."
+            )
+        X_public = X_public[list(expected)]
+    shape = np.shape(X_public)
+    if len(shape) == 2 and shape[1] != estimator.n_features_in_:
+        raise DataError(
+            f"X_public has {shape[1]} columns but X has {estimator.n_features_in_}; use the same columns."
+        )
+    rows: NDArray[np.float64] = validate_data(
+        estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False
+    )
+    require_finite("X_public", rows)
+    return rows
+
+
+def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the declared classes, sorted, and each label's position among them."""
+    check_classification_targets(y)
+    classes = np.unique(np.asarray(declared_classes(estimator.classes)))
+    labels = np.asarray(y)
+    if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
+        raise DataError(f"classes={classes.tolist()!r} and the labels in y are of different types.")
+    ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    undeclared = np.flatnonzero(classes[ids] != labels)
+    if undeclared.size:
+        raise DataError(
+            f"y holds a label that is not among classes={classes.tolist()!r} (first at row {undeclared[0]}); "
+            "declare every possible label or drop those rows."
+        )
+    return classes, ids
+
+
+def identities(
+    X: NDArray[np.float64], y: NDArray[Any], units: ArrayLike | None, relation: Relation
+) -> Sequence[Hashable]:
+    """Return the unit of each record: declared, by position, or by content."""
+    if units is not None:
+        declared = np.asarray(units)
+        if declared.shape != (len(X),):
+            raise DataError(
+                f"units has shape {declared.shape} but must name one unit for each of {len(X)} records."
+            )
+        names: list[Hashable] = declared.tolist()
+        if any(map(is_missing, names)):
+            raise DataError("units has a missing value; every record needs a unit.")
+        return names
+    if relation is Relation.REPLACE_ONE:
+        return range(len(X))
+    # A position would shift when another record goes; the content of a record does not.
+    return [row.tobytes() + repr(label).encode() for row, label in zip(X, y.tolist(), strict=True)]

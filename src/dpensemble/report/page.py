@@ -1,0 +1,183 @@
+"""The report of one run as one HTML document that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dpensemble.relations import Basis, Relation
+from dpensemble.report import wording
+from dpensemble.report.charts import Bar, Series, Words, bar_chart, histogram, line_chart
+from dpensemble.report.record import PrivateRecord, RunRecord
+
+_METHODS = {"saa": "Subsample-and-aggregate", "dpbag": "Differentially private bagging"}
+_METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
+_BASES = {
+    Basis.WORST_CASE: "Worst case: every possible private data set",
+    Basis.DATA_DEPENDENT: "Data-dependent: the private data set at hand only",
+}
+_RELATIONS = {
+    Relation.REPLACE_ONE: "Replace one: as many {unit}s, one of them different",
+    Relation.ADD_OR_REMOVE_ONE: "Add or remove one: one {unit} more or fewer",
+}
+_SEEDED = "The noise came from a seed, so whoever knows the seed can remove it."
+
+
+def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
+    """Write the report of a run as one self-contained HTML document.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run. Without `private` the page is the shareable one: it shows no
+        times, and under a data-dependent basis not the number of labels.
+    private : PrivateRecord, optional
+        Statistics of the private votes. A page that holds them says on top
+        that it must not be shared.
+
+    Returns
+    -------
+    str
+    """
+    environment = Environment(
+        loader=PackageLoader("dpensemble", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    view = {
+        **_header(record),
+        **_verdict(record),
+        "spend_chart": _spend_chart(record, private),
+        "quality": _quality(record),
+        "labels": _labels(record, is_private=private is not None),
+        "private": None if private is None else _private(record, private),
+        "tables": _tables(record),
+    }
+    return environment.get_template("template.html").render(view)
+
+
+def _header(record: RunRecord) -> dict[str, Any]:
+    """Name the run, and say why it is no release where it is none."""
+    seeded = [] if record.statement().for_release else [_SEEDED]
+    return {
+        "data_set": str(record.data.get("name") or "unnamed data set"),
+        "method": _METHODS.get(record.method, record.method),
+        "created": record.created,
+        "date": wording.date(record.created),
+        "experiment": record.experiment or seeded,
+        "version": record.versions.get("dpensemble", ""),
+    }
+
+
+def _verdict(record: RunRecord) -> dict[str, Any]:
+    """Put the guarantee into figures, sentences and facts."""
+    statement = record.statement()
+    return {
+        "epsilon": wording.number(statement.epsilon, 4),
+        "delta": wording.number(statement.delta),
+        "budget": {name: wording.number(value) for name, value in record.budget.items()},
+        "twice": {
+            "epsilon": wording.number(2 * statement.epsilon, 4),
+            "delta": wording.number(2 * statement.delta),
+        },
+        "factor": wording.number(math.exp(statement.epsilon), 3) if statement.epsilon < 700 else None,
+        "sentences": statement.sentences(),
+        "basis": _BASES[statement.basis],
+        "is_worst_case": statement.basis is Basis.WORST_CASE,
+        "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
+        "unit": statement.unit,
+        "accounting": statement.accounting,
+        "assumptions": statement.assumptions,
+    }
+
+
+def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | None:
+    """Draw the public curve whole, so that where it ends says nothing about the votes."""
+    curves = [Series("worst case", record.worst_case_spend, "main" if private is None else "other")]
+    if private is not None:
+        curves.append(Series("spent", private.spend, "main"))
+    if not any(curve.points for curve in curves):
+        return None
+    budget = record.budget["epsilon"]
+    words = Words("spend", "Privacy budget spent over labels", "labels answered", "epsilon")
+    return line_chart(curves, (f"budget {wording.number(budget, 4)}", budget), words)
+
+
+def _quality(record: RunRecord) -> dict[str, Any] | None:
+    """Compare student and baseline, as far as they were evaluated."""
+    models = {
+        label: (values, css)
+        for label, values, css in (
+            ("student", record.student, "main"),
+            ("no privacy", record.baseline, "other"),
+        )
+        if values
+    }
+    if not models:
+        return None
+    measures = list(dict.fromkeys(name for values, _ in models.values() for name in values))
+    groups = [
+        (
+            _METRICS.get(name, wording.heading(name)),
+            [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()],
+        )
+        for name in measures
+    ]
+    heads = {"student": "Student", "no privacy": "Baseline (no privacy)"}
+    return {
+        "chart": bar_chart(groups, Words("quality", " and ".join(heads[label] for label in models))),
+        "heads": [heads[label] for label in models],
+        "rows": [(name, [wording.measure(bar.value) for bar in bars]) for name, bars in groups],
+        "has_baseline": "no privacy" in models,
+    }
+
+
+def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
+    """Show the labels' number and accuracy only as exactly as the basis and the reader allow."""
+    exact = record.labels_are_public or is_private
+    share = record.label_accuracy
+    return {
+        "number": wording.number(record.labels) if exact else None,
+        "accuracy": None if share is None else f"{100 * share:.{1 if exact else 0}f}%",
+        "is_rounded": not exact,
+        "are_public": record.labels_are_public,
+    }
+
+
+def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
+    """Collect what only the owner of the private records may see."""
+    budget = wording.number(record.budget["epsilon"], 4)
+    stages = [(wording.heading(name), f"{value:,.1f} s") for name, value in record.seconds.items()]
+    return {
+        "rows": [
+            ("Epsilon actually spent", f"{wording.number(private.epsilon_spent, 4)} of {budget}"),
+            ("Labels answered", wording.number(record.labels)),
+            ("Constant teachers", wording.number(private.constant_teachers)),
+            ("Failed teachers", wording.number(private.failed_teachers)),
+        ],
+        "stages": [*stages, ("All stages", f"{sum(record.seconds.values()):,.1f} s")] if stages else [],
+        "margins": histogram(
+            private.margins,
+            Words("margins", "Histogram of vote margins", "winner's share minus runner-up's", "labels"),
+        ),
+    }
+
+
+def _tables(record: RunRecord) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Write out settings, data and versions."""
+    versions: Mapping[str, Any] = record.versions
+    return [
+        ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in record.settings.items()]),
+        ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in record.data.items()]),
+        ("Versions", [(k, str(v)) for k, v in versions.items()]),
+    ]
+
+
+def _finite(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,140 @@
+"""What one training run leaves behind, in two parts that never mix."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import FileError
+from dpensemble.guarantee import Guarantee
+from dpensemble.relations import Basis
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A training run as its owner sees it; the shareable report shows a part of it.
+
+    Parameters
+    ----------
+    method : str
+        ``"saa"`` or ``"dpbag"``.
+    guarantee : dict
+        `Guarantee.to_dict`.
+    budget : dict
+        ``epsilon`` and ``delta`` that were allowed.
+    labels : int
+        Number of labels answered. Not protected under a data-dependent basis.
+    label_accuracy : float or None
+        Share of answered labels that equal the truth, where the public rows have it.
+    student, baseline : dict or None
+        ``accuracy``, ``auroc``, ``auprc`` on the test rows, where there are any.
+    worst_case_spend : list of [int, float]
+        Epsilon of the data-independent analysis after so many labels; public.
+    data : dict
+        Name and numbers of rows, features and classes.
+    settings : dict
+        Public settings of the run.
+    versions : dict
+        Versions of Python and of the libraries used.
+    seconds : dict
+        Wall-clock seconds a stage. For the owner; not in the shareable report.
+    experiment : list of str
+        Reasons why this run is an experiment and not a release; empty for a release.
+    created : str
+        Date and time, ISO 8601, UTC.
+    schema : int
+        Version of this format.
+    """
+
+    method: str
+    guarantee: dict[str, Any]
+    budget: dict[str, float]
+    labels: int
+    label_accuracy: float | None
+    student: dict[str, float] | None
+    baseline: dict[str, float] | None
+    worst_case_spend: list[list[float]]
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    seconds: dict[str, float]
+    experiment: list[str] = field(default_factory=list)
+    created: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def labels_are_public(self) -> bool:
+        """Whether the number of labels may be shown outside."""
+        return bool(self.guarantee["basis"] == Basis.WORST_CASE.value)
+
+    def statement(self) -> Guarantee:
+        """Return the guarantee as a value."""
+        return Guarantee.from_dict(self.guarantee)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunRecord:
+        """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
+        names = {item.name for item in fields(cls)}
+        if values.get("schema") != SCHEMA or set(values) != names:
+            raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
+        record = cls(**values)
+        record.statement()
+        return record
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateRecord:
+    """Statistics of the private votes. Never share them.
+
+    Parameters
+    ----------
+    epsilon_spent : float
+        What the accountant charged.
+    spend : list of [int, float]
+        Epsilon charged after so many labels.
+    margins : list of float
+        Winner's share of votes minus the runner-up's, one a label, ascending.
+    constant_teachers : int
+        Teachers that saw one class or nothing and vote a constant.
+    failed_teachers : int
+        Teachers whose fit raised and who vote their own majority class.
+    schema : int
+        Version of this format.
+    """
+
+    epsilon_spent: float
+    spend: list[list[float]]
+    margins: list[float]
+    constant_teachers: int
+    failed_teachers: int
+    schema: int = SCHEMA
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
+        """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
+        if values.get("schema") != SCHEMA or set(values) != {item.name for item in fields(cls)}:
+            raise FileError(f"the private record is not of schema {SCHEMA}; train again with this version.")
+        return cls(**values)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, or raise `FileError` in one sentence."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read as a run record ({type(error).__name__}).") from None
+    if not isinstance(values, dict):
+        raise FileError(f"{path} does not hold a run record.")
+    return values

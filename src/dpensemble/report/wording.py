@@ -1,0 +1,94 @@
+"""Numbers, settings and dates as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+LONGEST_LABEL = 17
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Write a number for people.
+
+    Examples
+    --------
+    >>> [number(value) for value in (1234, 0.853, 1e-5, float("nan"))]
+    ['1,234', '0.853', '1e-05', 'not available']
+    """
+    if math.isnan(value):
+        return "not available"
+    if math.isinf(value):
+        return "unlimited" if value > 0 else "-unlimited"
+    if abs(value) < 1000:
+        return f"{value:.{digits}g}"
+    if abs(value) >= 1e15:
+        return f"{value:.3g}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def measure(value: float | None) -> str:
+    """Write an accuracy or an area with three decimals.
+
+    Examples
+    --------
+    >>> measure(0.85), measure(None)
+    ('0.850', 'not available')
+    """
+    return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def setting(name: str, value: Any) -> str:
+    """Write one setting or fact, whatever its type; a seed gets no commas.
+
+    Examples
+    --------
+    >>> setting("teachers", 2500), setting("seed", 2500), setting("classes", ["<=50K", ">50K"])
+    ('2,500', '2500', '<=50K, >50K')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "not set", True: "yes", False: "no"}[value]
+    if isinstance(value, int) and "seed" in name:
+        return str(value)
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {setting(str(key), item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(setting(name, item) for item in value)
+    return str(value)
+
+
+def heading(name: str) -> str:
+    """Turn the name of a field into words.
+
+    Examples
+    --------
+    >>> heading("private_rows")
+    'Private rows'
+    """
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def date(created: str) -> str:
+    """Write an ISO 8601 date and time in words; what cannot be read stays as it is.
+
+    Examples
+    --------
+    >>> date("2026-03-05T14:05:09+00:00")
+    '5 March 2026, 14:05 UTC'
+    """
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def shorten(text: str, longest: int = LONGEST_LABEL) -> str:
+    """Cut a label that would run out of a drawing."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"

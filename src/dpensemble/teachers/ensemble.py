@@ -1,0 +1,139 @@
+"""All teachers of an allocation: fitted together, voting in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._random import Stream, seed_integer
+from dpensemble.allocation import Allocation
+from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
+from dpensemble.teachers.separate import fit_separately
+from dpensemble.votes import Votes
+
+
+class _Fitted(Protocol):
+    def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]: ...
+
+
+class TeacherEnsemble:
+    """Teachers fitted on the shards of an allocation.
+
+    Each teacher depends on its own records, its own public seed and public
+    settings only, so one unit's change can alter only the votes of that unit's
+    teachers. A shard whose records carry one label gives a teacher that always
+    votes for it; teacher ``t`` of an empty shard always votes for class
+    ``t % n_classes``. A teacher whose fit raises votes its own majority class.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        Cloned for each teacher. Plain logistic regression is fitted in batches.
+    allocation : Allocation
+        Which records teach which teachers.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    entropy : int
+        Public seed of the teachers.
+    n_jobs : int or None
+        Workers, as in joblib; ``None`` obeys ``joblib.parallel_config``.
+
+    Notes
+    -----
+    Private: an ensemble must not be published, nor its votes.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        allocation: Allocation,
+        classes: NDArray[Any],
+        *,
+        entropy: int,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._estimator = estimator
+        self._allocation = allocation
+        self._classes = classes
+        self._entropy = entropy
+        self._n_jobs = n_jobs
+
+    def fit(
+        self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[int], None]
+    ) -> TeacherEnsemble:
+        """Fit every teacher.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_records, n_features)
+            Private records.
+        y : ndarray of shape (n_records,)
+            Private labels as class ids.
+        on_done : callable
+            Called with the number of teachers that were just finished.
+
+        Returns
+        -------
+        TeacherEnsemble
+            Itself.
+
+        Raises
+        ------
+        TeacherError
+            If no teacher at all could be fitted.
+        """
+        shards = self._allocation.shards
+        constant_votes = constant_voters(y, shards, len(self._classes))
+        self.n_constant = int(np.count_nonzero(constant_votes >= 0))
+        self.n_failed = 0
+        self._fitted: _Fitted
+        if supports(self._estimator):
+            self._fitted = fit_batched_logistic(
+                self._estimator,
+                X,
+                y,
+                shards,
+                n_classes=len(self._classes),
+                constant_votes=constant_votes,
+                n_jobs=self._n_jobs,
+                on_done=on_done,
+            )
+        else:
+            seeds = [seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(len(shards))]
+            separate = fit_separately(
+                self._estimator,
+                X,
+                y,
+                shards,
+                classes=self._classes,
+                constant_votes=constant_votes,
+                seeds=seeds,
+                n_jobs=self._n_jobs,
+                on_done=on_done,
+            )
+            self.n_failed = separate.n_failed
+            self._fitted = separate
+        return self
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return every teacher's vote on a chunk of public rows, shape (n_queries, n_features)."""
+        return Votes(self._fitted.vote(X), n_classes=len(self._classes))
+
+
+def constant_voters(
+    y: NDArray[np.int64], shards: tuple[NDArray[np.int64], ...], n_classes: int
+) -> NDArray[np.int64]:
+    """Return the class that a teacher always votes for, or -1 if its shard holds two classes or more."""
+    sizes = np.array([shard.size for shard in shards])
+    constants = np.arange(len(shards)) % n_classes
+    filled = np.flatnonzero(sizes)
+    if filled.size:
+        labels = y[np.concatenate(shards)]
+        starts = (np.cumsum(sizes) - sizes)[filled]
+        lowest = np.minimum.reduceat(labels, starts)
+        highest = np.maximum.reduceat(labels, starts)
+        constants[filled] = np.where(lowest == highest, lowest, -1)
+    return constants

@@ -1,0 +1,153 @@
+"""Any scikit-learn classifier as a teacher, fitted one by one in parallel workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from dpensemble.errors import TeacherError
+from dpensemble.votes import ballot_dtype
+
+# Teachers a task: few enough for a smooth progress bar, enough to hide the cost of a task.
+_TASK = 16
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparateTeachers:
+    """Teachers as fitted estimators, with ``None`` for those that vote a constant.
+
+    Parameters
+    ----------
+    models : list of fitted classifiers or None
+        One a teacher. Private.
+    constant_votes : ndarray of shape (n_teachers,)
+        Class id that a teacher without a model votes for.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    n_failed : int
+        Teachers whose fit raised. Private.
+    n_jobs : int or None
+        Workers, as in joblib.
+    """
+
+    models: list[Any]
+    constant_votes: NDArray[np.int64]
+    classes: NDArray[Any]
+    n_failed: int
+    n_jobs: int | None
+
+    def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
+        """Return class ids of shape (n_queries, n_teachers)."""
+        dtype = ballot_dtype(len(self.classes))
+        ballots = np.empty((len(X), len(self.models)), dtype=dtype, order="F")
+        ballots[:] = np.maximum(self.constant_votes, 0)[None, :]
+        fitted = [t for t, model in enumerate(self.models) if model is not None]
+        tasks = [fitted[start : start + _TASK] for start in range(0, len(fitted), _TASK)]
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(_predict)([self.models[t] for t in task], X, self.classes) for task in tasks
+        )
+        for task, columns in zip(tasks, results, strict=True):
+            ballots[:, task] = columns
+        return ballots
+
+
+def fit_separately(
+    estimator: Any,
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    shards: Sequence[NDArray[np.int64]],
+    *,
+    classes: NDArray[Any],
+    constant_votes: NDArray[np.int64],
+    seeds: Sequence[int],
+    n_jobs: int | None,
+    on_done: Callable[[int], None],
+) -> SeparateTeachers:
+    """Fit one clone of an estimator on each shard; each worker is sent only its own shards.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        Cloned for each teacher.
+    X, y : ndarray
+        Private records and their class ids.
+    shards : sequence of ndarray
+        Record indices of each teacher.
+    classes : ndarray
+        Declared labels; teachers are fitted on labels, not ids, so that label-keyed settings work.
+    constant_votes : ndarray of shape (n_teachers,)
+        -1 for a teacher to fit, else the class id it always votes for.
+    seeds : sequence of int
+        Public seed of each teacher.
+    n_jobs : int or None
+        Workers, as in joblib.
+    on_done : callable
+        Called with the number of teachers that were just finished.
+
+    Returns
+    -------
+    SeparateTeachers
+
+    Raises
+    ------
+    TeacherError
+        If every fit raised, which says more about the settings than about the data.
+    """
+    models: list[Any] = [None] * len(shards)
+    constants = constant_votes.copy()
+    to_fit = np.flatnonzero(constant_votes < 0)
+    on_done(len(shards) - len(to_fit))
+    tasks = [to_fit[start : start + _TASK] for start in range(0, len(to_fit), _TASK)]
+
+    def jobs() -> Iterator[Any]:
+        for task in tasks:
+            yield delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task])
+
+    errors: list[str] = []
+    fitted = Parallel(n_jobs=n_jobs, return_as="generator")(jobs())
+    for task, results in zip(tasks, fitted, strict=True):
+        for t, (model, error) in zip(task, results, strict=True):
+            models[t] = model
+            if model is None:
+                errors.append(error)
+                constants[t] = np.bincount(y[shards[t]]).argmax()
+        on_done(len(task))
+    if errors and len(errors) == len(to_fit):
+        raise TeacherError(
+            f"none of the {len(to_fit)} teachers could be fitted: "
+            f"{type(estimator).__name__}.fit raised {errors[0]}; check the teacher's settings."
+        )
+    return SeparateTeachers(models, constants, classes, len(errors), n_jobs)
+
+
+def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
+    """Fit one task's teachers; an exception becomes its type's name, since its text may quote records."""
+    results: list[tuple[Any, str]] = []
+    for X, y, seed in shards:
+        model = clone(estimator)
+        seedable = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+        model.set_params(**dict.fromkeys(seedable, seed))
+        with warnings.catch_warnings():
+            # Warnings about a shard, such as non-convergence, would tell of private records.
+            warnings.simplefilter("ignore")
+            try:
+                results.append((model.fit(X, y), ""))
+            except Exception as error:
+                results.append((None, type(error).__name__))
+    return results
+
+
+def _predict(models: list[Any], X: Any, classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+    ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
+    for column, model in enumerate(models):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ballots[:, column] = np.searchsorted(classes, model.predict(X))
+    return ballots

@@ -1,0 +1,79 @@
+"""What the teachers answered: private, and never shown or logged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_at_least
+from dpensemble.errors import DataError
+
+
+def ballot_dtype(n_classes: int) -> np.dtype[np.unsignedinteger]:
+    """Return the smallest unsigned integer type that holds class ids below `n_classes`."""
+    return np.dtype(np.min_scalar_type(n_classes - 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Votes:
+    """Ballots of all teachers on a chunk of queries.
+
+    Parameters
+    ----------
+    ballots : ndarray of shape (n_queries, n_teachers)
+        Class ids in ``0 .. n_classes - 1``, stored in the smallest unsigned
+        type and column-major, so that one teacher's votes lie together.
+    n_classes : int
+        Number of declared classes.
+
+    Raises
+    ------
+    DataError
+        If a ballot is not a declared class.
+
+    Notes
+    -----
+    Private. The ``repr`` shows the shape only.
+
+    Examples
+    --------
+    >>> Votes(np.array([[0, 1, 1]]), n_classes=2).counts
+    array([[1, 2]])
+    """
+
+    ballots: NDArray[np.unsignedinteger]
+    n_classes: int
+
+    def __post_init__(self) -> None:
+        integer_at_least("n_classes", self.n_classes, 2)
+        ballots = np.asarray(self.ballots)
+        if ballots.ndim != 2 or ballots.dtype.kind not in "iu":
+            raise DataError("ballots must be a two-dimensional array of class ids.")
+        if ballots.size and (ballots.min() < 0 or ballots.max() >= self.n_classes):
+            raise DataError(f"ballots must be class ids in 0..{self.n_classes - 1}.")
+        object.__setattr__(self, "ballots", np.asfortranarray(ballots, dtype=ballot_dtype(self.n_classes)))
+
+    def __repr__(self) -> str:
+        return f"Votes(n_queries={self.n_queries}, n_teachers={self.n_teachers}, n_classes={self.n_classes})"
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return int(self.ballots.shape[0])
+
+    @property
+    def n_teachers(self) -> int:
+        """Number of teachers."""
+        return int(self.ballots.shape[1])
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of teachers voting for each class, shape (n_queries, n_classes)."""
+        counts = np.empty((self.n_queries, self.n_classes), dtype=np.int64)
+        for label in range(self.n_classes - 1):
+            counts[:, label] = np.count_nonzero(self.ballots == label, axis=1)
+        counts[:, -1] = self.n_teachers - counts[:, :-1].sum(axis=1)
+        return counts

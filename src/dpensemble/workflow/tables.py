@@ -1,0 +1,171 @@
+"""The tables of one run, checked to belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble.datasets import load_adult, read_table, three_way_split
+from dpensemble.datasets.tables import require_complete, require_same_columns
+from dpensemble.errors import DataError, InvalidParameterError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tables:
+    """Private, public and test rows of one run.
+
+    Parameters
+    ----------
+    name : str
+        What to call the data in the report.
+    classes : list
+        All possible labels; public.
+    X_private, y_private : DataFrame, Series
+        Private records.
+    X_public : DataFrame
+        Public rows, in the private columns' order.
+    y_public : Series or None
+        Truth of the public rows, used only to score the released labels.
+    X_test, y_test : DataFrame and Series, or None
+        Test rows.
+    units : ndarray or None
+        Whom each private record belongs to.
+    data_is_public : bool
+        True for packaged data, on which figures without privacy reveal nothing.
+    """
+
+    name: str
+    classes: list[Any]
+    X_private: pd.DataFrame
+    y_private: pd.Series
+    X_public: pd.DataFrame
+    y_public: pd.Series | None = None
+    X_test: pd.DataFrame | None = None
+    y_test: pd.Series | None = None
+    units: NDArray[Any] | None = None
+    data_is_public: bool = False
+
+
+def adult_tables(seed: int | None) -> Tables:
+    """Return UCI Adult in the paper's split: a third private, a third public, a third test."""
+    adult = load_adult()
+    split = three_way_split(len(adult.X), seed)
+    parts = {
+        name: (adult.X.iloc[rows].reset_index(drop=True), adult.y.iloc[rows].reset_index(drop=True))
+        for name, rows in (("private", split.private), ("public", split.public), ("test", split.test))
+    }
+    return Tables(
+        name=adult.name,
+        classes=list(adult.classes),
+        X_private=parts["private"][0],
+        y_private=parts["private"][1],
+        X_public=parts["public"][0],
+        y_public=parts["public"][1],
+        X_test=parts["test"][0],
+        y_test=parts["test"][1],
+        data_is_public=True,
+    )
+
+
+def file_tables(
+    private: Path,
+    public: Path,
+    target: str,
+    *,
+    classes: str | None,
+    test: Path | None = None,
+    unit: str | None = None,
+) -> Tables:
+    """Read and check the tables of one run.
+
+    Parameters
+    ----------
+    private, public : path
+        CSV or Parquet. The public table may lack the target.
+    target : str
+        Column to predict.
+    classes : str or None
+        All possible labels, separated by commas.
+    test : path, optional
+        Rows with the target, to score the student on.
+    unit : str, optional
+        Column of the private table that names whom a record belongs to.
+
+    Returns
+    -------
+    Tables
+
+    Raises
+    ------
+    FileError, DataError, InvalidParameterError
+        In one sentence, if the tables cannot be used.
+    """
+    private_table, public_table = read_table(private), read_table(public)
+    units = _take(private_table, unit, "unit", "private") if unit is not None else None
+    y_private = _take(private_table, target, "target", "private")
+    y_public = public_table.pop(target) if target in public_table else None
+    if unit is not None and unit in public_table:
+        public_table = public_table.drop(columns=unit)
+    if public_table.shape[1] == 0:
+        raise DataError("the public table has no feature columns.")
+    X_private = require_same_columns("private", private_table, public_table)
+    for name, table in (("the private table", X_private), ("the public table", public_table)):
+        require_complete(name, table)
+    require_complete("the private table", y_private.to_frame())
+    declared = _parse_classes(classes, y_private)
+    X_test = y_test = None
+    if test is not None:
+        test_table = read_table(test)
+        y_test = _take(test_table, target, "target", "test")
+        if unit is not None and unit in test_table:
+            test_table = test_table.drop(columns=unit)
+        X_test = require_same_columns("test", test_table, public_table)
+        require_complete("the test table", X_test)
+    return Tables(
+        name=private.name,
+        classes=declared,
+        X_private=X_private,
+        y_private=y_private,
+        X_public=public_table,
+        y_public=_matching(y_public, declared),
+        X_test=X_test,
+        y_test=_matching(y_test, declared, "test"),
+        units=None if units is None else units.to_numpy(),
+    )
+
+
+def _take(table: pd.DataFrame, column: str, parameter: str, name: str) -> pd.Series:
+    if column not in table:
+        known = ", ".join(map(str, table.columns))
+        raise DataError(f"{parameter}={column!r} is not a column of the {name} table, which has {known}.")
+    return table.pop(column)
+
+
+def _parse_classes(classes: str | None, y: pd.Series) -> list[Any]:
+    if classes is None:
+        raise InvalidParameterError(
+            "classes is missing: the possible labels are public knowledge and must be declared, "
+            'for example --classes "no,yes", because reading them off the private labels would leak.'
+        )
+    names = [name.strip() for name in classes.split(",")]
+    if not pd.api.types.is_numeric_dtype(y) or pd.api.types.is_bool_dtype(y):
+        return [{"true": True, "false": False}.get(n.lower(), n) for n in names] if y.dtype == bool else names
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        raise InvalidParameterError(f"classes={classes!r} are not numbers, but the target column is.") from None
+    return [int(number) if number.is_integer() else number for number in numbers]
+
+
+def _matching(truth: pd.Series | None, classes: list[Any], name: str | None = None) -> pd.Series | None:
+    """Return the truth if it is complete and declared; else drop it, or refuse it where it was asked for."""
+    if truth is None or bool(np.all(truth.isin(classes))):
+        return truth
+    if name is None:
+        return None
+    raise DataError(f"the {name} table's target has missing labels or labels outside classes={classes!r}.")

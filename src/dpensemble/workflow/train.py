@@ -1,0 +1,162 @@
+"""One training run, from tables to a record of what happened."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+
+from dpensemble.datasets import fit_encoder
+from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.planning import epsilon_after
+from dpensemble.report import PrivateRecord, RunRecord
+from dpensemble.student import class_probabilities
+from dpensemble.workflow.metrics import scores
+from dpensemble.workflow.outputs import Outcome
+from dpensemble.workflow.tables import Tables
+
+_CURVE_POINTS = 40
+
+
+def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = False) -> Outcome:
+    """Encode, fit, score and record.
+
+    Parameters
+    ----------
+    tables : Tables
+        Checked rows.
+    model : VotingEnsembleClassifier
+        Unfitted estimator; its ``classes`` are set from the tables.
+    baseline : bool, default=False
+        Also fit the student's kind of model on the private records without any
+        privacy, which marks the run an experiment.
+
+    Returns
+    -------
+    Outcome
+        The publishable classifier, labels and record, and the private record where asked for.
+    """
+    start = perf_counter()
+    encoder = fit_encoder(tables.X_public)
+    private, public = encoder.transform(tables.X_private), encoder.transform(tables.X_public)
+    seconds = {"encoding": perf_counter() - start}
+    model = clone(model).set_params(classes=tables.classes)
+    model.fit(private, tables.y_private.to_numpy(), X_public=public, units=tables.units)
+    seconds |= model.seconds_
+
+    student_scores = baseline_scores = None
+    if tables.X_test is not None and tables.y_test is not None:
+        test, truth = encoder.transform(tables.X_test), tables.y_test.to_numpy()
+        student_scores = scores(model.predict_proba(test), truth, model.classes_)
+    if baseline:
+        start = perf_counter()
+        plain = LogisticRegression(max_iter=1000) if model.student is None else clone(model.student)
+        plain.fit(private, tables.y_private.to_numpy())
+        if student_scores is not None:
+            baseline_scores = scores(class_probabilities(plain, test, model.classes_), truth, model.classes_)
+        seconds["baseline"] = perf_counter() - start
+
+    labels = model.labels_
+    record = RunRecord(
+        method=_METHOD_NAMES[type(model).__name__],
+        guarantee=model.guarantee_.to_dict(),
+        budget={"epsilon": float(model.epsilon), "delta": float(model.delta)},
+        labels=len(labels),
+        label_accuracy=_label_accuracy(tables.y_public, labels.indices, labels.labels),
+        student=student_scores,
+        baseline=baseline_scores,
+        worst_case_spend=_worst_case_spend(model),
+        data=_describe(tables, private.shape[1]),
+        settings=_settings(model),
+        versions=_versions(),
+        seconds={stage: round(value, 3) for stage, value in seconds.items()},
+        experiment=_reasons(model, tables, baseline),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return Outcome(
+        record=record,
+        private=_private_record(model) if model.private_diagnostics else None,
+        classifier=Pipeline([("encoder", encoder), ("student", model.student_)]),
+        labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
+    )
+
+
+_METHOD_NAMES = {"SubsampleAggregateClassifier": "saa", "DPBaggingClassifier": "dpbag"}
+
+
+def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
+    return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
+
+
+def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
+    """Return the data-independent spend up to a little beyond the budget; the same whatever was answered."""
+
+    def spend(labels: int) -> float:
+        return epsilon_after(labels, model.delta, model.law_.settings()["scale"], model.votes_per_unit_)
+
+    most = 1
+    while spend(most) <= model.epsilon:
+        most *= 2
+    points = np.unique(np.linspace(1, most, _CURVE_POINTS).astype(int))
+    kept = [int(n) for n in points if spend(int(n)) <= 1.2 * model.epsilon]
+    return [[n, spend(n)] for n in kept or [1]]
+
+
+def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
+    return {
+        "name": tables.name,
+        "private_records": len(tables.X_private),
+        "public_rows": len(tables.X_public),
+        "test_rows": 0 if tables.X_test is None else len(tables.X_test),
+        "columns": tables.X_public.shape[1],
+        "features": n_features,
+        "classes": [str(label) for label in tables.classes],
+        "data_is_public": tables.data_is_public,
+    }
+
+
+def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
+    """Return the settings as plain values, with what was left to default filled in."""
+    hidden = ("classes", "n_jobs", "progress", "private_diagnostics", "teacher", "student")
+    settings = {name: value for name, value in model.get_params(deep=False).items() if name not in hidden}
+    for role in ("teacher", "student"):
+        estimator = getattr(model, role)
+        settings[role] = "LogisticRegression()" if estimator is None else " ".join(repr(estimator).split())
+    return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
+
+
+def _versions() -> dict[str, str]:
+    packages = ("dpensemble", "numpy", "scipy", "scikit-learn", "pandas", "joblib")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _reasons(model: VotingEnsembleClassifier, tables: Tables, baseline: bool) -> list[str]:
+    reasons = []
+    if baseline:
+        reasons.append(
+            "A baseline without privacy was trained on the private records, and its figures are shown."
+        )
+    if not model.guarantee_.for_release:
+        reasons.append("The noise came from a seed, so it can be removed.")
+    if tables.data_is_public:
+        reasons.append("The private records are a published data set, split for demonstration.")
+    return reasons
+
+
+def _private_record(model: VotingEnsembleClassifier) -> PrivateRecord:
+    found = model.private_diagnostics_
+    return PrivateRecord(
+        epsilon_spent=found.spend[-1][1],
+        spend=[list(point) for point in found.spend],
+        margins=sorted(found.margins),
+        constant_teachers=found.n_constant,
+        failed_teachers=found.n_failed,
+    )

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpensemble.allocation import Allocation, partitions
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+SIZES = st.tuples(st.integers(1, 60), st.integers(1, 8), st.integers(1, 5), st.integers(0, 9)).filter(
+    lambda t: t[0] >= t[1]
+)
+RELATIONS = st.sampled_from(list(Relation))
+
+
+@given(SIZES, RELATIONS)
+def test_every_record_is_in_exactly_one_subset_of_each_partition(sizes, relation):
+    n, subsets, k, entropy = sizes
+    allocation = partitions(range(n), subsets, k, relation=relation, entropy=entropy)
+    assert allocation.n_teachers == len(allocation.shards) == subsets * k
+    assert np.all(allocation.multiplicity == k)
+    assert np.all(allocation.record_multiplicity == k)
+    for p in range(k):
+        together = np.concatenate(allocation.shards[p * subsets : (p + 1) * subsets])
+        assert sorted(together) == list(range(n))
+
+
+@given(SIZES)
+def test_slots_are_of_floor_or_ceil_size_and_the_next_unit_joins_the_first_small_one(sizes):
+    n, subsets, k, entropy = sizes
+    allocation = partitions(range(n), subsets, k, entropy=entropy)
+    lengths = np.array([len(s) for s in allocation.shards]).reshape(k, subsets)
+    assert set(lengths.ravel()) <= {n // subsets, -(-n // subsets)}
+    for p in range(k):
+        first_small = int(np.flatnonzero(lengths[p] == n // subsets)[0])
+        assert allocation.next_slot[p] == p * subsets + first_small
+
+
+@given(SIZES, st.integers(0, 59))
+def test_removing_a_keyed_unit_moves_no_other(sizes, gone):
+    n, subsets, k, entropy = sizes
+    names = [f"person {i}" for i in range(n + 1)]
+    kept = names[: gone % (n + 1)] + names[gone % (n + 1) + 1 :]
+    relation = Relation.ADD_OR_REMOVE_ONE
+    both = [partitions(who, subsets, k, relation=relation, entropy=entropy) for who in (names, kept)]
+    teachers = [{w: tuple(a.teachers_of(i)) for i, w in enumerate(who)} for who, a in zip((names, kept), both, strict=True)]
+    assert all(teachers[0][w] == teachers[1][w] for w in kept)
+
+
+def test_keyed_draws_are_uniform_and_independent_between_partitions():
+    allocation = partitions(range(20_000), 10, 2, relation=Relation.ADD_OR_REMOVE_ONE, entropy=1)
+    pairs = allocation.teachers.reshape(-1, 2) - [0, 10]
+    table = np.bincount(pairs[:, 0] * 10 + pairs[:, 1], minlength=100)
+    # Chi-square with 99 degrees of freedom exceeds 160 with probability 1e-4; the seed is fixed.
+    assert ((table - 200) ** 2 / 200).sum() < 160
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_all_records_of_a_unit_share_its_teachers(relation):
+    who = ["b", "a", "b", "c", "a", "b"]
+    allocation = partitions(who, 2, 3, relation=relation)
+    assert allocation.n_units == 3
+    assert allocation.unit_of_record.tolist() == [0, 1, 0, 2, 1, 0]
+    for shard in allocation.shards:
+        taught = {who[i] for i in shard}
+        assert sorted(shard) == [i for i, w in enumerate(who) if w in taught]
+
+
+def test_another_seed_gives_another_allocation_and_the_same_seed_the_same():
+    for relation in Relation:
+        a, b, c = (partitions(range(50), 5, 2, relation=relation, entropy=e).teachers for e in (1, 1, 2))
+        assert np.array_equal(a, b)
+        assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((range(3), 4, 1), "n_teachers=4 is more than the 3 private records"),
+        ((["a", "a", "b"], 3, 1), "more than the 2 private records"),
+        ((range(3), 0, 1), "n_teachers=0"),
+        ((range(3), 2, 0), "n_partitions=0"),
+        ((range(3), True, 1), "n_teachers=True"),
+    ],
+)
+def test_bad_sizes_are_refused_in_one_sentence(arguments, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        partitions(*arguments)
+
+
+def test_an_unknown_relation_is_refused():
+    with pytest.raises(InvalidParameterError, match="use 'replace-one' or 'add-or-remove-one'"):
+        partitions(range(3), 1, relation="swap")
+
+
+def test_an_allocation_must_be_a_zero_one_matrix():
+    good = {
+        "n_teachers": 2,
+        "offsets": np.array([0, 2]),
+        "teachers": np.array([0, 1]),
+        "unit_of_record": np.array([0]),
+        "relation": Relation.REPLACE_ONE,
+    }
+    assert Allocation(**good).votes_per_unit == 2
+    for broken in ({"teachers": np.array([0, 0])}, {"teachers": np.array([0, 2])}, {"offsets": np.array([0, 1])}):
+        with pytest.raises(InvalidParameterError):
+            Allocation(**(good | broken))
+
+
+def test_multiplicity_may_differ_between_units():
+    allocation = Allocation(
+        n_teachers=3,
+        offsets=np.array([0, 1, 4]),
+        teachers=np.array([2, 0, 1, 2]),
+        unit_of_record=np.array([1, 0]),
+        relation=Relation.REPLACE_ONE,
+    )
+    assert allocation.record_multiplicity.tolist() == [3, 1]
+    assert allocation.votes_per_unit == 3
+    assert [s.tolist() for s in allocation.shards] == [[0], [0], [0, 1]]

@@ -1,0 +1,16 @@
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Deterministic runs, no deadline: timings belong to benchmarks.
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("suite")
+
+
+@pytest.fixture
+def blobs():
+    """Two overlapping classes: 600 private records, 300 public rows."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(900, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=900) > 0).astype(int)
+    return X[:600], y[:600], X[600:]

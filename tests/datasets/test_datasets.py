@@ -1,0 +1,77 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.datasets import fit_encoder, load_adult, read_table, three_way_split
+from dpensemble.datasets.tables import require_complete, require_same_columns
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+
+def test_adult_is_whole_and_licensed():
+    adult = load_adult()
+    assert adult.X.shape == (48_842, 14)
+    assert adult.y.value_counts().to_dict() == {"<=50K": 37_155, ">50K": 11_687}
+    assert "CC BY 4.0" in adult.licence
+    assert fit_encoder(adult.X).transform(adult.X[:3]).shape == (3, 108)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 1000])
+def test_the_split_is_in_thirds_and_repeats_with_the_seed(n):
+    split = three_way_split(n, random_state=1)
+    parts = [split.private, split.public, split.test]
+    assert sorted(np.concatenate(parts)) == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    again = three_way_split(n, random_state=1)
+    assert np.array_equal(split.private, again.private)
+
+
+def test_too_few_rows_cannot_be_split():
+    with pytest.raises(InvalidParameterError, match="n_rows=2"):
+        three_way_split(2)
+
+
+def test_the_encoder_ignores_what_no_public_row_has():
+    public = pd.DataFrame({"a": [1.0, 3.0], "b": ["x", "y"], "c": [True, False]})
+    encoded = fit_encoder(public).transform(pd.DataFrame({"a": [2.0], "b": ["z"], "c": [True]}))
+    assert encoded.tolist() == [[0, 0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_tables_round_trip(tmp_path, name):
+    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    path = tmp_path / name
+    table.to_parquet(path) if name.endswith("parquet") else table.to_csv(path, index=False)
+    assert read_table(path).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("t.xlsx", "a", FileError, "use .csv"),
+        ("missing.csv", None, FileError, "cannot be read as a csv table .FileNotFoundError"),
+        ("t.csv", "", FileError, "cannot be read"),
+        ("t.csv", "a,b\n", DataError, "has no rows"),
+        ("t.parquet", "not parquet", FileError, "cannot be read as a parquet table"),
+    ],
+)
+def test_unreadable_tables_are_refused_in_one_sentence(tmp_path, name, content, error, message):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=message) as caught:
+        read_table(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf, 1.0], ["x", None]])
+def test_missing_and_infinite_entries_are_refused(values):
+    with pytest.raises(DataError, match=r"missing .NaN. or infinite values in column 'b'"):
+        require_complete("the table", pd.DataFrame({"a": [1, 2], "b": values}))
+
+
+def test_columns_must_agree_in_name_and_kind():
+    public = pd.DataFrame({"a": [1], "b": ["x"]})
+    assert list(require_same_columns("private", public[["b", "a"]], public)) == ["a", "b"]
+    with pytest.raises(DataError, match=r"lacks \['b'\] and has in excess \['c'\]"):
+        require_same_columns("private", pd.DataFrame({"a": [1], "c": [1]}), public)
+    with pytest.raises(DataError, match="column 'a' holds numbers in the public table but text in the private"):
+        require_same_columns("private", pd.DataFrame({"a": ["1"], "b": ["x"]}), public)

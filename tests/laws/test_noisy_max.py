@@ -1,0 +1,107 @@
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import LaplaceNoisyMax, integer_weights
+
+COUNTS = st.integers(2, 6).flatmap(
+    lambda c: st.lists(st.lists(st.integers(0, 200), min_size=c, max_size=c), min_size=1, max_size=4)
+)
+SCALES = st.floats(0.3, 500)
+
+
+def exact(counts, scale):
+    """Integrate the definition in 30 digits."""
+    mpmath.mp.dps = 30
+    means = [mpmath.mpf(int(c)) / mpmath.mpf(scale) for c in counts]
+    below = lambda z: 1 - mpmath.exp(-z) / 2 if z > 0 else mpmath.exp(z) / 2  # noqa: E731
+    edges = [-mpmath.inf, *sorted(set(means)), mpmath.inf]
+    return [
+        float(
+            mpmath.quad(
+                lambda y, c=c: (
+                    mpmath.exp(-abs(y - means[c]))
+                    / 2
+                    * mpmath.fprod(below(y - m) for j, m in enumerate(means) if j != c)
+                ),
+                edges,
+            )
+        )
+        for c in range(len(means))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "scale"),
+    [
+        ([7, 3], 2.0),
+        ([0, 0], 1.0),
+        ([250, 0], 125.0),
+        ([5, 5, 5], 1.0),
+        ([100, 3, 60], 2.0),
+        ([1, 9, 4, 4, 20], 10.0),
+        ([30, 0, 0, 0, 0, 0, 0, 29], 7.0),
+        ([500, 1, 2], 1.0),
+    ],
+)
+def test_probabilities_match_thirty_digit_integration(counts, scale):
+    found = LaplaceNoisyMax(scale).probabilities(np.array([counts]))[0]
+    # A tenth of the error that the sampler pays for.
+    assert np.abs(found - exact(counts, scale)).max() < 1e-15
+
+
+@given(COUNTS, SCALES)
+def test_rows_are_laws_ordered_like_the_counts(counts, scale):
+    counts = np.array(counts)
+    p = LaplaceNoisyMax(scale).probabilities(counts)
+    assert np.all(p >= 0)
+    assert np.allclose(p.sum(axis=1), 1, atol=1e-13)
+    for row, probabilities in zip(counts, p, strict=True):
+        order = np.argsort(row, kind="stable")
+        assert np.all(np.diff(probabilities[order]) >= -1e-14)
+
+
+@given(COUNTS, SCALES)
+def test_only_gaps_matter_and_classes_are_treated_alike(counts, scale):
+    counts = np.array(counts)
+    law = LaplaceNoisyMax(scale)
+    p = law.probabilities(counts)
+    assert np.allclose(p, law.probabilities(counts + 17), atol=1e-14)
+    assert np.allclose(p[:, ::-1], law.probabilities(counts[:, ::-1]), atol=1e-14)
+
+
+def test_a_third_class_far_behind_changes_nothing():
+    two = LaplaceNoisyMax(3.0).probabilities(np.array([[600, 590]]))
+    three = LaplaceNoisyMax(3.0).probabilities(np.array([[600, 590, 0]]))
+    assert np.allclose(two, three[:, :2], atol=1e-15)
+
+
+@given(COUNTS, SCALES)
+def test_integer_weights_sum_exactly_and_keep_a_floor(counts, scale):
+    counts = np.array(counts)
+    weights = integer_weights(LaplaceNoisyMax(scale), counts)
+    assert [sum(map(int, row)) for row in weights] == [2**63] * len(counts)
+    assert weights.min() >= 0.99e-6 / counts.shape[1] * 2**63
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf"), "2", None, True])
+def test_bad_scales_are_refused(scale):
+    with pytest.raises(InvalidParameterError, match="scale="):
+        LaplaceNoisyMax(scale)
+
+
+def test_a_scale_beyond_double_precision_is_refused():
+    with pytest.raises(InvalidParameterError, match="use a smaller scale"):
+        LaplaceNoisyMax(1e15).mixing_weight(2)
+
+
+def test_counts_that_are_not_finite_are_refused():
+    with pytest.raises(InvalidParameterError, match="counts must be finite"):
+        integer_weights(LaplaceNoisyMax(1.0), np.array([[1.0, np.nan]]))
+
+
+def test_no_queries_give_no_probabilities():
+    assert LaplaceNoisyMax(1.0).probabilities(np.empty((0, 3))).shape == (0, 3)

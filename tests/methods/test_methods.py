@@ -1,0 +1,251 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble import Basis, DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
+
+METHODS = [
+    SubsampleAggregateClassifier,
+    lambda **s: DPBaggingClassifier(n_partitions=3, **s),
+    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="worst-case", **s),
+]
+COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
+each_method = pytest.mark.parametrize("make", METHODS, ids=["saa", "dpbag", "dpbag-"])
+
+
+@each_method
+def test_the_student_learns_from_answered_rows_only(make, blobs):
+    X, y, public = blobs
+    model = make(**COMMON).fit(X, y, X_public=public)
+    assert 0 < len(model.labels_) <= len(public)
+    assert len(set(model.labels_.indices.tolist())) == len(model.labels_)
+    again = LogisticRegression(max_iter=1000, random_state=0).fit(
+        public[model.labels_.indices], model.labels_.labels
+    )
+    assert np.array_equal(model.predict(X), again.predict(X))
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+@each_method
+def test_the_guarantee_states_budget_basis_and_relation(make, blobs):
+    X, y, public = blobs
+    for relation in ("replace-one", "add-or-remove-one"):
+        model = make(**COMMON, relation=relation).fit(X, y, X_public=public)
+        guarantee = model.guarantee_
+        assert guarantee.relation == relation
+        assert 0 < guarantee.epsilon <= 8
+        assert guarantee.delta == 1e-5
+        assert guarantee.for_release
+        personalised = getattr(model, "analysis", "") == "personalised"
+        assert guarantee.basis is (Basis.DATA_DEPENDENT if personalised else Basis.WORST_CASE)
+        # A data-dependent spend is private: only the budget is stated.
+        assert (guarantee.epsilon == 8) == personalised
+
+
+@each_method
+def test_labels_are_mostly_right_when_noise_is_small(make, blobs):
+    X, y, public = blobs
+    model = make(**COMMON | {"epsilon": 1e7}, scale=0.1).fit(X, y, X_public=public)
+    assert len(model.labels_) == len(public)
+    truth = (public[model.labels_.indices, 0] > 0).astype(int)
+    assert np.mean(truth == model.labels_.labels) > 0.9
+
+
+def test_answered_rows_do_not_depend_on_private_records_in_the_worst_case(blobs):
+    X, y, public = blobs
+    one = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+    other = SubsampleAggregateClassifier(**COMMON).fit(-X, 1 - y[::-1], X_public=public)
+    assert np.array_equal(one.labels_.indices, other.labels_.indices)
+
+
+def test_release_noise_is_not_seeded_unless_asked_for(blobs):
+    X, y, public = blobs
+    fits = [SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public).labels_.labels for _ in range(3)]
+    assert len({tuple(labels) for labels in fits}) > 1
+    seeded = [
+        SubsampleAggregateClassifier(**COMMON, insecure_release_seed=1).fit(X, y, X_public=public)
+        for _ in range(2)
+    ]
+    assert np.array_equal(seeded[0].labels_.labels, seeded[1].labels_.labels)
+    assert not seeded[0].guarantee_.for_release
+    assert "NOT FOR RELEASE" in str(seeded[0].guarantee_)
+
+
+def test_max_labels_caps_the_spend(blobs):
+    X, y, public = blobs
+    model = SubsampleAggregateClassifier(**COMMON, max_labels=5).fit(X, y, X_public=public)
+    full = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+    assert len(model.labels_) == 5
+    assert model.guarantee_.epsilon < full.guarantee_.epsilon
+
+
+def test_dpbag_answers_at_least_as_many_as_its_worst_case(blobs):
+    X, y, public = blobs
+    worst = DPBaggingClassifier(**COMMON, n_partitions=5, analysis="worst-case").fit(X, y, X_public=public)
+    personal = DPBaggingClassifier(**COMMON, n_partitions=5).fit(X, y, X_public=public)
+    assert len(personal.labels_) >= len(worst.labels_)
+
+
+@pytest.mark.parametrize(
+    "teacher",
+    [GaussianNB(), DecisionTreeClassifier(max_depth=3), RandomForestClassifier(5), LogisticRegression(C=0.5)],
+)
+def test_any_classifier_teaches_and_studies(teacher, blobs):
+    X, y, public = blobs
+    names = np.array(["no", "yes"])[y]
+    settings = COMMON | {"classes": ["no", "yes"], "n_teachers": 10, "epsilon": 20.0}
+    model = SubsampleAggregateClassifier(teacher, clone(teacher), **settings).fit(X, names, X_public=public)
+    assert set(model.predict(public)) <= {"no", "yes"}
+
+
+def test_three_classes_and_labels_nobody_names(blobs):
+    X, _, public = blobs
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = DPBaggingClassifier(
+        classes=[0, 1, 2, 3], n_teachers=10, n_partitions=3, epsilon=1e5, scale=0.5, random_state=0
+    ).fit(X, y, X_public=public)
+    assert model.predict_proba(public).shape == (len(public), 4)
+    assert np.allclose(model.predict_proba(public).sum(axis=1), 1)
+    assert np.mean(model.predict(X) == y) > 0.8
+
+
+def test_one_class_and_empty_teachers_vote_without_raising(blobs):
+    X, _, public = blobs
+    one_class = SubsampleAggregateClassifier(**COMMON).fit(X, np.zeros(len(X), dtype=int), X_public=public)
+    assert one_class.labels_.labels.mean() < 0.5
+    sparse = SubsampleAggregateClassifier(
+        **COMMON | {"n_teachers": 25, "delta": 1e-3}, relation="add-or-remove-one"
+    )
+    few = sparse.fit(X[:25], (X[:25, 0] > 0).astype(int), X_public=public)
+    assert len(few.labels_) > 0
+
+
+def test_units_are_protected_together(blobs):
+    X, y, public = blobs
+    who = np.repeat(np.arange(200), 3)
+    model = SubsampleAggregateClassifier(**COMMON | {"n_teachers": 20}).fit(X, y, X_public=public, units=who)
+    assert "all records of one person" in model.guarantee_.unit
+    with pytest.raises(InvalidParameterError, match="more than the 3 private records"):
+        SubsampleAggregateClassifier(**COMMON | {"delta": 1e-3}).fit(X, y, X_public=public, units=who % 3)
+    with pytest.raises(DataError, match="units has shape"):
+        SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=who[:5])
+    with pytest.raises(DataError, match="units has a missing value"):
+        SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
+
+
+def test_private_diagnostics_are_kept_only_when_asked_for(blobs):
+    X, y, public = blobs
+    assert not hasattr(DPBaggingClassifier(**COMMON).fit(X, y, X_public=public), "private_diagnostics_")
+    model = DPBaggingClassifier(**COMMON, private_diagnostics=True).fit(X, y, X_public=public)
+    found = model.private_diagnostics_
+    assert len(found.margins) == len(model.labels_) == found.spend[-1][0]
+    assert found.spend[-1][1] <= 8
+    assert "margins" not in repr(found)
+
+
+def test_diagnostics_do_not_change_the_answers(blobs):
+    X, y, public = blobs
+    settings = COMMON | {"insecure_release_seed": 3}
+    plain, noted = (
+        DPBaggingClassifier(**settings, private_diagnostics=flag).fit(X, y, X_public=public)
+        for flag in (False, True)
+    )
+    assert np.array_equal(plain.labels_.indices, noted.labels_.indices)
+
+
+BAD_FITS = [
+    ({}, {"X_public": None}, DataError, "X_public has no rows"),
+    ({}, {"X_public": np.empty((0, 3))}, DataError, "X_public has no rows"),
+    ({}, {"X_public": np.zeros((4, 2))}, DataError, "X_public has 2 columns but X has 3"),
+    (
+        {},
+        {"X_public": np.array([[0, np.nan, 0]])},
+        DataError,
+        "X_public contains NaN or infinity .first at row 0, column 1",
+    ),
+    ({"classes": None}, {}, InvalidParameterError, "must be declared"),
+    ({"classes": [0]}, {}, InvalidParameterError, "at least two"),
+    ({"classes": [0, 2]}, {}, DataError, "not among classes"),
+    ({"classes": ["0", "1"]}, {}, DataError, "different types"),
+    ({"n_teachers": 601}, {}, InvalidParameterError, "use at most 600"),
+    ({"n_teachers": 0}, {}, InvalidParameterError, "n_teachers=0"),
+    ({"epsilon": 0}, {}, InvalidParameterError, "epsilon=0"),
+    ({"epsilon": float("nan")}, {}, InvalidParameterError, "epsilon=nan"),
+    ({"delta": 0}, {}, InvalidParameterError, "delta=0"),
+    ({"delta": 1 / 600}, {}, BudgetError, "not below 1/N"),
+    ({"epsilon": 1e-3}, {}, BudgetError, "the smallest epsilon that would do"),
+    ({"scale": 0}, {}, InvalidParameterError, "scale=0"),
+    ({"scale": 1e30}, {}, InvalidParameterError, "use a smaller scale"),
+    ({"relation": "swap"}, {}, InvalidParameterError, "relation='swap'"),
+    ({"max_labels": 0}, {}, InvalidParameterError, "max_labels=0"),
+    ({"random_state": -1}, {}, InvalidParameterError, "random_state=-1"),
+    ({"insecure_release_seed": -1}, {}, InvalidParameterError, "insecure_release_seed=-1"),
+    (
+        {"teacher": LogisticRegression(solver="nonsense")},
+        {},
+        TeacherError,
+        "none of the .* teachers could be fitted",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "arguments", "error", "message"), BAD_FITS)
+@each_method
+def test_bad_input_is_refused_in_one_sentence(make, settings, arguments, error, message, blobs):
+    X, y, public = blobs
+    model = make(**COMMON | settings)
+    with pytest.raises(error, match=message) as caught:
+        model.fit(X, y, **({"X_public": public} | arguments))
+    assert "\n" not in str(caught.value)
+    assert not hasattr(model, "guarantee_")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_private_rows_must_be_finite(value, blobs):
+    X, y, public = blobs
+    X = X.copy()
+    X[17, 2] = value
+    with pytest.raises(DataError, match=r"X contains NaN or infinity .first at row 17, column 2"):
+        SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+
+
+def test_messages_do_not_quote_private_labels(blobs):
+    X, y, public = blobs
+    names = np.array(["no", "yes"])[y].astype(object)
+    names[3] = "patient 4711 has HIV"
+    with pytest.raises(DataError, match="first at row 3") as caught:
+        SubsampleAggregateClassifier(**COMMON | {"classes": ["no", "yes"]}).fit(X, names, X_public=public)
+    assert "4711" not in str(caught.value)
+
+
+def test_frames_must_have_the_same_columns(blobs):
+    X, y, public = blobs
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    other = pd.DataFrame(public, columns=["a", "b", "d"])
+    with pytest.raises(DataError, match=r"X_public lacks \['c'\] and has in excess \['d'\]"):
+        SubsampleAggregateClassifier(**COMMON).fit(frame, y, X_public=other)
+    shuffled = pd.DataFrame(public, columns=["a", "b", "c"])[["c", "a", "b"]]
+    settings = COMMON | {"insecure_release_seed": 0}
+    one = SubsampleAggregateClassifier(**settings).fit(frame, y, X_public=shuffled)
+    two = SubsampleAggregateClassifier(**settings).fit(frame, y, X_public=shuffled[["a", "b", "c"]])
+    assert np.array_equal(one.labels_.labels, two.labels_.labels)
+
+
+def test_fit_never_writes_a_setting(blobs):
+    X, y, public = blobs
+    model = DPBaggingClassifier(**COMMON)
+    before = dict(model.get_params())
+    model.fit(X, y, X_public=public)
+    assert model.get_params() == before
+
+
+def test_unknown_analysis_is_refused(blobs):
+    X, y, public = blobs
+    with pytest.raises(InvalidParameterError, match="analysis='hope'"):
+        DPBaggingClassifier(**COMMON, analysis="hope").fit(X, y, X_public=public)

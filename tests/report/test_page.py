@@ -1,0 +1,248 @@
+"""The shareable page holds nothing private, and every page is one well-formed file that loads nothing."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord, RunRecord
+
+EXPERIMENT = "EXPERIMENT, NOT A RELEASE"
+PRIVATE = "PRIVATE: contains statistics of private votes. Do not share."
+HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=y>"
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+GUARANTEE = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "basis": "worst-case",
+    "relation": "replace-one",
+    "unit": "record",
+    "accounting": "moments accountant",
+    "assumptions": ["The teachers stay secret."],
+    "for_release": True,
+}
+WORST = RunRecord(
+    method="dpbag",
+    guarantee=GUARANTEE,
+    budget={"epsilon": 1.0, "delta": 1e-5},
+    labels=7351,
+    label_accuracy=0.82719,
+    student={"accuracy": 0.8241, "auroc": 0.8712, "auprc": 0.6923},
+    baseline={"accuracy": 0.8527, "auroc": 0.9048, "auprc": 0.7681},
+    worst_case_spend=[[n, 0.02 * n**0.5] for n in range(10, 9001, 10)],
+    data={"name": "Adult", "private_rows": 16281, "features": 108, "classes": ["<=50K", ">50K"]},
+    settings={"teachers": 250, "partitions": 10, "seed": 123456},
+    versions={"dpensemble": "0.1.0", "numpy": "2.1.1"},
+    seconds={"fit_teachers": 4747.4},
+    created="2026-03-05T14:05:09+00:00",
+)
+DEPENDENT = replace(WORST, guarantee={**GUARANTEE, "basis": "data-dependent"})
+OWN = PrivateRecord(
+    epsilon_spent=0.98989,
+    spend=[[1, 0.1], [7351, 0.98989]],
+    margins=[0.1, 0.5, 0.97],
+    constant_teachers=6767,
+    failed_teachers=8383,
+)
+
+
+class Balanced(HTMLParser):
+    """Reads a page, checks that tags nest, and collects text and attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.attributes, self.tags = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in {"style", "title", "desc"}:
+            self.text.append(data)
+
+
+def read(page):
+    reader = Balanced()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def words(page):
+    return " ".join(" ".join(read(page).text).split())
+
+
+PAGES = {
+    "worst case": (WORST, None),
+    "worst case, private": (WORST, OWN),
+    "data-dependent": (DEPENDENT, None),
+    "data-dependent, private": (DEPENDENT, OWN),
+    "experiment": (replace(WORST, experiment=["A seed."]), None),
+    "bare": (
+        replace(WORST, student=None, baseline=None, label_accuracy=None, worst_case_spend=[], settings={},
+                data={}, versions={}, seconds={}, created=""),
+        None,
+    ),
+    "empty, private": (
+        replace(DEPENDENT, seconds={}, worst_case_spend=[]),
+        replace(OWN, spend=[], margins=[], epsilon_spent=0.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_one_well_formed_file_that_loads_nothing(name):
+    page = render(*PAGES[name])
+    reader = read(page)
+    assert page.startswith("<!doctype html>")
+    assert not {tag for tag, _ in reader.tags} & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+    }
+    names = {name for name, _ in reader.attributes}
+    assert not names & {"src", "href", "srcset", "data", "action", "xlink:href"}
+    assert not any(name.startswith("on") for name in names)
+    assert not re.search(r"url\(|@import|https?://", page)
+    idents = [value for name, value in reader.attributes if name == "id"]
+    assert len(idents) == len(set(idents))
+    assert all("scope" in attrs for tag, attrs in reader.tags if tag == "th")
+    assert ("html", {"lang": "en"}) in reader.tags
+    assert any(attrs.get("name") == "viewport" for tag, attrs in reader.tags if tag == "meta")
+
+
+@pytest.mark.parametrize("secret", ["7351", "7,351", "0.9899", "0.98989", "6767", "6,767", "8383", "8,383",
+                                    "4747", "4,747", "82.7", "0.827"])  # fmt: skip
+def test_shareable_page_of_a_data_dependent_run_holds_nothing_private(secret):
+    assert secret not in render(DEPENDENT)
+    assert "withheld: depends on private votes" in words(render(DEPENDENT))
+
+
+@pytest.mark.parametrize("labels", [0, 1, 10, 9000])
+def test_shareable_page_is_the_same_whatever_the_votes(labels):
+    other = replace(DEPENDENT, labels=labels, seconds={"other": 1.0}, label_accuracy=0.8349)
+    assert render(other) == render(DEPENDENT)
+
+
+def test_owner_page_of_a_data_dependent_run_holds_the_private_part():
+    text = words(render(DEPENDENT, OWN))
+    for shown in ("7,351 (private)", "0.9899 of 1", "6,767", "8,383", "4,747.4 s", "82.7%"):
+        assert shown in text
+    assert "withheld: depends" not in text
+
+
+def test_worst_case_page_shows_labels_but_no_times():
+    page = render(WORST)
+    assert "7,351" in words(page)
+    assert "82.7%" in words(page)
+    assert "4,747" not in page
+
+
+@pytest.mark.parametrize("record", [WORST, DEPENDENT])
+@pytest.mark.parametrize("private", [None, OWN])
+@pytest.mark.parametrize("experiment", [[], ["The seed is known.", "A second reason."]])
+def test_banners_appear_exactly_when_due(record, private, experiment):
+    page = render(replace(record, experiment=experiment), private)
+    assert (PRIVATE in words(page)) == (private is not None)
+    assert (EXPERIMENT in words(page)) == bool(experiment)
+    assert ("PRIVATE" in page) == (private is not None)
+    assert ("EXPERIMENT" in page) == bool(experiment)
+    assert all(reason in words(page) for reason in experiment)
+
+
+def test_seeded_release_is_an_experiment_even_without_a_reason():
+    assert EXPERIMENT in words(render(replace(WORST, guarantee={**GUARANTEE, "for_release": False})))
+
+
+@pytest.mark.parametrize("record", [WORST, DEPENDENT])
+def test_verdict_says_the_guarantee(record):
+    text = words(render(record))
+    statement = record.statement()
+    for sentence in (*statement.sentences(), *statement.assumptions, statement.accounting):
+        assert sentence in text
+    assert "ε = 1 " in text
+    assert "δ = 1e-05 " in text
+    assert "as many records" in text
+
+
+@pytest.mark.parametrize("private", [None, OWN])
+def test_hostile_strings_are_escaped(private):
+    hostile = replace(
+        WORST,
+        method=HOSTILE,
+        guarantee={**GUARANTEE, "unit": HOSTILE, "accounting": HOSTILE, "assumptions": [HOSTILE]},
+        student={HOSTILE: 0.5},
+        data={"name": HOSTILE, "classes": [HOSTILE], HOSTILE: HOSTILE},
+        settings={HOSTILE: {HOSTILE: [HOSTILE]}},
+        versions={HOSTILE: HOSTILE, "dpensemble": HOSTILE},
+        seconds={HOSTILE: 1.0},
+        experiment=[HOSTILE],
+        created=HOSTILE,
+    )
+    page = render(hostile, private)
+    assert "<script" not in page
+    assert "<img" not in page
+    read(page)
+
+
+def test_baseline_is_marked_and_left_out_where_there_is_none():
+    assert "Baseline (no privacy)" in words(render(WORST))
+    assert "0.853 no privacy" in words(render(WORST))
+    alone = words(render(replace(WORST, baseline=None)))
+    assert "0.824 student" in alone
+    assert "no privacy" not in alone
+    assert "aseline" not in alone
+
+
+def test_test_rows_are_explained():
+    with_rows = words(render(WORST))
+    assert "not covered by the guarantee unless the test rows are public" in with_rows
+    without = words(render(replace(WORST, student=None, baseline=None)))
+    assert "There were no test rows" in without
+    assert "test rows are public" not in without
+
+
+def test_measures_that_are_missing_or_not_a_number():
+    page = render(replace(WORST, student={"accuracy": 0.5, "auroc": float("nan")}))
+    assert words(page).count("not available") >= 3
+    assert "nan" not in words(page)
+
+
+def test_curve_is_drawn_whole_and_private_spend_only_for_the_owner():
+    shared, own = render(DEPENDENT), render(DEPENDENT, OWN)
+    assert "9,000 labels answered" in shared
+    assert "data-independent analysis" in words(shared)
+    assert "data-independent analysis" not in words(render(WORST))
+    assert shared.count('<path class="line') == 1
+    assert own.count('<path class="line') == 2
+
+
+def test_other_methods_relations_and_units():
+    saa = replace(
+        WORST,
+        method="saa",
+        guarantee={**GUARANTEE, "relation": "add-or-remove-one", "unit": "unit", "epsilon": 800},
+    )
+    text = words(render(saa))
+    assert "Subsample-and-aggregate" in text
+    assert "one unit more or fewer" in text
+    assert "several records" not in text
+    assert words(render(replace(saa, method="new"))).count("new") >= 1

@@ -1,0 +1,98 @@
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble import load_classifier, save_classifier
+from dpensemble.errors import FileError
+from dpensemble.workflow import LEARNERS
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        LogisticRegression(),
+        GaussianNB(),
+        DecisionTreeClassifier(),
+        RandomForestClassifier(5),
+        GradientBoostingClassifier(n_estimators=3),
+        DummyClassifier(strategy="constant", constant=1),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_a_classifier_predicts_the_same_after_loading(tmp_path, blobs, classifier):
+    X, y, public = blobs
+    classifier.fit(X, y)
+    save_classifier(classifier, tmp_path / "c.skops")
+    assert np.array_equal(load_classifier(tmp_path / "c.skops").predict(public), classifier.predict(public))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_of_the_command_line_can_be_saved(tmp_path, blobs, name):
+    X, y, _ = blobs
+    save_classifier(LEARNERS[name]().fit(X[:60], y[:60]), tmp_path / "c.skops")
+    load_classifier(tmp_path / "c.skops")
+
+
+def test_types_that_are_not_vetted_are_neither_written_nor_read(tmp_path, blobs):
+    from skops import io as skops_io
+
+    X, y, _ = blobs
+    model = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
+    with pytest.raises(FileError, match="not vetted"):
+        save_classifier(model, tmp_path / "c.skops")
+    assert list(tmp_path.iterdir()) == []
+    skops_io.dump(model, tmp_path / "c.skops")
+    with pytest.raises(FileError, match="not vetted"):
+        load_classifier(tmp_path / "c.skops")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a file", b"\x80\x04K\x01."])
+def test_files_that_are_not_classifiers_are_refused(tmp_path, content):
+    (tmp_path / "c.skops").write_bytes(content)
+    with pytest.raises(FileError, match="cannot be read as a saved classifier"):
+        load_classifier(tmp_path / "c.skops")
+    with pytest.raises(FileError, match="cannot be read"):
+        load_classifier(tmp_path / "missing.skops")
+
+
+def test_a_file_that_names_a_system_call_is_refused(tmp_path):
+    schema = {
+        "__class__": "system",
+        "__module__": "os",
+        "__loader__": "FunctionNode",
+        "content": {"module_path": "os", "function": "system"},
+        "protocol": 2,
+        "_skops_version": "0.16.0",
+    }
+    with zipfile.ZipFile(tmp_path / "c.skops", "w") as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+    with pytest.raises(FileError):
+        load_classifier(tmp_path / "c.skops")
+
+
+@pytest.mark.parametrize("field", ["left_child", "right_child", "feature"])
+@pytest.mark.parametrize("value", [-7, 0, 10**6])
+def test_a_tree_that_points_out_of_bounds_is_refused(tmp_path, blobs, field, value):
+    X, y, _ = blobs
+    model = DecisionTreeClassifier(max_depth=3).fit(X, y)
+    state = model.tree_.__getstate__()
+    if field == "feature" and value == 0:
+        pytest.skip("a sound value")
+    state["nodes"][field][0] = value
+    model.tree_.__setstate__(state)
+    save_classifier(model, tmp_path / "c.skops")
+    with pytest.raises(FileError, match="broken decision tree"):
+        load_classifier(tmp_path / "c.skops")
+
+
+def test_an_unwritable_path_is_named(tmp_path, blobs):
+    X, y, _ = blobs
+    with pytest.raises(FileError, match="cannot be written"):
+        save_classifier(LogisticRegression().fit(X, y), tmp_path / "no" / "folder.skops")

@@ -1,0 +1,165 @@
+"""Budget, cost, guarantee, votes, noise: the small values that everything else is built of."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpensemble import Budget, Guarantee, PrivacyCost
+from dpensemble._random import SeededNoise, Stream, public_entropy, seed_integer
+from dpensemble.cost import DEFAULT_ORDERS
+from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
+from dpensemble.votes import Votes
+
+BAD_REALS = [0, -1, float("nan"), float("inf"), "1", None, True]
+
+
+@pytest.mark.parametrize("value", BAD_REALS)
+def test_epsilon_must_be_finite_and_positive(value):
+    with pytest.raises(InvalidParameterError, match="epsilon="):
+        Budget(epsilon=value, delta=1e-5)
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, float("nan"), None])
+def test_delta_must_be_inside_the_unit_interval(value):
+    with pytest.raises(InvalidParameterError, match="delta="):
+        Budget(epsilon=1, delta=value)
+
+
+def test_delta_of_one_over_n_is_refused_with_a_number_that_works():
+    with pytest.raises(BudgetError, match=r"delta=0.01 is not below 1/N = 0.01 for N=100 .* such as 0.001"):
+        Budget(epsilon=1, delta=0.01).check_delta_for(100)
+    Budget(epsilon=1, delta=0.001).check_delta_for(100)
+
+
+def curve(level):
+    return PrivacyCost(rdp=level * DEFAULT_ORDERS)
+
+
+@given(st.integers(0, 40), st.floats(1e-6, 1))
+def test_a_count_equals_a_list(count, level):
+    listed = PrivacyCost.zero()
+    for _ in range(count):
+        listed = listed + curve(level)
+    assert np.allclose((curve(level) * count).rdp, listed.rdp, rtol=1e-12)
+    assert np.allclose((count * curve(level)).rdp, listed.rdp, rtol=1e-12)
+
+
+@given(st.floats(1e-6, 10), st.floats(1e-12, 0.9), st.floats(1.0, 3.0))
+def test_epsilon_rises_with_cost_and_falls_with_delta(level, delta, factor):
+    assert curve(level).epsilon(delta) <= curve(level * factor).epsilon(delta)
+    assert curve(level).epsilon(delta) >= curve(level).epsilon(min(0.99, delta * factor))
+    assert curve(level).epsilon(delta) > 0
+
+
+def test_nothing_costs_nothing():
+    assert PrivacyCost.zero().epsilon(1e-9) == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1e-9])
+def test_a_cost_that_is_not_a_cost_is_refused(bad):
+    rdp = DEFAULT_ORDERS.copy()
+    rdp[3] = bad
+    with pytest.raises(AccountingError):
+        PrivacyCost(rdp=rdp)
+    with pytest.raises(AccountingError):
+        PrivacyCost(rdp=np.ones(2), orders=np.array([1.0, 2.0]))
+    with pytest.raises(AccountingError):
+        PrivacyCost(rdp=np.ones(2), orders=np.array([np.nan, 2.0]))
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, float("nan"), True])
+def test_a_count_that_is_not_a_count_is_refused(count):
+    with pytest.raises(InvalidParameterError, match="count="):
+        curve(1.0) * count
+
+
+def test_costs_over_other_orders_do_not_add():
+    with pytest.raises(AccountingError):
+        curve(1.0) + PrivacyCost(rdp=np.ones(1), orders=np.array([2.0]))
+
+
+def test_a_cost_cannot_be_edited():
+    with pytest.raises(ValueError, match="read-only"):
+        curve(1.0).rdp[0] = 0
+
+
+GUARANTEE = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "basis": "worst-case",
+    "relation": "replace-one",
+    "unit": "record",
+    "accounting": "moments",
+    "assumptions": ("Votes stay secret.",),
+}
+
+
+def test_a_guarantee_reads_as_english_and_survives_json():
+    import json
+
+    guarantee = Guarantee(**GUARANTEE)
+    text = str(guarantee)
+    assert "Replacing any one record by any other" in text
+    assert "every possible private data set" in text
+    assert "Votes stay secret." in text
+    assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
+
+
+def test_a_guarantee_warns_of_data_dependence_and_of_seeded_noise():
+    text = str(
+        Guarantee(
+            **GUARANTEE | {"basis": "data-dependent", "relation": "add-or-remove-one", "for_release": False}
+        )
+    )
+    assert "publish neither" in text
+    assert "Adding or removing any one record" in text
+    assert "NOT FOR RELEASE" in text
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": float("nan")}, {"delta": 0}, {"basis": "guess"}, {"relation": "swap"}]
+)
+def test_a_guarantee_of_nonsense_is_refused(change):
+    with pytest.raises(InvalidParameterError):
+        Guarantee(**GUARANTEE | change)
+
+
+@given(st.integers(2, 300), st.integers(0, 12), st.integers(1, 9), st.integers(0, 999))
+def test_counts_are_counts(n_classes, n_queries, n_teachers, seed):
+    ballots = np.random.default_rng(seed).integers(0, n_classes, (n_queries, n_teachers))
+    votes = Votes(ballots, n_classes)
+    assert votes.counts.shape == (n_queries, n_classes)
+    assert (
+        np.array_equal(votes.counts, [np.bincount(row, minlength=n_classes) for row in ballots]) or n_queries == 0
+    )
+    assert votes.ballots.dtype == (np.uint8 if n_classes <= 256 else np.uint16)
+    assert votes.ballots.T.flags.c_contiguous
+
+
+@pytest.mark.parametrize("ballots", [[[0, 2]], [[-1, 0]], [0, 1], [[0.0, 1.0]]])
+def test_ballots_must_be_declared_classes(ballots):
+    with pytest.raises(DataError, match="ballots must"):
+        Votes(np.array(ballots), 2)
+
+
+def test_votes_do_not_print_themselves():
+    assert repr(Votes(np.array([[1, 0, 1]]), 2)) == "Votes(n_queries=1, n_teachers=3, n_classes=2)"
+
+
+def test_streams_and_indices_give_distinct_seeds():
+    seeds = {seed_integer(5, stream, index) for stream in Stream for index in range(50)}
+    assert len(seeds) == len(Stream) * 50
+
+
+def test_entropy_comes_from_integers_states_and_the_system():
+    assert public_entropy(7) == 7
+    assert public_entropy(np.random.RandomState(3)) == public_entropy(np.random.RandomState(3))
+    assert public_entropy(None) != public_entropy(None)
+    with pytest.raises(InvalidParameterError, match="random_state="):
+        public_entropy("seed")
+
+
+def test_seeded_noise_says_so():
+    assert SeededNoise(1).for_release is False
+    assert np.array_equal(SeededNoise(1).uniform_bits(9), SeededNoise(1).uniform_bits(9))
