@@ -7,7 +7,7 @@ JOBS ?= 2
 .PHONY: demo test check lint types docs bench clean
 
 demo: $(VENV)/.installed
-	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 10 \
+	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
 	  --epsilon 1 --delta 1e-5 --seed 0 --baseline --out demo
 
 test: $(VENV)/.installed-dev

@@ -10,7 +10,7 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"errors", "relations"},
+    {"errors", "relations", "_rounding"},
     {"_checks"},
     {"_random", "_progress"},
     {"budget", "cost", "guarantee"},
@@ -20,7 +20,7 @@ LAYERS = [
     {"methods"},
     {"workflow"},
     {"cli"},
-    {"__init__"},
+    {"__init__", "__main__"},
 ]
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 

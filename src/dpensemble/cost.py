@@ -51,7 +51,7 @@ class PrivacyCost:
     --------
     >>> one = PrivacyCost(rdp=0.0032 / 2 * DEFAULT_ORDERS)
     >>> round((one * 10).epsilon(1e-3), 3)
-    0.689
+    0.681
     """
 
     rdp: NDArray[np.float64]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpensemble._checks import member, open_unit_interval, positive_real
+from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 
 
@@ -80,11 +81,16 @@ class Guarantee:
             Relation.REPLACE_ONE: f"Replacing any one {self.unit} by any other",
             Relation.ADD_OR_REMOVE_ONE: f"Adding or removing any one {self.unit}",
         }[self.relation]
-        factor = f"a factor of {math.exp(self.epsilon):.3g}" if self.epsilon < 700 else "an unlimited factor"
+        factor = (
+            f"a factor of {round_up(math.exp(self.epsilon), 3):g}"
+            if self.epsilon < 700
+            else "an unlimited factor"
+        )
+        delta = f"{round_up(self.delta, 4):g}"
         lines = [
-            f"Differential privacy with epsilon = {self.epsilon:.4g} and delta = {self.delta:g}.",
+            f"Differential privacy with epsilon = {round_up(self.epsilon, 4):g} and delta = {delta}.",
             f"{change} changes the probability of every published result by at most {factor}, "
-            f"up to an additive {self.delta:g}.",
+            f"up to an additive {delta}.",
             _BASIS_TEXT[self.basis],
         ]
         if not self.for_release:

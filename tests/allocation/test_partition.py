@@ -43,8 +43,11 @@ def test_removing_a_keyed_unit_moves_no_other(sizes, gone):
     kept = names[: gone % (n + 1)] + names[gone % (n + 1) + 1 :]
     relation = Relation.ADD_OR_REMOVE_ONE
     both = [partitions(who, subsets, k, relation=relation, entropy=entropy) for who in (names, kept)]
-    teachers = [{w: tuple(a.teachers_of(i)) for i, w in enumerate(who)} for who, a in zip((names, kept), both, strict=True)]
-    assert all(teachers[0][w] == teachers[1][w] for w in kept)
+    before, after = (
+        {w: tuple(a.teachers_of(i)) for i, w in enumerate(who)}
+        for who, a in zip((names, kept), both, strict=True)
+    )
+    assert all(before[w] == after[w] for w in kept)
 
 
 def test_keyed_draws_are_uniform_and_independent_between_partitions():

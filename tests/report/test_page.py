@@ -246,3 +246,22 @@ def test_other_methods_relations_and_units():
     assert "one unit more or fewer" in text
     assert "several records" not in text
     assert words(render(replace(saa, method="new"))).count("new") >= 1
+
+
+DATA = {"name": "Adult", "private_records": 98761, "private_units": 54321, "public_rows": 300}
+
+
+@pytest.mark.parametrize(
+    ("change", "shown", "withheld"),
+    [
+        ({}, {"98,761", "54,321"}, set()),
+        ({"unit": "unit"}, {"54,321"}, {"98,761"}),
+        ({"relation": "add-or-remove-one"}, set(), {"98,761", "54,321"}),
+    ],
+)
+def test_numbers_in_which_neighbours_differ_stay_inside(change, shown, withheld):
+    record = replace(WORST, guarantee=GUARANTEE | change, data=DATA)
+    page = render(record)
+    assert all(number in page for number in shown)
+    assert not any(number in page or number.replace(",", "") in page for number in withheld)
+    assert all(number in render(record, OWN) for number in shown | withheld)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import BudgetError
@@ -66,15 +67,13 @@ class Meter(ABC):
         if self.sure_queries < 1:
             raise BudgetError(
                 f"epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g} is too small for one label; "
-                f"the smallest epsilon that would do is {self.smallest_epsilon():.4g}, "
+                f"the smallest epsilon that would do is {self.smallest_epsilon():g}, "
                 "or use more teachers or a larger scale."
             )
 
     def smallest_epsilon(self) -> float:
         """Return the epsilon that one query needs, rounded up to four significant digits."""
-        needed = self.one_query.epsilon(self.budget.delta)
-        shown = float(f"{needed:.4g}")
-        return shown if shown >= needed else float(f"{needed * (1 + 1e-3):.4g}")
+        return round_up(self.one_query.epsilon(self.budget.delta), 4)
 
 
 def largest_affordable(cost_of: Callable[[int], PrivacyCost], budget: Budget) -> int:

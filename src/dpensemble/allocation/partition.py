@@ -154,9 +154,15 @@ def _number_units(identities: Sequence[Hashable]) -> tuple[list[Hashable], NDArr
 
 
 def _canonical(unit: Hashable) -> bytes:
-    """Return bytes that depend on the identity alone, not on how many or which others there are."""
-    value = unit.item() if isinstance(unit, np.generic) else unit
-    return value if isinstance(value, bytes) else f"{type(value).__name__}:{value!r}".encode()
+    """Return bytes that depend on the identity alone.
+
+    Other units must not matter, not even by turning a column of integers into
+    one of floats or strings, so 5, 5.0 and "5" give the same bytes.
+    """
+    if isinstance(unit, bytes):
+        return unit
+    whole = isinstance(unit, float) and unit.is_integer()
+    return str(int(unit) if whole else unit).encode()  # type: ignore[call-overload]
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

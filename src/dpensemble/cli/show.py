@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from dpensemble._rounding import round_up
 from dpensemble.planning import Plan
 from dpensemble.report import RunRecord
 
@@ -42,7 +43,7 @@ def print_plans(asked: Plan, others: list[Plan]) -> None:
     console.print(
         f"{asked.labels:,} labels at epsilon {asked.epsilon:g} and delta {asked.delta:g} "
         f"({asked.n_teachers:,} teachers x {asked.n_partitions} partitions, scale {asked.scale:g} votes), "
-        f"spending epsilon {asked.epsilon_spent:.4f}.",
+        f"spending epsilon {round_up(asked.epsilon_spent, 4):g}.",
         markup=False,
     )
     table = Table("epsilon", "labels", "paper counts", title="Other budgets")

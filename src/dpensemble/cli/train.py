@@ -142,7 +142,7 @@ def train(
     start = perf_counter()
     settings: dict[str, Any] = {
         "teacher": None if teacher == "logistic-regression" else learner("teacher", teacher),
-        "student": learner("student", student),
+        "student": None if student == "logistic-regression" else learner("student", student),
         "n_teachers": teachers,
         "scale": scale,
         "epsilon": epsilon,

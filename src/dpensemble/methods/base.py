@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ from dpensemble.labelling import PrivateDiagnostics, label_rows
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods import inputs
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import class_probabilities, fit_student
+from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.teachers import TeacherEnsemble
 
 
@@ -52,26 +52,42 @@ class ReleasedLabels:
 class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Template of all methods; a subclass picks partitions, a law and a meter.
 
-    Subclasses declare their settings in ``__init__`` as scikit-learn asks, and
-    implement `_n_partitions`, `_law` and `_meter`.
+    A subclass implements `_n_partitions`, `_law` and `_meter`, and repeats the
+    settings in its own ``__init__`` only where it adds some.
     """
 
-    teacher: Any
-    student: Any
-    classes: Any
-    n_teachers: int
-    epsilon: float
-    delta: float
-    relation: str
-    max_labels: int | None
-    random_state: Any
-    insecure_release_seed: int | None
-    n_jobs: int | None
-    progress: bool
-    private_diagnostics: bool
-
-    #: Sentences about the method that its guarantee assumes, beside the common ones.
-    _assumptions: ClassVar[tuple[str, ...]] = ()
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        n_teachers: int = 100,
+        scale: float | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "replace-one",
+        max_labels: int | None = None,
+        random_state: Any = None,
+        insecure_release_seed: int | None = None,
+        n_jobs: int | None = None,
+        progress: bool = False,
+        private_diagnostics: bool = False,
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.classes = classes
+        self.n_teachers = n_teachers
+        self.scale = scale
+        self.epsilon = epsilon
+        self.delta = delta
+        self.relation = relation
+        self.max_labels = max_labels
+        self.random_state = random_state
+        self.insecure_release_seed = insecure_release_seed
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.private_diagnostics = private_diagnostics
 
     @abstractmethod
     def _n_partitions(self) -> int:
@@ -170,7 +186,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         self.law_ = law
         self.votes_per_unit_ = allocation.votes_per_unit
         self.labels_ = ReleasedLabels(indices, classes[outcomes])
-        student = LogisticRegression(max_iter=1000) if self.student is None else self.student
+        student = default_student() if self.student is None else self.student
         seed = seed_integer(entropy, Stream.STUDENT)
         with _timed(seconds, "student"):
             self.student_ = fit_student(student, rows[indices], self.labels_.labels, seed)
@@ -201,9 +217,9 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             delta=meter.budget.delta,
             basis=meter.basis,
             relation=allocation.relation,
-            unit="unit (all records of one person)" if has_units else "record",
+            unit="unit" if has_units else "record",
             accounting=meter.accounting,
-            assumptions=(*_COMMON_ASSUMPTIONS, *self._assumptions),
+            assumptions=(*((_UNITS,) if has_units else ()), *_COMMON_ASSUMPTIONS),
             for_release=for_release,
         )
 
@@ -248,6 +264,11 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     yield
     seconds[stage] = perf_counter() - start
 
+
+_UNITS = (
+    "A unit is all records that share a value of the unit column, for example those of one person; "
+    "they are protected together."
+)
 
 _COMMON_ASSUMPTIONS = (
     "Only the released labels and what is computed from them (the student) leave the house; teachers and "

@@ -34,7 +34,8 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
     ----------
     teacher, student : scikit-learn classifier, optional
         Base learners; logistic regression by default. Plain logistic-regression
-        teachers are fitted in fast batches.
+        teachers are fitted in fast batches; the default student is penalised more
+        strongly, since it learns from few and noisy labels.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=100
@@ -117,22 +118,24 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         progress: bool = False,
         private_diagnostics: bool = False,
     ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.classes = classes
-        self.n_teachers = n_teachers
+        super().__init__(
+            teacher,
+            student,
+            classes=classes,
+            n_teachers=n_teachers,
+            scale=scale,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            max_labels=max_labels,
+            random_state=random_state,
+            insecure_release_seed=insecure_release_seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            private_diagnostics=private_diagnostics,
+        )
         self.n_partitions = n_partitions
         self.analysis = analysis
-        self.scale = scale
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.max_labels = max_labels
-        self.random_state = random_state
-        self.insecure_release_seed = insecure_release_seed
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.private_diagnostics = private_diagnostics
 
     def _n_partitions(self) -> int:
         return integer_at_least("n_partitions", self.n_partitions, 1)

@@ -76,7 +76,7 @@ def identities(
 ) -> Sequence[Hashable]:
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
-        declared = np.asarray(units)
+        declared = np.asarray(units, dtype=object)
         if declared.shape != (len(X),):
             raise DataError(
                 f"units has shape {declared.shape} but must name one unit for each of {len(X)} records."

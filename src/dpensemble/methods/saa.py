@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from dpensemble.accounting import Meter, WorstCaseMeter
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
@@ -24,7 +21,8 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
     ----------
     teacher, student : scikit-learn classifier, optional
         Base learners; logistic regression by default. Plain logistic-regression
-        teachers are fitted in fast batches.
+        teachers are fitted in fast batches; the default student is penalised more
+        strongly, since it learns from few and noisy labels.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=100
@@ -78,39 +76,6 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
     >>> model.guarantee_.basis.value
     'worst-case'
     """
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        *,
-        classes: Sequence[Any] | None = None,
-        n_teachers: int = 100,
-        scale: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        relation: str = "replace-one",
-        max_labels: int | None = None,
-        random_state: Any = None,
-        insecure_release_seed: int | None = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        private_diagnostics: bool = False,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.classes = classes
-        self.n_teachers = n_teachers
-        self.scale = scale
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.max_labels = max_labels
-        self.random_state = random_state
-        self.insecure_release_seed = insecure_release_seed
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.private_diagnostics = private_diagnostics
 
     def _n_partitions(self) -> int:
         return 1

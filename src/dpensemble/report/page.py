@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Bar, Series, Words, bar_chart, histogram, line_chart
@@ -57,7 +58,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "quality": _quality(record),
         "labels": _labels(record, is_private=private is not None),
         "private": None if private is None else _private(record, private),
-        "tables": _tables(record),
+        "tables": _tables(record, is_private=private is not None),
     }
     return environment.get_template("template.html").render(view)
 
@@ -78,15 +79,18 @@ def _header(record: RunRecord) -> dict[str, Any]:
 def _verdict(record: RunRecord) -> dict[str, Any]:
     """Put the guarantee into figures, sentences and facts."""
     statement = record.statement()
+    epsilon, delta = round_up(statement.epsilon, 4), round_up(statement.delta, 4)
     return {
-        "epsilon": wording.number(statement.epsilon, 4),
-        "delta": wording.number(statement.delta),
+        "epsilon": wording.number(epsilon, 4),
+        "delta": wording.number(delta),
         "budget": {name: wording.number(value) for name, value in record.budget.items()},
         "twice": {
-            "epsilon": wording.number(2 * statement.epsilon, 4),
-            "delta": wording.number(2 * statement.delta),
+            "epsilon": wording.number(round_up(2 * epsilon, 4), 4),
+            "delta": wording.number(round_up(2 * delta, 4)),
         },
-        "factor": wording.number(math.exp(statement.epsilon), 3) if statement.epsilon < 700 else None,
+        "factor": wording.number(round_up(math.exp(statement.epsilon), 3), 3)
+        if statement.epsilon < 700
+        else None,
         "sentences": statement.sentences(),
         "basis": _BASES[statement.basis],
         "is_worst_case": statement.basis is Basis.WORST_CASE,
@@ -153,15 +157,17 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
 def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
     """Collect what only the owner of the private records may see."""
     budget = wording.number(record.budget["epsilon"], 4)
-    stages = [(wording.heading(name), f"{value:,.1f} s") for name, value in record.seconds.items()]
+    times = {name: value for name, value in record.seconds.items() if name != "total"}
+    stages = [(wording.heading(name), f"{value:,.1f} s") for name, value in times.items()]
+    total = record.seconds.get("total", sum(times.values()))
     return {
         "rows": [
-            ("Epsilon actually spent", f"{wording.number(private.epsilon_spent, 4)} of {budget}"),
+            ("Epsilon actually spent", f"{wording.number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
             ("Labels answered", wording.number(record.labels)),
             ("Constant teachers", wording.number(private.constant_teachers)),
             ("Failed teachers", wording.number(private.failed_teachers)),
         ],
-        "stages": [*stages, ("All stages", f"{sum(record.seconds.values()):,.1f} s")] if stages else [],
+        "stages": [*stages, ("All stages", f"{total:,.1f} s")] if stages else [],
         "margins": histogram(
             private.margins,
             Words("margins", "Histogram of vote margins", "winner's share minus runner-up's", "labels"),
@@ -169,12 +175,14 @@ def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
     }
 
 
-def _tables(record: RunRecord) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Write out settings, data and versions."""
+def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Write out settings, data and versions, less the numbers that the guarantee does not protect."""
     versions: Mapping[str, Any] = record.versions
+    withheld = frozenset() if is_private else record.unprotected_data
+    data = {k: "withheld: depends on private records" if k in withheld else v for k, v in record.data.items()}
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in record.settings.items()]),
-        ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in record.data.items()]),
+        ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in data.items()]),
         ("Versions", [(k, str(v)) for k, v in versions.items()]),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
-from dpensemble.relations import Basis
+from dpensemble.relations import Basis, Relation
 
 SCHEMA = 1
 
@@ -70,6 +70,13 @@ class RunRecord:
     def labels_are_public(self) -> bool:
         """Whether the number of labels may be shown outside."""
         return bool(self.guarantee["basis"] == Basis.WORST_CASE.value)
+
+    @property
+    def unprotected_data(self) -> frozenset[str]:
+        """Keys of `data` in which neighbouring private data sets may differ, so that they stay inside."""
+        if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
+            return frozenset({"private_records", "private_units"})
+        return frozenset({"private_records"} if self.guarantee["unit"] != "record" else ())
 
     def statement(self) -> Guarantee:
         """Return the guarantee as a value."""

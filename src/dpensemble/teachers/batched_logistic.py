@@ -14,24 +14,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpensemble.teachers.batched_lbfgs import (
-    Array,
-    BinaryLoss,
-    DenseDesign,
-    Design,
-    Loss,
-    SoftmaxLoss,
-    SparseDesign,
-    minimise,
-)
+from dpensemble.teachers.batched_design import Array, DenseDesign, Design, SparseDesign
+from dpensemble.teachers.batched_lbfgs import BinaryLoss, Loss, SoftmaxLoss, minimise
 from dpensemble.votes import ballot_dtype
 
-# Norm of the scaled gradient at scikit-learn's default tolerance; it scales with the tolerance.
-_GRADIENT_NORM = 2e-3
+# Share of its objective that a teacher may still hope to lose, for each unit of scikit-learn's tolerance.
+_TOLERANCE = 1e-3
 _DEFAULT_TOL = 1e-4
-# Iterations before the unfinished teachers of a block go on in a smaller block of their own.
-_ROUND = 32
-_MAX_ROUNDS = 32
 # Below this share of nonzeros the sparse form of a shard is faster.
 _SPARSE_DENSITY = 0.2
 _BLOCK_BYTES = 16 * 2**20
@@ -215,7 +204,7 @@ class _Settings:
 
     @classmethod
     def of(cls, estimator: LogisticRegression) -> _Settings:
-        tolerance = _GRADIENT_NORM * min(1.0, max(estimator.tol, 1e-10) / _DEFAULT_TOL)
+        tolerance = max(_TOLERANCE * min(estimator.tol, _DEFAULT_TOL), 1e-13)
         balanced = estimator.class_weight is not None
         return cls(1.0 / estimator.C, bool(estimator.fit_intercept), balanced, tolerance)
 
@@ -274,28 +263,22 @@ def _fit_block(
     """Fit teachers of one kind; return them with coefficients for the classes present in their shards."""
     n_present = np.count_nonzero(counts[0])
     n_outputs = 1 if n_present == 2 else n_present
-    coef = np.empty((len(block), n_outputs, records.X.shape[1]))
-    intercept = np.empty((len(block), n_outputs))
-    params = np.zeros((len(block), n_outputs, records.X.shape[1] + 1))
-    rest = np.arange(len(block))
+    labels, weights = _labels_and_weights(records.y, shards, counts, n_rows, settings.balanced)
+    loss: Loss
+    if n_outputs == 1:
+        loss = BinaryLoss(np.where(weights > 0.0, 2.0 * labels - 1.0, 0.0), weights)
+    else:
+        one_hot = labels[:, None, :] == np.arange(n_outputs)[:, None]
+        loss = SoftmaxLoss(one_hot.astype(np.float64), weights)
     # Overflow and the like end in values that are not finite, which are dealt with where they arise.
     with np.errstate(all="ignore"):
-        for _ in range(_MAX_ROUNDS):
-            mine = [shards[b] for b in rest]
-            labels, weights = _labels_and_weights(records.y, mine, counts[rest], n_rows, settings.balanced)
-            loss: Loss = BinaryLoss(labels, weights) if n_outputs == 1 else SoftmaxLoss(labels, weights, n_outputs)
-            design: Design
-            if is_sparse:
-                design = SparseDesign(records.sparse, mine, weights, settings.inverse_c, settings.fit_intercept)
-            else:
-                design = DenseDesign(records.X, mine, weights, settings.inverse_c, settings.fit_intercept)
-            params[rest], finished = minimise(
-                design, loss, settings.inverse_c, params[rest], settings.tolerance, _ROUND
-            )
-            coef[rest], intercept[rest] = design.unscaled(params[rest])
-            rest = rest[~finished]
-            if not rest.size:
-                break
+        design: Design
+        if is_sparse:
+            design, scaling = SparseDesign.of(records.sparse, shards, weights, settings.inverse_c, settings.fit_intercept)
+        else:
+            design, scaling = DenseDesign.of(records.X, shards, weights, settings.inverse_c, settings.fit_intercept)
+        params = minimise(design, loss, scaling.penalty, n_outputs, settings.tolerance)
+        coef, intercept = scaling.undo(params)
     return block, coef, intercept
 
 

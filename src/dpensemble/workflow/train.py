@@ -18,7 +18,7 @@ from dpensemble.datasets import fit_encoder
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import epsilon_after
 from dpensemble.report import PrivateRecord, RunRecord
-from dpensemble.student import class_probabilities
+from dpensemble.student import class_probabilities, default_student
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import Outcome
 from dpensemble.workflow.tables import Tables
@@ -58,7 +58,7 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
         student_scores = scores(model.predict_proba(test), truth, model.classes_)
     if baseline:
         start = perf_counter()
-        plain = LogisticRegression(max_iter=1000) if model.student is None else clone(model.student)
+        plain = default_student() if model.student is None else clone(model.student)
         plain.fit(private, tables.y_private.to_numpy())
         if student_scores is not None:
             baseline_scores = scores(class_probabilities(plain, test, model.classes_), truth, model.classes_)
@@ -114,6 +114,7 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
     return {
         "name": tables.name,
         "private_records": len(tables.X_private),
+        "private_units": len(tables.X_private) if tables.units is None else len(np.unique(tables.units)),
         "public_rows": len(tables.X_public),
         "test_rows": 0 if tables.X_test is None else len(tables.X_test),
         "columns": tables.X_public.shape[1],
@@ -127,9 +128,8 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
     """Return the settings as plain values, with what was left to default filled in."""
     hidden = ("classes", "n_jobs", "progress", "private_diagnostics", "teacher", "student")
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in hidden}
-    for role in ("teacher", "student"):
-        estimator = getattr(model, role)
-        settings[role] = "LogisticRegression()" if estimator is None else " ".join(repr(estimator).split())
+    for role, default in (("teacher", LogisticRegression()), ("student", default_student())):
+        settings[role] = " ".join(repr(getattr(model, role) or default).split())
     return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
 
 

@@ -1,0 +1,7 @@
+"""``python -m dpensemble``."""
+
+import sys
+
+from dpensemble.cli import main
+
+sys.exit(main())

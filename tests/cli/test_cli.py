@@ -1,0 +1,276 @@
+"""The command line as people and programs use it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble import load_classifier
+from dpensemble.cli import main
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        code = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A private, a public and a test table, of numbers and text, as CSV and Parquet."""
+    rng = np.random.default_rng(0)
+
+    def table(n):
+        frame = pd.DataFrame({"age": rng.integers(20, 80, n), "city": rng.choice(["rome", "oslo", "bern"], n)})
+        frame["sick"] = np.where(frame["age"] + rng.normal(0, 8, n) > 50, "yes", "no")
+        frame["person"] = np.arange(n) // 2
+        return frame
+
+    table(800).to_csv(tmp_path / "private.csv", index=False)
+    table(300).drop(columns=["sick", "person"]).to_parquet(tmp_path / "public.parquet")
+    table(200).drop(columns="person").to_csv(tmp_path / "test.csv", index=False)
+    return tmp_path
+
+
+def arguments(tables, out, **changes):
+    given = {
+        "--private": tables / "private.csv",
+        "--public": tables / "public.parquet",
+        "--target": "sick",
+        "--unit": "person",
+        "--classes": "no,yes",
+        "--teachers": 40,
+        "--epsilon": 4,
+        "--seed": 0,
+        "--out": out,
+    } | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return ["train", *(str(x) for pair in given.items() if pair[1] is not None for x in pair)]
+
+
+PUBLISHED = [
+    (50, 25, "1e-3", (10, 84, 210)),
+    (100, 50, "1e-3", (42, 337, 842)),
+    (250, 125, "1e-3", (263, 2107, 5268)),
+    (250, 125, "1e-5", (162, 1354, 3512)),
+]
+
+
+@pytest.mark.parametrize(("n", "scale", "delta", "labels"), PUBLISHED)
+def test_plan_prints_the_published_counts(run, n, scale, delta, labels):
+    for epsilon, expected in zip((1, 3, 5), labels, strict=True):
+        code, out, _ = run(
+            *("plan --method saa --teachers", n, "--scale", scale)[0].split(),
+            n,
+            *("--scale", scale, "--epsilon", epsilon, "--delta", delta, "--accounting", "published", "--json"),
+        )
+        assert code == 0
+        assert json.loads(out)["labels"] == expected
+
+
+def test_plan_for_people_and_for_dpbag(run):
+    code, out, _ = run("plan", "--method", "dpbag", "--teachers", 250, "--partitions", 20)
+    assert code == 0
+    assert "162 labels" in out
+    assert "20 partitions" in out
+
+
+def test_train_on_files_then_report_then_predict(run, tables, tmp_path):
+    out = tmp_path / "deep" / "out"
+    code, printed, errors = run(*arguments(tables, out, test=tables / "test.csv"), "--json", "--baseline")
+    assert (code, errors) == (0, "")
+    record = json.loads(printed)
+    assert record["method"] == "saa"
+    assert set(record["guarantee"]) >= {"epsilon", "delta", "basis", "relation"}
+    assert record["guarantee"]["epsilon"] <= 4
+    assert record["guarantee"]["unit"] == "unit"
+    assert record["labels"] > 10
+    assert record["label_accuracy"] is None
+    for who in ("student", "baseline"):
+        assert set(record[who]) == {"accuracy", "auroc", "auprc"}
+    assert set(record["seconds"]) >= {"reading", "encoding", "teachers", "labels", "student", "total"}
+    assert "baseline without privacy" in record["experiment"][0]
+    assert sorted(p.name for p in out.iterdir()) == ["labels.csv", "report.html", "run.json", "student.skops"]
+    labels = pd.read_csv(out / "labels.csv")
+    assert len(labels) == record["labels"]
+    assert set(labels["label"]) <= {"no", "yes"}
+
+    code, printed, _ = run("report", out, "--json", "--out", tmp_path / "again.html")
+    assert code == 0
+    assert json.loads(printed)["labels"] == record["labels"]
+    assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
+
+    new = tables / "test.csv"
+    code, printed, _ = run("predict", out / "student.skops", new, "--json")
+    student = load_classifier(out / "student.skops")
+    assert json.loads(printed) == student.predict(pd.read_csv(new)[["age", "city"]]).tolist()
+    code, printed, _ = run("predict", out / "student.skops", new, "--out", tmp_path / "p.csv")
+    assert (code, printed) == (0, "")
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 200
+
+
+def test_train_for_people(run, tables, tmp_path):
+    code, out, _ = run(*arguments(tables, tmp_path / "out", method="dpbag", partitions=3))
+    assert code == 0
+    assert "Replacing any one unit" in out
+    assert "publish neither" in out
+    assert "report.html" in out
+
+
+def test_private_statistics_are_written_only_when_asked_for(run, tables, tmp_path):
+    out = tmp_path / "out"
+    assert run(*arguments(tables, out, method="dpbag"), "--private-report")[0] == 0
+    assert (out / "private-report.html").exists()
+    assert json.loads((out / "private.json").read_text())["epsilon_spent"] <= 4
+    assert run("report", out, "--private", "--json")[0] == 0
+    # A later run without them does not leave the old ones lying about.
+    assert run(*arguments(tables, out, method="dpbag"))[0] == 0
+    assert not (out / "private-report.html").exists()
+    code, _, errors = run("report", out, "--private")
+    assert code == 2
+    assert "no private statistics" in errors
+
+
+def test_the_same_seeds_give_the_same_student(run, tables, tmp_path):
+    for name in ("a", "b"):
+        assert run(*arguments(tables, tmp_path / name, insecure_release_seed=1))[0] == 0
+    a, b = ((tmp_path / name / "labels.csv").read_text() for name in ("a", "b"))
+    assert a == b
+    assert "came from a seed" in json.loads((tmp_path / "a" / "run.json").read_text())["experiment"][0]
+
+
+def spoil(tables, name, change):
+    path = tables / name
+    table = pd.read_csv(path) if name.endswith("csv") else pd.read_parquet(path)
+    table = change(table)
+    table.to_csv(path, index=False) if name.endswith("csv") else table.to_parquet(path)
+
+
+BAD = [
+    ({"epsilon": 0}, None, "epsilon=0.0"),
+    ({"epsilon": "nan"}, None, "epsilon=nan"),
+    ({"epsilon": 0.001}, None, "the smallest epsilon that would do is"),
+    ({"delta": 0}, None, "delta=0.0"),
+    ({"delta": 0.01}, None, "not below 1/N = 0.0025 for N=400"),
+    ({"teachers": 401}, None, "use at most 400"),
+    ({"classes": None}, None, "must be declared"),
+    ({"classes": "no,maybe"}, None, "not among classes"),
+    ({"classes": "no"}, None, "at least two"),
+    ({"target": "ill"}, None, "target='ill' is not a column of the private table, which has age, city, sick"),
+    ({"unit": "who"}, None, "unit='who' is not a column"),
+    ({"public": None}, None, "--dataset adult"),
+    ({"dataset": "adult"}, None, "brings its own tables"),
+    ({"dataset": "iris"}, None, "iris"),
+    ({"method": "magic"}, None, "magic"),
+    ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
+    ({"partitions": 5}, None, "settings of --method dpbag"),
+    ({"analysis": "worst-case"}, None, "settings of --method dpbag"),
+    ({"max_labels": 0}, None, "max_labels=0"),
+    ({"scale": -1}, None, "scale=-1"),
+    ({"test": "missing.csv"}, None, "missing.csv"),
+    ({}, ("private.csv", lambda t: t.assign(age=[np.nan, *t["age"][1:]])), "missing (NaN) or infinite"),
+    ({}, ("private.csv", lambda t: t.assign(age=[np.inf, *t["age"][1:]])), "missing (NaN) or infinite"),
+    ({}, ("private.csv", lambda t: t.assign(sick=[None, *t["sick"][1:]])), "column 'sick'"),
+    ({}, ("private.csv", lambda t: t.assign(shoe=1)), "has in excess ['shoe']"),
+    ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks ['city']"),
+    ({}, ("public.parquet", lambda t: t.iloc[:0]), "has no rows"),
+    ({}, ("public.parquet", lambda t: t.assign(age=np.inf)), "the public table has missing (NaN) or infinite"),
+    ({}, ("public.parquet", lambda t: t.assign(age="old")), "column 'age' holds text in the public table"),
+]
+
+
+@pytest.mark.parametrize(("changes", "spoiled", "message"), BAD, ids=[case[2][:30] for case in BAD])
+def test_bad_input_is_one_sentence_and_leaves_nothing(run, tables, tmp_path, changes, spoiled, message):
+    if spoiled is not None:
+        spoil(tables, *spoiled)
+    before = sorted(p for p in tmp_path.rglob("*"))
+    code, out, errors = run(*arguments(tables, tmp_path / "out", **changes))
+    assert code == 2
+    assert out == ""
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert sorted(p for p in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "/proc/nothing/here"])
+def test_an_unwritable_folder_is_refused_before_training(run, tables, tmp_path, out, monkeypatch):
+    (tmp_path / "file").write_text("precious")
+    monkeypatch.setattr("dpensemble.cli.train.run_training", lambda *_, **__: pytest.fail("trained"))
+    target = out if out.startswith("/") else tmp_path / out
+    code, _, errors = run(*arguments(tables, target))
+    assert code == 2
+    assert "cannot be written" in errors
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_failure_half_way_leaves_an_earlier_run_alone(run, tables, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run(*arguments(tables, out))[0] == 0
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    monkeypatch.setattr("dpensemble.workflow.outputs.save_classifier", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(*arguments(tables, out))
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "--epsilon", "x"],
+        ["plan", "--accounting", "exact!"],
+        ["plan", "--epsilon", "1e-9"],
+        ["plan", "--partitions", "3"],
+        ["nonsense"],
+        ["train"],
+        ["report"],
+        ["report", "/nowhere"],
+        ["predict", "/nowhere", "/nowhere"],
+        ["--nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_misuse_is_one_line_on_stderr_and_exit_code_2(run, arguments):
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, "")
+    assert errors.startswith("dpensemble: ")
+    assert errors.count("\n") == 1
+
+
+def test_a_tampered_record_is_refused(run, tmp_path):
+    (tmp_path / "run.json").write_text('{"schema": 1, "epsilon": 0}')
+    code, _, errors = run("report", tmp_path)
+    assert code == 2
+    assert "schema" in errors
+
+
+def test_help_names_every_command_and_the_version_is_told():
+    shown = subprocess.run(
+        [sys.executable, "-m", "dpensemble", "--help"], capture_output=True, text=True, check=True
+    )
+    for command in ("train", "plan", "report", "predict"):
+        assert command in shown.stdout
+    shown = subprocess.run(
+        [sys.executable, "-m", "dpensemble", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("dpensemble 0.")
+
+
+def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):
+    code, out, _ = run(
+        *["train", "--dataset", "adult", "--method", "dpbag", "--teachers", "100", "--partitions", "10"],
+        *["--epsilon", "1", "--delta", "1e-5", "--seed", "0", "--json", "--out"],
+        tmp_path / "out",
+    )
+    record = json.loads(out)
+    assert code == 0
+    assert record["guarantee"]["basis"] == "data-dependent"
+    assert record["labels"] >= 26
+    assert record["label_accuracy"] > 0.5
+    assert record["baseline"] is None
+    assert record["data"]["private_records"] == 16_281

@@ -1,0 +1,146 @@
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble.allocation import partitions
+from dpensemble.errors import TeacherError
+from dpensemble.relations import Relation
+from dpensemble.teachers import TeacherEnsemble
+from dpensemble.teachers.ensemble import constant_voters
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """Votes the seed's parity where it saw few rows, and notes the largest table it was ever shown."""
+
+    def __init__(self, random_state=None, fail_on=None):
+        self.random_state = random_state
+        self.fail_on = fail_on
+
+    def fit(self, X, y):
+        if self.fail_on is not None and np.any(X[:, 0] == self.fail_on):
+            raise RuntimeError(f"cannot digest record {X[0]}")
+        self.classes_ = np.unique(y)
+        self.n_rows_, self.base_ = len(X), None if X.base is None else len(X.base)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[self.random_state % len(self.classes_)])
+
+
+def fitted(estimator, allocation, X, y, classes=(0, 1), **settings):
+    done = []
+    ensemble = TeacherEnsemble(estimator, allocation, np.array(classes), entropy=4, **settings)
+    ensemble.fit(X, y, done.append)
+    assert sum(done) == allocation.n_teachers
+    return ensemble
+
+
+@pytest.mark.parametrize("teacher", [GaussianNB(), LogisticRegression()])
+def test_votes_are_those_of_one_estimator_a_shard(teacher, blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 12, 3, entropy=1)
+    votes = fitted(teacher, allocation, X, y).vote(public)
+    by_hand = np.stack([teacher.fit(X[s], y[s]).predict(public) for s in allocation.shards], axis=1)
+    assert votes.ballots.shape == (len(public), 36)
+    assert np.mean(votes.ballots == by_hand) > 0.999
+
+
+def test_a_worker_is_sent_its_own_shard_and_its_own_seed(blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 20, 2)
+    ensemble = fitted(Spy(), allocation, X, y)
+    models = ensemble._fitted.models
+    assert [m.n_rows_ for m in models] == [len(s) for s in allocation.shards]
+    assert all(m.base_ is None or m.base_ <= m.n_rows_ for m in models)
+    assert len({m.random_state for m in models}) == 40
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
+def test_every_backend_gives_the_same_votes(backend, blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 40, 1)
+    expected = fitted(DecisionTreeClassifier(max_features=1), allocation, X, y).vote(public).ballots
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        found = fitted(DecisionTreeClassifier(max_features=1), allocation, X, y).vote(public).ballots
+    assert np.array_equal(found, expected)
+
+
+def test_changing_one_record_touches_its_own_teachers_only(blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 15, 4)
+    changed = X.copy(), y.copy()
+    changed[0][7], changed[1][7] = 1e6, 1 - y[7]
+    for teacher in (DecisionTreeClassifier(max_features=1), LogisticRegression()):
+        before = fitted(teacher, allocation, X, y).vote(public).ballots
+        after = fitted(teacher, allocation, *changed).vote(public).ballots
+        moved = np.flatnonzero((before != after).any(axis=0))
+        assert set(moved) <= set(allocation.teachers_of(7))
+
+
+def test_constant_voters_look_at_their_own_records_only():
+    y = np.array([1, 1, 0, 1, 0])
+    shards = (np.array([0, 1]), np.array([], dtype=int), np.array([2, 3]), np.array([4]), np.array([], dtype=int))
+    assert constant_voters(y, shards, 3).tolist() == [1, 1, -1, 0, 1]
+    assert constant_voters(y, (np.array([], dtype=int),) * 4, 3).tolist() == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("teacher", [DecisionTreeClassifier(), LogisticRegression()])
+def test_one_class_and_empty_shards_vote(teacher):
+    X = np.arange(12.0)[:, None]
+    y = np.array([0] * 9 + [2] * 3)
+    allocation = partitions([f"p{i}" for i in range(12)], 10, 3, relation=Relation.ADD_OR_REMOVE_ONE, entropy=2)
+    assert min(len(s) for s in allocation.shards) == 0
+    ensemble = fitted(teacher, allocation, X, y, classes=(0, 1, 2))
+    ballots = ensemble.vote(X).ballots
+    for t, shard in enumerate(allocation.shards):
+        if len(shard) == 0:
+            assert np.all(ballots[:, t] == t % 3)
+        elif len(set(y[shard])) == 1:
+            assert np.all(ballots[:, t] == y[shard[0]])
+    assert ensemble.n_constant == sum(len(set(y[s])) < 2 for s in allocation.shards)
+
+
+def test_a_failing_teacher_votes_its_own_majority(blobs):
+    X, y, public = blobs
+    X = X.copy()
+    X[5, 0] = 99.0
+    allocation = partitions(range(len(X)), 30, 1)
+    ensemble = fitted(Spy(fail_on=99.0), allocation, X, y)
+    assert ensemble.n_failed == 1
+    teacher = allocation.teachers_of(5)[0]
+    majority = np.bincount(y[allocation.shards[teacher]]).argmax()
+    assert np.all(ensemble.vote(public).ballots[:, teacher] == majority)
+
+
+def test_when_all_fail_the_message_names_the_error_and_quotes_no_record(blobs):
+    X, y, _ = blobs
+    X = X.copy()
+    X[:, 0] = 99.0
+    with pytest.raises(TeacherError, match="Spy.fit raised RuntimeError") as caught:
+        fitted(Spy(fail_on=99.0), partitions(range(len(X)), 30, 1), X, y)
+    assert "99" not in str(caught.value)
+
+
+def test_nothing_about_a_shard_is_printed(blobs, capfd, recwarn):
+    X, y, public = blobs
+    X = np.hstack([X, X])  # collinear, so that discriminant analysis warns
+    fitted(LinearDiscriminantAnalysis(), partitions(range(len(X)), 60, 1), X, y, n_jobs=2)
+    fitted(LogisticRegression(max_iter=1), partitions(range(len(X)), 60, 1), X, y)
+    assert capfd.readouterr() == ("", "")
+    assert len(recwarn) == 0
+
+
+def test_dask(blobs):
+    distributed = pytest.importorskip("distributed", reason="Dask is an optional extra")
+
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 40, 1)
+    expected = fitted(DecisionTreeClassifier(max_features=1), allocation, X, y).vote(public).ballots
+    with distributed.Client(processes=False, dashboard_address=None), joblib.parallel_config(backend="dask"):
+        found = fitted(DecisionTreeClassifier(max_features=1), allocation, X, y).vote(public).ballots
+    assert np.array_equal(found, expected)

@@ -1,0 +1,39 @@
+"""Python in README and docs runs as printed; links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
+def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
+    exec(compile(code, str(page), "exec"), {"__name__": "docs"})  # noqa: S102
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_relative_links_exist(page):
+    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_names_the_commands_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"(?m)(?:^|`)make ([a-z]+)", (ROOT / "README.md").read_text()):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_public_name_is_in_the_reference():
+    import dpensemble
+
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    helpers = {"load_adult", "three_way_split"}  # listed under dpensemble.datasets
+    for name in set(dpensemble.__all__) - helpers:
+        assert f"::: dpensemble.{name}" in reference, name
