@@ -10,6 +10,7 @@ import pytest
 
 from dpensemble import load_classifier
 from dpensemble.cli import main
+from dpensemble.workflow import LEARNERS
 
 
 @pytest.fixture
@@ -214,8 +215,10 @@ def test_a_failure_half_way_leaves_an_earlier_run_alone(run, tables, tmp_path, m
     assert run(*arguments(tables, out))[0] == 0
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     monkeypatch.setattr("dpensemble.workflow.outputs.save_classifier", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run(*arguments(tables, out))
+    code, _, errors = run(*arguments(tables, out))
+    assert code == 1
+    assert errors.startswith("dpensemble: unexpected ZeroDivisionError")
+    assert errors.count("\n") == 1
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
 
 
@@ -259,6 +262,16 @@ def test_help_names_every_command_and_the_version_is_told():
         [sys.executable, "-m", "dpensemble", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.startswith("dpensemble 0.")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_named_learner_teaches_and_studies(run, tables, tmp_path, name):
+    out = tmp_path / "out"
+    changes = {"teacher": name, "student": name, "teachers": 20, "jobs": 1, "epsilon": 20}
+    code, printed, errors = run(*arguments(tables, out, **changes), "--json")
+    assert (code, errors) == (0, "")
+    assert json.loads(printed)["settings"]["teacher"]
+    assert run("predict", out / "student.skops", tables / "test.csv")[0] == 0
 
 
 def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):

@@ -1,11 +1,12 @@
 """Commands, and the one place where errors become exit codes.
 
-Exit codes: 0 done; 2 bad input, with one sentence on stderr and nothing
-written; 130 interrupted.
+Exit codes: 0 done; 1 an error nobody foresaw; 2 bad input, with one sentence on
+stderr and nothing written; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 2 bad input, 130 interrupted.
+        0 done, 1 unforeseen error, 2 bad input, 130 interrupted.
     """
     try:
         result = app(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
@@ -77,6 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("dpensemble: interrupted; nothing was written.", err=True)
         return 130
+    except Exception as error:
+        if os.environ.get("DPENSEMBLE_TRACEBACK"):
+            raise
+        # Texts of foreign errors may quote private records.
+        typer.echo(
+            f"dpensemble: unexpected {type(error).__name__}; nothing was written. "
+            "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
+            err=True,
+        )
+        return 1
     return result if isinstance(result, int) else 0
 
 

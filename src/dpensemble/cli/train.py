@@ -112,9 +112,7 @@ def train(
             help="Public seed of split, allocation and learners; not of the noise.", rich_help_panel=_MODEL
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Parallel workers (-1: all cores).", rich_help_panel=_MODEL)
-    ] = None,
+    jobs: Annotated[int, typer.Option(help="Parallel workers; -1 takes all cores.", rich_help_panel=_MODEL)] = -1,
     baseline: Annotated[
         bool,
         typer.Option("--baseline", help="Also train without privacy, as an experiment.", rich_help_panel=_OUTPUT),

@@ -53,8 +53,8 @@ class Scaling:
             Whether there is an intercept.
         """
         scale = 1.0 / np.sqrt(_TYPICAL_CURVATURE * np.maximum(spread, 0.0) + inverse_c)
-        # Constant up to rounding: only the intercept can use such a feature.
-        scale[spread <= 1e-13 * total * np.square(mean)] = 0.0
+        # Constant up to rounding, or too large to square: held at zero.
+        scale[~(spread > 1e-13 * total * np.square(mean))] = 0.0
         scale[:, -1] = 1.0 / np.sqrt(_TYPICAL_CURVATURE * total[:, 0]) if fit_intercept else 0.0
         return cls(mean, scale, inverse_c)
 

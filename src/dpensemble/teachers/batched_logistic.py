@@ -1,7 +1,13 @@
-"""Thousands of logistic-regression teachers fitted together, as scikit-learn would one by one."""
+"""Thousands of logistic-regression teachers fitted together, as scikit-learn would one by one.
+
+Teachers are grouped by what their own records make of them (size rounded up,
+classes present, share of nonzeros) and each group is fitted in blocks. Neither
+grouping nor blocks can alter a teacher; see `dpensemble.teachers.batched_lbfgs`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -22,8 +28,8 @@ from dpensemble.votes import ballot_dtype
 _TOLERANCE = 1e-3
 _DEFAULT_TOL = 1e-4
 # Below this share of nonzeros the sparse form of a shard is faster.
-_SPARSE_DENSITY = 0.2
-_BLOCK_BYTES = 16 * 2**20
+_SPARSE_DENSITY = 0.15
+_BLOCK_BYTES = 32 * 2**20
 _VOTE_BYTES = 16 * 2**20
 
 
@@ -33,40 +39,43 @@ def supports(estimator: object) -> bool:
     Parameters
     ----------
     estimator : object
-        Any scikit-learn estimator.
+        Any estimator.
 
     Returns
     -------
     bool
-        True for an exact `LogisticRegression` with a finite L2 penalty whose
-        solver runs to the optimum; not for liblinear, which penalises the intercept.
+        True for an exact `LogisticRegression` with a finite L2 penalty and a
+        solver that runs to the optimum; not for liblinear, which penalises the
+        intercept, nor for settings that stop the solver well before the optimum.
     """
-    if type(estimator) is not LogisticRegression:
+    candidate: Any = estimator
+    if type(candidate) is not LogisticRegression:
         return False
-    given = estimator.get_params(deep=False)
+    given = candidate.get_params(deep=False)
 
     def one_of(name: str, *allowed: object) -> bool:
-        # Identity or equal strings: settings may be arrays, which do not compare to a truth value.
+        # Settings may be arrays or of any type, so only strings are compared by value.
         value = given.get(name, allowed[0])
         return any(value is a or (isinstance(value, str) and value == a) for a in allowed)
 
     def between(name: str, low: float, high: float) -> bool:
         value = given.get(name)
-        return isinstance(value, Real) and low <= value <= high
+        return isinstance(value, Real) and low <= float(value) <= high
 
+    limits = np.finfo(np.float64)
     return (
         one_of("penalty", "l2", "deprecated")
         and (one_of("l1_ratio", None) or between("l1_ratio", 0.0, 0.0))
-        # 'multinomial' gives two classes two rows of coefficients.
+        # Before scikit-learn 1.8, 'multinomial' penalises two classes differently.
         and one_of("multi_class", "deprecated", "auto")
         and one_of("class_weight", None, "balanced")
         and one_of("solver", "lbfgs", "newton-cg", "newton-cholesky")
         and one_of("fit_intercept", True, False)
         and one_of("dual", False)
         and one_of("warm_start", False)
-        and between("C", np.finfo(np.float64).tiny, np.finfo(np.float64).max)
-        and between("tol", 0.0, 1e-3)
-        and between("max_iter", 100, np.inf)
+        and between("C", float(limits.tiny), float(limits.max))
+        and between("tol", 0.0, _DEFAULT_TOL)
+        and between("max_iter", 100, math.inf)
     )
 
 
@@ -85,19 +94,22 @@ class BatchedLogistic:
     coef: Array
     intercept: Array
 
+    @classmethod
+    def constant(cls, votes: NDArray[np.int64], n_classes: int, n_features: int) -> BatchedLogistic:
+        """Return teachers that always vote for the given class ids."""
+        outputs = np.arange(n_classes) if n_classes > 2 else np.array([1])
+        intercept = np.where(votes[:, None] == outputs, 1.0, -np.inf)
+        return cls(np.zeros((*intercept.shape, n_features)), intercept)
+
     def vote(self, X: Array) -> NDArray[np.unsignedinteger]:
-        """Return class ids of shape (n_queries, n_teachers), column-major.
+        """Return class ids of shape (n_queries, n_teachers), column-major, of the smallest unsigned type.
 
         Parameters
         ----------
         X : ndarray of shape (n_queries, n_features)
             Queries.
-
-        Returns
-        -------
-        ndarray of the smallest unsigned integer type
         """
-        n_teachers, n_outputs, _ = self.coef.shape
+        n_teachers, n_outputs = self.intercept.shape
         ballots = np.zeros((n_teachers, len(X)), dtype=ballot_dtype(max(n_outputs, 2)))
         chunk = max(1, _VOTE_BYTES // (8 * max(1, len(X))))
         for start in range(0, n_teachers, chunk):
@@ -105,10 +117,10 @@ class BatchedLogistic:
             best = self._scores(part, 0, X)
             if n_outputs == 1:
                 np.greater(best, 0.0, out=ballots[part].view(np.bool_))
-            for label in range(1, n_outputs):
-                scores = self._scores(part, label, X)
-                # Strictly better: a tie goes to the lowest class id.
-                np.copyto(ballots[part], label, where=scores > best)
+            for output in range(1, n_outputs):
+                scores = self._scores(part, output, X)
+                # Strictly greater: a tie goes to the lowest class id, as in scikit-learn.
+                np.copyto(ballots[part], output, where=scores > best)
                 np.maximum(best, scores, out=best)
         return ballots.T
 
@@ -116,6 +128,24 @@ class BatchedLogistic:
         scores: Array = self.coef[part, output] @ X.T
         scores += self.intercept[part, output, None]
         return scores
+
+    def _store(
+        self, teachers: NDArray[np.intp], present: NDArray[np.bool_], coef: Array, intercept: Array
+    ) -> None:
+        """Write coefficients of the classes present, except of teachers that have none finite."""
+        finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
+        teachers, present, coef, intercept = teachers[finite], present[finite], coef[finite], intercept[finite]
+        if present.shape[1] == 2:
+            self.coef[teachers], self.intercept[teachers] = coef, intercept
+            return
+        if coef.shape[1] == 1:
+            # The binary model of two classes: the first has score zero.
+            coef = np.concatenate([np.zeros_like(coef), coef], axis=1)
+            intercept = np.concatenate([np.zeros_like(intercept), intercept], axis=1)
+        classes = np.nonzero(present)[1].reshape(intercept.shape)
+        self.intercept[teachers] = -np.inf
+        self.coef[teachers[:, None], classes] = coef
+        self.intercept[teachers[:, None], classes] = intercept
 
 
 def fit_batched_logistic(
@@ -131,10 +161,10 @@ def fit_batched_logistic(
 ) -> BatchedLogistic:
     """Fit one logistic regression on each shard.
 
-    A teacher's coefficients depend on its own records and on the settings only,
-    and are the same whatever the other shards, their order and `n_jobs`. Nothing
-    in the data makes it raise: a teacher that does not converge keeps its last
-    iterate, and one without finite coefficients votes for its majority class.
+    A teacher's coefficients depend on its own records and on the settings only:
+    they are the same, bit for bit, whatever the other shards, their order and
+    `n_jobs`. Nothing in the data makes it raise: a teacher that does not converge
+    keeps its last iterate, one without finite coefficients votes for its majority class.
 
     Parameters
     ----------
@@ -159,158 +189,119 @@ def fit_batched_logistic(
     -------
     BatchedLogistic
     """
-    counts, nonzeros = _count(X, y, shards, n_classes)
+    counts, sparse = _summaries(X, y, shards, n_classes)
     constants = np.where(constant_votes < 0, counts.argmax(axis=1), constant_votes)
-    model = _constant_model(constants, n_classes, X.shape[1])
-    n_present = np.count_nonzero(counts, axis=1)
-    sizes = counts.sum(axis=1)
-    sparse = nonzeros < _SPARSE_DENSITY * sizes * X.shape[1]
-    teachers = np.flatnonzero((constant_votes < 0) & (n_present > 1))
+    model = BatchedLogistic.constant(constants, n_classes, X.shape[1])
+    to_fit = np.flatnonzero((constant_votes < 0) & (np.count_nonzero(counts, axis=1) > 1))
     report = on_done or (lambda _: None)
-    report(len(shards) - len(teachers))
-    kinds = np.stack([n_present, _padded(sizes), sparse], axis=1)[teachers]
-    records = _Records(X, sp.csr_array(X) if sparse[teachers].any() else None, y)
-    settings = _Settings.of(estimator)
-
-    def tasks() -> Iterator[Any]:
-        for block, (_, n_rows, is_sparse) in _blocks(teachers, kinds, X.shape[1], joblib.effective_n_jobs(n_jobs)):
-            mine = [shards[teacher] for teacher in block]
-            yield joblib.delayed(_fit_block)(
-                records, settings, block, mine, counts[block], int(n_rows), bool(is_sparse)
-            )
-
-    # Threads: shards are slices of one array, and the work is in calls that release the interpreter.
+    report(len(shards) - len(to_fit))
+    problem = _Problem(estimator, X, sp.csr_array(X) if sparse[to_fit].any() else None, y)
+    blocks = list(_blocks(to_fit, counts, sparse, X.shape[1], joblib.effective_n_jobs(n_jobs)))
+    tasks = (
+        joblib.delayed(_fit_block)(problem, block, [shards[t] for t in block.teachers], counts[block.teachers])
+        for block in blocks
+    )
+    # Threads, each with one of BLAS's, share the records and spend their time outside the interpreter.
     with threadpool_limits(1, user_api="blas"):
-        run = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")
-        for block, coef, intercept in run(tasks()):
-            _store(model, block, counts[block] > 0, coef, intercept)
-            report(len(block))
+        fitted = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(tasks)
+        for block, (coef, intercept) in zip(blocks, fitted, strict=True):
+            model._store(block.teachers, counts[block.teachers] > 0, coef, intercept)
+            report(len(block.teachers))
     return model
 
 
 @dataclass(frozen=True, eq=False)
-class _Records:
+class _Problem:
+    estimator: LogisticRegression
     X: Array
-    sparse: sp.csr_array | None
+    X_sparse: sp.csr_array | None
     y: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Settings:
-    inverse_c: float
-    fit_intercept: bool
-    balanced: bool
-    tolerance: float
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Teachers alike in what an array's shape depends on."""
 
-    @classmethod
-    def of(cls, estimator: LogisticRegression) -> _Settings:
-        tolerance = max(_TOLERANCE * min(estimator.tol, _DEFAULT_TOL), 1e-13)
-        balanced = estimator.class_weight is not None
-        return cls(1.0 / estimator.C, bool(estimator.fit_intercept), balanced, tolerance)
+    teachers: NDArray[np.intp]
+    n_rows: int
+    n_outputs: int
+    is_sparse: bool
 
 
-def _count(
+def _summaries(
     X: Array, y: NDArray[np.int64], shards: Sequence[NDArray[np.int64]], n_classes: int
-) -> tuple[NDArray[np.int64], Array]:
-    """Return how often each class, shape (n_teachers, n_classes), and nonzeros occur in each shard."""
-    owners = np.repeat(np.arange(len(shards)), [len(shard) for shard in shards])
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return how often each class occurs in each shard, and whether the shard is sparse."""
+    sizes = np.array([len(shard) for shard in shards], dtype=np.int64)
+    owners = np.repeat(np.arange(len(shards)), sizes)
     rows = np.concatenate([np.empty(0, dtype=np.int64), *shards])
     counts = np.bincount(owners * n_classes + y[rows], minlength=len(shards) * n_classes)
     nonzeros = np.bincount(owners, weights=np.count_nonzero(X, axis=1)[rows], minlength=len(shards))
-    return counts.reshape(len(shards), n_classes), nonzeros
-
-
-def _constant_model(votes: NDArray[np.int64], n_classes: int, n_features: int) -> BatchedLogistic:
-    n_outputs = 1 if n_classes == 2 else n_classes
-    wins = votes[:, None] == np.arange(n_classes)[-n_outputs:]
-    coef = np.zeros((len(votes), n_outputs, n_features))
-    return BatchedLogistic(coef, np.where(wins, 1.0, -np.inf))
-
-
-def _padded(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Round sizes up by an eighth at most, so that a teacher's padding is a matter of its own size."""
-    step = np.maximum(1, np.exp2(np.frexp(sizes)[1] - 4).astype(np.int64))
-    return -(-sizes // step) * step
+    return counts.reshape(-1, n_classes), nonzeros < _SPARSE_DENSITY * sizes * X.shape[1]
 
 
 def _blocks(
-    teachers: NDArray[np.int64], kinds: NDArray[np.int64], n_features: int, n_workers: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield teachers of one kind (classes present, padded size, sparse) that fit in the cache together."""
-    distinct, groups = np.unique(kinds, axis=0, return_inverse=True)
-    for number, kind in enumerate(distinct):
-        n_present, n_rows, is_sparse = kind
-        n_outputs = 1 if n_present == 2 else n_present
-        features = n_rows * n_features * (1.5 * _SPARSE_DENSITY if is_sparse else 1.0)
-        work = n_outputs * (6 * n_rows + 20 * n_features)
-        members = teachers[groups.ravel() == number]
-        n_blocks = max(-(-8 * len(members) * (features + work) // _BLOCK_BYTES), min(n_workers, len(members) // 16), 1)
-        # As many blocks a worker, so that none waits for another.
-        n_blocks += -n_blocks % n_workers if n_blocks > 1 else 0
-        for block in np.array_split(members, min(int(n_blocks), len(members))):
-            yield block, kind
+    teachers: NDArray[np.intp],
+    counts: NDArray[np.int64],
+    sparse: NDArray[np.bool_],
+    n_features: int,
+    n_workers: int,
+) -> Iterator[_Block]:
+    """Yield blocks of teachers of one kind that fit in the memory of a block."""
+    sizes = counts.sum(axis=1)
+    # Up by an eighth at most, and by its own size alone: padding may change the rounding of sums.
+    step = np.maximum(1, np.exp2(np.frexp(sizes)[1] - 4).astype(np.int64))
+    n_present = np.count_nonzero(counts, axis=1)
+    n_outputs = np.where(n_present == 2, 1, n_present)
+    kinds = np.stack([-(-sizes // step) * step, n_outputs, sparse], axis=1)[teachers]
+    for kind in np.unique(kinds, axis=0):
+        members = teachers[(kinds == kind).all(axis=1)]
+        rows, outputs, is_sparse = kind.tolist()
+        features = rows * n_features * (1.5 * _SPARSE_DENSITY if is_sparse else 1.0)
+        work = outputs * (6 * rows + 24 * n_features)
+        n_blocks = math.ceil(8 * len(members) * (features + work) / _BLOCK_BYTES)
+        if len(members) >= 16 * n_workers:
+            # As many for each worker.
+            n_blocks += -n_blocks % n_workers
+        for part in np.array_split(members, min(n_blocks, len(members))):
+            yield _Block(part, rows, outputs, bool(is_sparse))
 
 
 def _fit_block(
-    records: _Records,
-    settings: _Settings,
-    block: NDArray[np.int64],
-    shards: list[NDArray[np.int64]],
-    counts: NDArray[np.int64],
-    n_rows: int,
-    is_sparse: bool,
-) -> tuple[NDArray[np.int64], Array, Array]:
-    """Fit teachers of one kind; return them with coefficients for the classes present in their shards."""
-    n_present = np.count_nonzero(counts[0])
-    n_outputs = 1 if n_present == 2 else n_present
-    labels, weights = _labels_and_weights(records.y, shards, counts, n_rows, settings.balanced)
+    problem: _Problem, block: _Block, shards: list[NDArray[np.int64]], counts: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return coefficients and intercepts for the classes present in each shard."""
+    estimator = problem.estimator
+    labels, weights = _labels_and_weights(problem.y, shards, counts, block.n_rows)
+    if estimator.class_weight is None:
+        weights = (weights > 0.0).astype(np.float64)
     loss: Loss
-    if n_outputs == 1:
+    if block.n_outputs == 1:
         loss = BinaryLoss(np.where(weights > 0.0, 2.0 * labels - 1.0, 0.0), weights)
     else:
-        one_hot = labels[:, None, :] == np.arange(n_outputs)[:, None]
+        one_hot = labels[:, None, :] == np.arange(block.n_outputs)[:, None]
         loss = SoftmaxLoss(one_hot.astype(np.float64), weights)
-    # Overflow and the like end in values that are not finite, which are dealt with where they arise.
+    settings = (shards, weights, 1.0 / float(estimator.C), bool(estimator.fit_intercept))
+    tolerance = max(_TOLERANCE * float(estimator.tol), 1e-13)
+    # Values that overflow end up not finite, and those are dealt with where they matter.
     with np.errstate(all="ignore"):
         design: Design
-        if is_sparse:
-            design, scaling = SparseDesign.of(records.sparse, shards, weights, settings.inverse_c, settings.fit_intercept)
+        if block.is_sparse:
+            design, scaling = SparseDesign.of(problem.X_sparse, *settings)
         else:
-            design, scaling = DenseDesign.of(records.X, shards, weights, settings.inverse_c, settings.fit_intercept)
-        params = minimise(design, loss, scaling.penalty, n_outputs, settings.tolerance)
-        coef, intercept = scaling.undo(params)
-    return block, coef, intercept
+            design, scaling = DenseDesign.of(problem.X, *settings)
+        return scaling.undo(minimise(design, loss, scaling.penalty, block.n_outputs, tolerance))
 
 
 def _labels_and_weights(
-    y: NDArray[np.int64], shards: list[NDArray[np.int64]], counts: NDArray[np.int64], n_rows: int, balanced: bool
+    y: NDArray[np.int64], shards: list[NDArray[np.int64]], counts: NDArray[np.int64], n_rows: int
 ) -> tuple[NDArray[np.int64], Array]:
-    """Return labels numbered among the classes present, and weights, zero for padding."""
-    sizes = counts.sum(axis=1, keepdims=True)
-    real = np.arange(n_rows) < sizes
-    owners = np.repeat(np.arange(len(shards)), sizes[:, 0])
-    given = y[np.concatenate(shards)]
+    """Return labels numbered among the classes present, and balanced weights, zero for padding."""
+    sizes = counts.sum(axis=1)
+    real = np.arange(n_rows) < sizes[:, None]
+    owners, given = np.nonzero(real)[0], y[np.concatenate(shards)]
     labels, weights = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape)
     labels[real] = (np.cumsum(counts > 0, axis=1) - 1)[owners, given]
-    n_present = np.count_nonzero(counts, axis=1, keepdims=True)
-    weights[real] = (sizes / (n_present * np.maximum(counts, 1)))[owners, given] if balanced else 1.0
+    n_present = np.count_nonzero(counts, axis=1)
+    weights[real] = (sizes / n_present)[owners] / counts[owners, given]
     return labels, weights
-
-
-def _store(
-    model: BatchedLogistic, block: NDArray[np.int64], present: NDArray[np.bool_], coef: Array, intercept: Array
-) -> None:
-    """Write coefficients where they belong, leaving teachers that have none finite at their constant vote."""
-    finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
-    block, coef, intercept = block[finite], coef[finite], intercept[finite]
-    if model.coef.shape[1] == 1:
-        model.coef[block], model.intercept[block] = coef, intercept
-        return
-    if coef.shape[1] == 1:
-        # Two classes present: the first has score zero, as scikit-learn's binary model implies.
-        coef = np.concatenate([np.zeros_like(coef), coef], axis=1)
-        intercept = np.concatenate([np.zeros_like(intercept), intercept], axis=1)
-    classes = np.nonzero(present[finite])[1].reshape(len(block), -1)
-    model.intercept[block] = -np.inf
-    model.coef[block[:, None], classes] = coef
-    model.intercept[block[:, None], classes] = intercept

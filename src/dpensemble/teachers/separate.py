@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
 # Teachers a task: few enough for a smooth progress bar, enough to hide the cost of a task.
 _TASK = 16
+_TASKS_A_WORKER = 4
+_WAVES = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,12 +53,12 @@ class SeparateTeachers:
         dtype = ballot_dtype(len(self.classes))
         ballots = np.empty((len(X), len(self.models)), dtype=dtype, order="F")
         ballots[:] = np.maximum(self.constant_votes, 0)[None, :]
-        fitted = [t for t, model in enumerate(self.models) if model is not None]
-        tasks = [fitted[start : start + _TASK] for start in range(0, len(fitted), _TASK)]
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_predict)([self.models[t] for t in task], X, self.classes) for task in tasks
-        )
-        for task, columns in zip(tasks, results, strict=True):
+        fitted = np.array([t for t, model in enumerate(self.models) if model is not None], dtype=np.int64)
+
+        def job(task: NDArray[np.int64]) -> Any:
+            return delayed(_predict)([self.models[t] for t in task], X, self.classes)
+
+        for task, columns in _in_parallel(job, fitted, self.n_jobs):
             ballots[:, task] = columns
         return ballots
 
@@ -104,15 +109,12 @@ def fit_separately(
     constants = constant_votes.copy()
     to_fit = np.flatnonzero(constant_votes < 0)
     on_done(len(shards) - len(to_fit))
-    tasks = [to_fit[start : start + _TASK] for start in range(0, len(to_fit), _TASK)]
-
-    def jobs() -> Iterator[Any]:
-        for task in tasks:
-            yield delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task])
-
     errors: list[str] = []
-    fitted = Parallel(n_jobs=n_jobs, return_as="generator")(jobs())
-    for task, results in zip(tasks, fitted, strict=True):
+
+    def job(task: NDArray[np.int64]) -> Any:
+        return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task])
+
+    for task, results in _in_parallel(job, to_fit, n_jobs):
         for t, (model, error) in zip(task, results, strict=True):
             models[t] = model
             if model is None:
@@ -127,16 +129,30 @@ def fit_separately(
     return SeparateTeachers(models, constants, classes, len(errors), n_jobs)
 
 
+def _in_parallel(
+    job: Callable[[NDArray[np.int64]], Any], teachers: NDArray[np.int64], n_jobs: int | None
+) -> Iterator[tuple[NDArray[np.int64], Any]]:
+    """Yield each task's teachers with its result.
+
+    Tasks go out in waves, since not every joblib backend (Ray, for one) can
+    hand back results while others run.
+    """
+    tasks = [teachers[start : start + _TASK] for start in range(0, len(teachers), _TASK)]
+    with Parallel(n_jobs=n_jobs) as parallel:
+        wave = max(_TASKS_A_WORKER * effective_n_jobs(n_jobs), len(tasks) // _WAVES)
+        for start in range(0, len(tasks), wave):
+            chunk = tasks[start : start + wave]
+            yield from zip(chunk, parallel(job(task) for task in chunk), strict=True)
+
+
 def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
     """Fit one task's teachers; an exception becomes its type's name, since its text may quote records."""
     results: list[tuple[Any, str]] = []
-    for X, y, seed in shards:
-        model = clone(estimator)
-        seedable = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
-        model.set_params(**dict.fromkeys(seedable, seed))
-        with warnings.catch_warnings():
-            # Warnings about a shard, such as non-convergence, would tell of private records.
-            warnings.simplefilter("ignore")
+    with _quietly():
+        for X, y, seed in shards:
+            model = clone(estimator)
+            seedable = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+            model.set_params(**dict.fromkeys(seedable, seed))
             try:
                 results.append((model.fit(X, y), ""))
             except Exception as error:
@@ -144,10 +160,17 @@ def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, 
     return results
 
 
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Silence warnings, which would tell of private records, and BLAS threads, which only slow small shards."""
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _predict(models: list[Any], X: Any, classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
-    for column, model in enumerate(models):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _quietly():
+        for column, model in enumerate(models):
             ballots[:, column] = np.searchsorted(classes, model.predict(X))
     return ballots

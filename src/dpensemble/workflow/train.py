@@ -129,7 +129,8 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
     hidden = ("classes", "n_jobs", "progress", "private_diagnostics", "teacher", "student")
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in hidden}
     for role, default in (("teacher", LogisticRegression()), ("student", default_student())):
-        settings[role] = " ".join(repr(getattr(model, role) or default).split())
+        estimator = getattr(model, role)
+        settings[role] = " ".join(repr(default if estimator is None else estimator).split())
     return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
 
 
