@@ -142,7 +142,7 @@ def test_units_are_protected_together(blobs):
 
 def test_private_diagnostics_are_kept_only_when_asked_for(blobs):
     X, y, public = blobs
-    assert not hasattr(DPBaggingClassifier(**COMMON).fit(X, y, X_public=public), "private_diagnostics_")
+    assert DPBaggingClassifier(**COMMON).fit(X, y, X_public=public).private_diagnostics_ is None
     model = DPBaggingClassifier(**COMMON, private_diagnostics=True).fit(X, y, X_public=public)
     found = model.private_diagnostics_
     assert len(found.margins) == len(model.labels_) == found.spend[-1][0]
@@ -250,3 +250,27 @@ def test_unknown_analysis_is_refused(blobs):
     X, y, public = blobs
     with pytest.raises(InvalidParameterError, match="analysis='hope'"):
         DPBaggingClassifier(**COMMON, analysis="hope").fit(X, y, X_public=public)
+
+
+def test_a_failed_refit_leaves_the_earlier_release_whole(blobs):
+    X, y, public = blobs
+    model = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+    before = {name: getattr(model, name) for name in ("labels_", "student_", "guarantee_", "law_")}
+    model.set_params(student=LogisticRegression(C=-1.0), epsilon=20.0)
+    with pytest.raises(ValueError, match="C"):
+        model.fit(X, y, X_public=public)
+    assert all(getattr(model, name) is value for name, value in before.items())
+
+
+def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
+    import pickle
+
+    X, y, public = blobs
+    X = X.copy()
+    X[:, 2] = 1234.5678
+    model = DPBaggingClassifier(DecisionTreeClassifier(), **COMMON).fit(X, y, X_public=public)
+    assert X[:1, 2].tobytes() not in pickle.dumps(model)
+    assert {name for name in vars(model) if name.endswith("_")} == {
+        *("classes_", "labels_", "student_", "guarantee_", "law_", "votes_per_unit_"),
+        *("seconds_", "private_diagnostics_", "n_features_in_"),
+    }

@@ -147,54 +147,66 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         rows = inputs.public_rows(self, X_public)
         inputs.require_finite("X", X)
         classes, targets = inputs.class_ids(self, y)
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        limit = len(rows) if self.max_labels is None else integer_at_least("max_labels", self.max_labels, 1)
-        noise = noise_source(self.insecure_release_seed)
-        law = self._law()
         entropy = public_entropy(self.random_state)
+        noise = noise_source(self.insecure_release_seed)
+        law, allocation, meter = self._prepare(X, y, units, classes, entropy)
+        order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
+        if self.max_labels is not None:
+            order = order[: integer_at_least("max_labels", self.max_labels, 1)]
 
+        seconds: dict[str, float] = {}
+        with _timed(seconds, "teachers"):
+            ensemble = self._fit_teachers(X, targets, allocation, classes, entropy)
+        diagnostics = None
+        if self.private_diagnostics:
+            diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
+        with _timed(seconds, "labels"):
+            indices, outcomes = label_rows(
+                ensemble.vote,
+                rows,
+                order,
+                n_teachers=allocation.n_teachers,
+                law=law,
+                meter=meter,
+                noise=noise,
+                diagnostics=diagnostics,
+            )
+        labels = ReleasedLabels(indices, classes[outcomes])
+        estimator = default_student() if self.student is None else self.student
+        with _timed(seconds, "student"):
+            student = fit_student(estimator, rows[indices], labels.labels, seed_integer(entropy, Stream.STUDENT))
+
+        # All at once at the very end, so that a failed fit never mixes with an earlier one.
+        self.classes_, self.labels_, self.student_ = classes, labels, student
+        self.law_, self.votes_per_unit_ = law, allocation.votes_per_unit
+        self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
+        self.seconds_, self.private_diagnostics_ = seconds, diagnostics
+        return self
+
+    def _prepare(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[Any],
+        units: ArrayLike | None,
+        classes: NDArray[Any],
+        entropy: int,
+    ) -> tuple[ReleaseLaw, Allocation, Meter]:
+        """Check every setting and the budget before anything is fitted."""
+        relation = member("relation", self.relation, Relation)
+        budget = Budget(epsilon=self.epsilon, delta=self.delta)
+        law = self._law()
+        law.mixing_weight(len(classes))
         allocation = partitions(
-            inputs.identities(X, y, units, member("relation", self.relation, Relation)),
+            inputs.identities(X, y, units, relation),
             self.n_teachers,
             self._n_partitions(),
-            relation=Relation(self.relation),
+            relation=relation,
             entropy=entropy,
         )
         budget.check_delta_for(allocation.n_units)
         meter = self._meter(law, allocation, budget, len(classes))
         meter.require_one_query()
-        law.mixing_weight(len(classes))
-
-        seconds: dict[str, float] = {}
-        with _timed(seconds, "teachers"):
-            ensemble = self._fit_teachers(X, targets, allocation, classes, entropy)
-        order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
-        diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
-        with _timed(seconds, "labels"):
-            indices, outcomes = label_rows(
-                ensemble.vote,
-                rows,
-                order[:limit],
-                n_teachers=allocation.n_teachers,
-                law=law,
-                meter=meter,
-                noise=noise,
-                diagnostics=diagnostics if self.private_diagnostics else None,
-            )
-
-        self.classes_ = classes
-        self.law_ = law
-        self.votes_per_unit_ = allocation.votes_per_unit
-        self.labels_ = ReleasedLabels(indices, classes[outcomes])
-        student = default_student() if self.student is None else self.student
-        seed = seed_integer(entropy, Stream.STUDENT)
-        with _timed(seconds, "student"):
-            self.student_ = fit_student(student, rows[indices], self.labels_.labels, seed)
-        self.seconds_ = seconds
-        self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
-        if self.private_diagnostics:
-            self.private_diagnostics_ = diagnostics
-        return self
+        return law, allocation, meter
 
     def _fit_teachers(
         self,

@@ -83,7 +83,7 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     )
     return Outcome(
         record=record,
-        private=_private_record(model) if model.private_diagnostics else None,
+        private=_private_record(model),
         classifier=Pipeline([("encoder", encoder), ("student", model.student_)]),
         labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
     )
@@ -152,8 +152,10 @@ def _reasons(model: VotingEnsembleClassifier, tables: Tables, baseline: bool) ->
     return reasons
 
 
-def _private_record(model: VotingEnsembleClassifier) -> PrivateRecord:
+def _private_record(model: VotingEnsembleClassifier) -> PrivateRecord | None:
     found = model.private_diagnostics_
+    if found is None:
+        return None
     return PrivateRecord(
         epsilon_spent=found.spend[-1][1],
         spend=[list(point) for point in found.spend],
