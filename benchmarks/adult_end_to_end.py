@@ -49,9 +49,7 @@ def straightforward(X, y, public, n, k, epsilon):
             teachers.append(LogisticRegression().fit(X[rows], y[rows]) if len(set(y[rows])) > 1 else y[rows][0])
     stages["teachers"] = perf_counter() - start
     start = perf_counter()
-    votes = np.array(
-        [t.predict(public) if hasattr(t, "predict") else np.full(len(public), t) for t in teachers]
-    )
+    votes = np.array([t.predict(public) if hasattr(t, "predict") else np.full(len(public), t) for t in teachers])
     stages["votes"] = perf_counter() - start
     start = perf_counter()
     lam, labels, moments = 2 / n, [], np.zeros((len(X), len(MOMENTS)))

@@ -51,7 +51,7 @@ def test_votes_are_those_of_one_estimator_a_shard(teacher, blobs):
 
 
 def test_a_worker_is_sent_its_own_shard_and_its_own_seed(blobs):
-    X, y, public = blobs
+    X, y, _public = blobs
     allocation = partitions(range(len(X)), 20, 2)
     ensemble = fitted(Spy(), allocation, X, y)
     models = ensemble._fitted.models
@@ -121,13 +121,13 @@ def test_when_all_fail_the_message_names_the_error_and_quotes_no_record(blobs):
     X, y, _ = blobs
     X = X.copy()
     X[:, 0] = 99.0
-    with pytest.raises(TeacherError, match="Spy.fit raised RuntimeError") as caught:
+    with pytest.raises(TeacherError, match=r"Spy.fit raised RuntimeError") as caught:
         fitted(Spy(fail_on=99.0), partitions(range(len(X)), 30, 1), X, y)
     assert "99" not in str(caught.value)
 
 
 def test_nothing_about_a_shard_is_printed(blobs, capfd, recwarn):
-    X, y, public = blobs
+    X, y, _public = blobs
     X = np.hstack([X, X])  # collinear, so that discriminant analysis warns
     fitted(LinearDiscriminantAnalysis(), partitions(range(len(X)), 60, 1), X, y, n_jobs=2)
     fitted(LogisticRegression(max_iter=1), partitions(range(len(X)), 60, 1), X, y)

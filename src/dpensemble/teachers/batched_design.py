@@ -1,4 +1,4 @@
-"""The features of a block of shards, centred and scaled by each shard's own records.
+"""A block of shards as arrays, its features centred and scaled by each shard's own records.
 
 One-hot columns are nearly collinear with an intercept, and columns of unlike
 spread make the objective's curvature unlike: centring and scaling cut the
@@ -213,3 +213,36 @@ def _outputs_last(values: Array) -> Array:
 
 def _outputs_first(products: Array, n_teachers: int) -> Array:
     return np.ascontiguousarray(products.reshape(n_teachers, -1, products.shape[1]).transpose(0, 2, 1))
+
+
+def labels_and_weights(
+    y: NDArray[np.int64], shards: list[NDArray[np.int64]], counts: NDArray[np.int64], n_rows: int
+) -> tuple[NDArray[np.int64], Array]:
+    """Return what a block's losses need besides scores.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_records,)
+        Class ids.
+    shards : list of ndarray
+        Record indices of each teacher.
+    counts : ndarray of shape (n_teachers, n_classes)
+        How often each class occurs in each shard.
+    n_rows : int
+        Padded size.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_teachers, n_rows)
+        Numbered among the classes present in the shard.
+    weights : ndarray of shape (n_teachers, n_rows)
+        As ``class_weight="balanced"`` sets them; zero for padding.
+    """
+    sizes = counts.sum(axis=1)
+    real = np.arange(n_rows) < sizes[:, None]
+    owners, given = np.nonzero(real)[0], y[np.concatenate(shards)]
+    labels, weights = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape)
+    labels[real] = (np.cumsum(counts > 0, axis=1) - 1)[owners, given]
+    n_present = np.count_nonzero(counts, axis=1)
+    weights[real] = (sizes / n_present)[owners] / counts[owners, given]
+    return labels, weights

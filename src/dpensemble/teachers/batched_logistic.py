@@ -8,6 +8,7 @@ grouping nor blocks can alter a teacher; see `dpensemble.teachers.batched_lbfgs`
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -20,13 +21,12 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpensemble.teachers.batched_design import Array, DenseDesign, Design, SparseDesign
+from dpensemble.teachers.batched_design import Array, DenseDesign, Design, SparseDesign, labels_and_weights
 from dpensemble.teachers.batched_lbfgs import BinaryLoss, Loss, SoftmaxLoss, minimise
 from dpensemble.votes import ballot_dtype
 
 # Share of its objective that a teacher may still hope to lose, for each unit of scikit-learn's tolerance.
 _TOLERANCE = 1e-3
-_DEFAULT_TOL = 1e-4
 # Below this share of nonzeros the sparse form of a shard is faster.
 _SPARSE_DENSITY = 0.15
 _BLOCK_BYTES = 32 * 2**20
@@ -54,7 +54,7 @@ def supports(estimator: object) -> bool:
     given = candidate.get_params(deep=False)
 
     def one_of(name: str, *allowed: object) -> bool:
-        # Settings may be arrays or of any type, so only strings are compared by value.
+        # Of any type, even arrays, so only strings are compared by value.
         value = given.get(name, allowed[0])
         return any(value is a or (isinstance(value, str) and value == a) for a in allowed)
 
@@ -62,7 +62,6 @@ def supports(estimator: object) -> bool:
         value = given.get(name)
         return isinstance(value, Real) and low <= float(value) <= high
 
-    limits = np.finfo(np.float64)
     return (
         one_of("penalty", "l2", "deprecated")
         and (one_of("l1_ratio", None) or between("l1_ratio", 0.0, 0.0))
@@ -73,8 +72,8 @@ def supports(estimator: object) -> bool:
         and one_of("fit_intercept", True, False)
         and one_of("dual", False)
         and one_of("warm_start", False)
-        and between("C", float(limits.tiny), float(limits.max))
-        and between("tol", 0.0, _DEFAULT_TOL)
+        and between("C", sys.float_info.min, sys.float_info.max)
+        and between("tol", 0.0, 1e-4)
         and between("max_iter", 100, math.inf)
     )
 
@@ -130,16 +129,17 @@ class BatchedLogistic:
         return scores
 
     def _store(
-        self, teachers: NDArray[np.intp], present: NDArray[np.bool_], coef: Array, intercept: Array
+        self, teachers: NDArray[np.intp], counts: NDArray[np.int64], coef: Array, intercept: Array
     ) -> None:
         """Write coefficients of the classes present, except of teachers that have none finite."""
         finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
-        teachers, present, coef, intercept = teachers[finite], present[finite], coef[finite], intercept[finite]
+        teachers, coef, intercept = teachers[finite], coef[finite], intercept[finite]
+        present = counts[teachers] > 0
         if present.shape[1] == 2:
             self.coef[teachers], self.intercept[teachers] = coef, intercept
             return
         if coef.shape[1] == 1:
-            # The binary model of two classes: the first has score zero.
+            # A binary model: its first class has score zero.
             coef = np.concatenate([np.zeros_like(coef), coef], axis=1)
             intercept = np.concatenate([np.zeros_like(intercept), intercept], axis=1)
         classes = np.nonzero(present)[1].reshape(intercept.shape)
@@ -161,10 +161,10 @@ def fit_batched_logistic(
 ) -> BatchedLogistic:
     """Fit one logistic regression on each shard.
 
-    A teacher's coefficients depend on its own records and on the settings only:
-    they are the same, bit for bit, whatever the other shards, their order and
-    `n_jobs`. Nothing in the data makes it raise: a teacher that does not converge
-    keeps its last iterate, one without finite coefficients votes for its majority class.
+    A teacher depends on its own records and on the settings only: it is the same,
+    bit for bit, whatever the other shards and `n_jobs`. Nothing in the data makes
+    this raise: a teacher that does not converge keeps its last iterate, and one
+    without finite coefficients votes for its majority class.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def fit_batched_logistic(
     with threadpool_limits(1, user_api="blas"):
         fitted = joblib.Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(tasks)
         for block, (coef, intercept) in zip(blocks, fitted, strict=True):
-            model._store(block.teachers, counts[block.teachers] > 0, coef, intercept)
+            model._store(block.teachers, counts, coef, intercept)
             report(len(block.teachers))
     return model
 
@@ -272,10 +272,11 @@ def _fit_block(
 ) -> tuple[Array, Array]:
     """Return coefficients and intercepts for the classes present in each shard."""
     estimator = problem.estimator
-    labels, weights = _labels_and_weights(problem.y, shards, counts, block.n_rows)
+    labels, weights = labels_and_weights(problem.y, shards, counts, block.n_rows)
     if estimator.class_weight is None:
         weights = (weights > 0.0).astype(np.float64)
     loss: Loss
+    design: Design
     if block.n_outputs == 1:
         loss = BinaryLoss(np.where(weights > 0.0, 2.0 * labels - 1.0, 0.0), weights)
     else:
@@ -285,23 +286,8 @@ def _fit_block(
     tolerance = max(_TOLERANCE * float(estimator.tol), 1e-13)
     # Values that overflow end up not finite, and those are dealt with where they matter.
     with np.errstate(all="ignore"):
-        design: Design
         if block.is_sparse:
             design, scaling = SparseDesign.of(problem.X_sparse, *settings)
         else:
             design, scaling = DenseDesign.of(problem.X, *settings)
         return scaling.undo(minimise(design, loss, scaling.penalty, block.n_outputs, tolerance))
-
-
-def _labels_and_weights(
-    y: NDArray[np.int64], shards: list[NDArray[np.int64]], counts: NDArray[np.int64], n_rows: int
-) -> tuple[NDArray[np.int64], Array]:
-    """Return labels numbered among the classes present, and balanced weights, zero for padding."""
-    sizes = counts.sum(axis=1)
-    real = np.arange(n_rows) < sizes[:, None]
-    owners, given = np.nonzero(real)[0], y[np.concatenate(shards)]
-    labels, weights = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape)
-    labels[real] = (np.cumsum(counts > 0, axis=1) - 1)[owners, given]
-    n_present = np.count_nonzero(counts, axis=1)
-    weights[real] = (sizes / n_present)[owners] / counts[owners, given]
-    return labels, weights
