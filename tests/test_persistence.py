@@ -4,14 +4,22 @@ import zipfile
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from skops import io as skops_io
 
 from dpensemble import load_classifier, save_classifier
 from dpensemble.errors import FileError
-from dpensemble.workflow import LEARNERS
+from dpensemble.workflow import STUDENTS, learner
 
 
 @pytest.mark.parametrize(
@@ -21,7 +29,6 @@ from dpensemble.workflow import LEARNERS
         GaussianNB(),
         DecisionTreeClassifier(),
         RandomForestClassifier(5),
-        GradientBoostingClassifier(n_estimators=3),
         DummyClassifier(strategy="constant", constant=1),
     ],
     ids=lambda c: type(c).__name__,
@@ -33,16 +40,14 @@ def test_a_classifier_predicts_the_same_after_loading(tmp_path, blobs, classifie
     assert np.array_equal(load_classifier(tmp_path / "c.skops").predict(public), classifier.predict(public))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_every_learner_of_the_command_line_can_be_saved(tmp_path, blobs, name):
+@pytest.mark.parametrize("name", STUDENTS)
+def test_every_student_of_the_command_line_can_be_saved(tmp_path, blobs, name):
     X, y, _ = blobs
-    save_classifier(LEARNERS[name]().fit(X[:60], y[:60]), tmp_path / "c.skops")
+    save_classifier(learner("student", name).fit(X[:60], y[:60]), tmp_path / "c.skops")
     load_classifier(tmp_path / "c.skops")
 
 
 def test_types_that_are_not_vetted_are_neither_written_nor_read(tmp_path, blobs):
-    from skops import io as skops_io
-
     X, y, _ = blobs
     model = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
     with pytest.raises(FileError, match="not vetted"):
@@ -87,9 +92,50 @@ def test_a_tree_that_points_out_of_bounds_is_refused(tmp_path, blobs, field, val
         pytest.skip("a sound value")
     state["nodes"][field][0] = value
     model.tree_.__setstate__(state)
-    save_classifier(model, tmp_path / "c.skops")
-    with pytest.raises(FileError, match="broken decision tree"):
-        load_classifier(tmp_path / "c.skops")
+    refuses_both_ways(model, tmp_path / "c.skops", "broken decision tree")
+
+
+def refuses_both_ways(model, path, message):
+    """Neither written nor, where somebody else wrote it, read."""
+    with pytest.raises(FileError, match=message):
+        save_classifier(model, path)
+    assert not path.exists()
+    skops_io.dump(model, path)
+    with pytest.raises(FileError, match=message):
+        load_classifier(path)
+
+
+def test_a_forest_whose_trees_are_wider_than_its_rows_is_refused(tmp_path, blobs):
+    X, y, _ = blobs
+    model = RandomForestClassifier(3).fit(X, y)
+    model.n_features_in_ = 1
+    refuses_both_ways(model, tmp_path / "c.skops", "broken decision tree")
+
+
+def test_a_forest_that_hides_its_trees_is_refused(tmp_path, blobs):
+    X, y, _ = blobs
+    model = RandomForestClassifier(3).fit(X, y)
+    model.estimators_ = dict(enumerate(model.estimators_))
+    refuses_both_ways(model, tmp_path / "c.skops", "broken forest")
+
+
+def test_an_encoder_with_wrong_counts_is_refused(tmp_path):
+    encoder = OneHotEncoder().fit([["a"], ["b"]])
+    encoder._n_features_outs = [1]
+    refuses_both_ways(encoder, tmp_path / "c.skops", "broken one-hot encoder")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SVC(), AdaBoostClassifier(), GradientBoostingClassifier(n_estimators=2)],
+    ids=lambda m: type(m).__name__,
+)
+def test_classes_that_are_not_listed_are_refused_wherever_they_hide(tmp_path, blobs, model):
+    X, y, _ = blobs
+    refuses_both_ways(model.fit(X, y), tmp_path / "c.skops", "not vetted")
+    hidden = LogisticRegression().fit(X, y)
+    hidden.extra = {"deep": [(model,)]}
+    refuses_both_ways(hidden, tmp_path / "d.skops", "not vetted")
 
 
 def test_an_unwritable_path_is_named(tmp_path, blobs):

@@ -4,34 +4,43 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpensemble.errors import InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-def positive_real(name: str, value: object) -> float:
-    """Return `value` as a float if it is a finite number above zero."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number) and number > 0:
-            return number
-    raise InvalidParameterError(f"{name}={value!r} is not a finite number above 0.")
-
-
-def open_unit_interval(name: str, value: object) -> float:
-    """Return `value` as a float if it lies strictly between 0 and 1."""
-    if isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < 1:
+def real_between(name: str, value: object, low: float, high: float) -> float:
+    """Return `value` as a float if it is a number from `low` to `high`, both included."""
+    number: Any = value
+    if isinstance(value, Real) and not isinstance(value, bool) and low <= number <= high:
         return float(value)
-    raise InvalidParameterError(f"{name}={value!r} is not strictly between 0 and 1.")
+    raise InvalidParameterError(f"{name}={_short(value)} is not a number from {low:g} to {high:g}.")
 
 
-def integer_at_least(name: str, value: object, minimum: int) -> int:
-    """Return `value` as an int if it is an integer of at least `minimum`."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+def epsilon_of(value: object) -> float:
+    """Return `value` as an epsilon: above 0, and far below where doubles lose their meaning."""
+    return real_between("epsilon", value, 1e-9, 1e12)
+
+
+def delta_of(value: object) -> float:
+    """Return `value` as a delta: strictly between 0 and 1, and large enough for its logarithm."""
+    return real_between("delta", value, 1e-300, 1 - 1e-9)
+
+
+def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31 - 1) -> int:
+    """Return `value` as an int if it is an integer from `minimum` to `maximum`, both included."""
+    number: Any = value
+    if isinstance(value, Integral) and not isinstance(value, bool) and minimum <= number <= maximum:
         return int(value)
-    raise InvalidParameterError(f"{name}={value!r} is not an integer of at least {minimum}.")
+    raise InvalidParameterError(f"{name}={_short(value)} is not an integer from {minimum} to {maximum}.")
+
+
+def _short(value: object) -> str:
+    """Return a value's text, cut where it would fill the screen."""
+    text = repr(value) if not isinstance(value, Integral) or abs(int(value)) < 10**40 else "a huge integer"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def member(name: str, value: object, choices: type[Choice]) -> Choice:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+def progress_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block runs, and yield the function that advances it.
 
     Parameters
@@ -23,11 +23,11 @@ def progress_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[i
     if not shown:
         yield _ignore
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=total)
         yield lambda steps: progress.advance(task, steps)
 
 
-def _ignore(_steps: int) -> None:
+def _ignore(_steps: float) -> None:
     return

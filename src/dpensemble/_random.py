@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_at_least
+from dpensemble._checks import integer_between
 
 NOISE_BITS = 63
 
@@ -37,7 +37,7 @@ def public_entropy(random_state: object) -> int:
         return int.from_bytes(os.urandom(16), "little")
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    return integer_at_least("random_state", random_state, 0)
+    return integer_between("random_state", random_state, 0, 2**128)
 
 
 def seed_sequence(entropy: int, stream: Stream, index: int = 0) -> np.random.SeedSequence:
@@ -79,7 +79,7 @@ class SeededNoise:
     for_release = False
 
     def __init__(self, seed: int) -> None:
-        self._generator = np.random.default_rng(integer_at_least("insecure_release_seed", seed, 0))
+        self._generator = np.random.default_rng(integer_between("insecure_release_seed", seed, 0, 2**128))
 
     def uniform_bits(self, size: int) -> NDArray[np.uint64]:
         """Return `size` integers that repeat with the seed."""

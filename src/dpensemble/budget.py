@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpensemble._checks import open_unit_interval, positive_real
+from dpensemble._checks import delta_of, epsilon_of
 from dpensemble.errors import BudgetError
 
 
@@ -13,9 +13,9 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        Largest privacy loss allowed; finite and above 0.
+        Largest privacy loss allowed, from 1e-9 to 1e12.
     delta : float
-        Probability mass that may escape `epsilon`; strictly between 0 and 1.
+        Probability mass that may escape `epsilon`; from 1e-300 to just below 1.
 
     Raises
     ------
@@ -32,8 +32,8 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_real("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", open_unit_interval("delta", self.delta))
+        object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
+        object.__setattr__(self, "delta", delta_of(self.delta))
 
     def check_delta_for(self, n_units: int) -> None:
         """Refuse a delta at which publishing one unit outright would be allowed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_at_least, open_unit_interval
+from dpensemble._checks import delta_of, integer_between
 from dpensemble.errors import AccountingError
 
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
@@ -83,7 +83,7 @@ class PrivacyCost:
         return PrivacyCost(rdp=self.rdp + other.rdp, orders=self.orders)
 
     def __mul__(self, count: int) -> PrivacyCost:
-        return PrivacyCost(rdp=self.rdp * integer_at_least("count", count, 0), orders=self.orders)
+        return PrivacyCost(rdp=self.rdp * integer_between("count", count, 0, 2**62), orders=self.orders)
 
     __rmul__ = __mul__
 
@@ -104,7 +104,7 @@ class PrivacyCost:
         float
             Epsilon, rounded up by a relative 1e-13. Exactly 0 if nothing was spent.
         """
-        delta = open_unit_interval("delta", delta)
+        delta = delta_of(delta)
         if not self.rdp.any():
             return 0.0
         return float(np.min(self.rdp + math.log(1 / delta) / (self.orders - 1))) * _ROUND_UP

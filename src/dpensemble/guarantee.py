@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpensemble._checks import member, open_unit_interval, positive_real
+from dpensemble._checks import delta_of, epsilon_of, member
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 
@@ -56,8 +56,8 @@ class Guarantee:
     for_release: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_real("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", open_unit_interval("delta", self.delta))
+        object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
+        object.__setattr__(self, "delta", delta_of(self.delta))
         object.__setattr__(self, "basis", member("basis", self.basis, Basis))
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
@@ -86,11 +86,14 @@ class Guarantee:
             if self.epsilon < 700
             else "an unlimited factor"
         )
+        # The loop's stopping time is outside a data-dependent guarantee.
+        subject = "every published result"
+        if self.basis is Basis.DATA_DEPENDENT:
+            subject = "the released labels, for a given number of them,"
         delta = f"{round_up(self.delta, 4):g}"
         lines = [
             f"Differential privacy with epsilon = {round_up(self.epsilon, 4):g} and delta = {delta}.",
-            f"{change} changes the probability of every published result by at most {factor}, "
-            f"up to an additive {delta}.",
+            f"{change} changes the probability of {subject} by at most {factor}, up to an additive {delta}.",
             _BASIS_TEXT[self.basis],
         ]
         if not self.for_release:

@@ -1,8 +1,11 @@
 """Saving and loading the publishable classifier without running code from the file.
 
 The format is skops: it rebuilds objects of named types instead of executing a
-pickle. Loading refuses every type outside a short list, and checks tree
-arrays, which scikit-learn's compiled code would otherwise follow blindly.
+pickle. Only the few classes listed here are written or read, and what their
+compiled parts would follow blindly (tree nodes, category counts) is checked.
+
+That keeps a file from running code. Compiled code trusts its arrays all the
+same, so a file made with malice might still crash a program that predicts with it.
 """
 
 from __future__ import annotations
@@ -11,13 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.tree import BaseDecisionTree
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from skops import io as skops_io
 
 from dpensemble.errors import FileError
 
-# Types beyond skops' own safe list: a fitted tree's arrays, checked after loading.
-_VETTED = frozenset({"sklearn.tree._tree.Tree"})
+_CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
+_VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler)
+# Beyond skops' own list: a fitted tree's arrays, checked after loading.
+_VETTED_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
 def save_classifier(classifier: Any, path: Path | str) -> None:
@@ -26,17 +39,22 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     Parameters
     ----------
     classifier : fitted scikit-learn estimator
-        Must be built of types that `load_classifier` accepts.
+        Logistic regression, Gaussian naive Bayes, a decision tree, a random
+        forest or a constant classifier, alone or in a pipeline behind
+        standardisation and one-hot encoding.
     path : path
         Where to write; by convention ``*.skops``.
 
     Raises
     ------
     FileError
-        If the classifier holds types that could not be loaded safely; nothing is written.
+        If the classifier could not be loaded again, or the path cannot be written.
     """
-    content = skops_io.dumps(classifier)
-    _refuse_unvetted(skops_io.get_untrusted_types(data=content), str(path))
+    try:
+        _vet(classifier)
+        content = skops_io.dumps(classifier)
+    except _Unvetted as problem:
+        raise FileError(f"{path} was not written: {problem}.") from None
     try:
         Path(path).write_bytes(content)
     except OSError as error:
@@ -44,12 +62,12 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
 
 
 def load_classifier(path: Path | str) -> Any:
-    """Load a classifier written by `save_classifier`.
+    """Load a classifier written by `save_classifier`; runs no code from the file.
 
     Parameters
     ----------
     path : path
-        File to read; it may come from anybody.
+        File to read.
 
     Returns
     -------
@@ -59,54 +77,69 @@ def load_classifier(path: Path | str) -> Any:
     Raises
     ------
     FileError
-        If the file cannot be read, holds types that are not on the list, or a broken tree.
+        If the file cannot be read, holds anything that is not on the list, or a broken tree or encoder.
     """
     try:
         content = Path(path).read_bytes()
-        untrusted = skops_io.get_untrusted_types(data=content)
+        types = skops_io.get_untrusted_types(data=content)
+        if not _VETTED_TYPES.issuperset(types):
+            raise _Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
+        classifier = skops_io.loads(content, trusted=types)
+        _vet(classifier)
+    except _Unvetted as problem:
+        raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
         raise FileError(f"{path} cannot be read as a saved classifier ({type(error).__name__}).") from None
-    _refuse_unvetted(untrusted, str(path))
-    try:
-        classifier = skops_io.loads(content, trusted=untrusted)
-    except Exception as error:
-        raise FileError(f"{path} is damaged ({type(error).__name__}).") from None
-    for tree in _trees(classifier):
-        _check_tree(tree, str(path))
     return classifier
 
 
-def _refuse_unvetted(types: list[str], path: str) -> None:
-    unvetted = sorted(set(types) - _VETTED)
-    if unvetted:
-        raise FileError(
-            f"{path} needs types that are not vetted for loading ({', '.join(unvetted)}); "
-            "use a linear, naive Bayes, decision-tree or random-forest student."
-        )
+class _Unvetted(Exception):  # noqa: N818
+    """Something in a classifier is not on the list or not sound."""
 
 
-def _trees(value: Any) -> list[Any]:
-    """Return all fitted decision trees inside an estimator, its steps and its members."""
-    if isinstance(value, BaseDecisionTree):
-        # A forest also carries the unfitted template of its trees.
-        return [value] if hasattr(value, "tree_") else []
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [tree for item in value for tree in _trees(item)]
-    if isinstance(value, dict):
-        return _trees(list(value.values()))
-    if hasattr(value, "get_params"):
-        return _trees(list(vars(value).values()))
-    return []
+def _vet(value: Any) -> None:
+    """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
+    if isinstance(value, BaseEstimator):
+        if type(value) not in _VETTED_CLASSES:
+            raise _Unvetted(
+                f"{type(value).__name__} is not vetted; use a logistic-regression, naive-bayes, "
+                "decision-tree or random-forest student"
+            )
+        _vet_arrays(value)
+        _vet(vars(value))
+    elif isinstance(value, dict):
+        for item in value.values():
+            _vet(item)
+    elif isinstance(value, (list, tuple, set, frozenset)) or (
+        isinstance(value, np.ndarray) and value.dtype == object
+    ):
+        for item in np.ravel(value) if isinstance(value, np.ndarray) else value:
+            _vet(item)
 
 
-def _check_tree(tree: Any, path: str) -> None:
+def _vet_arrays(estimator: Any) -> None:
+    if isinstance(estimator, DecisionTreeClassifier) and hasattr(estimator, "tree_"):
+        _vet_tree(estimator.tree_, estimator.n_features_in_)
+    if isinstance(estimator, RandomForestClassifier) and hasattr(estimator, "estimators_"):
+        trees = estimator.estimators_
+        if not isinstance(trees, list) or any(type(tree) is not DecisionTreeClassifier for tree in trees):
+            raise _Unvetted("it holds a broken forest")
+        # A forest hands rows to its trees without checking their width again.
+        for tree in trees:
+            _vet_tree(tree.tree_, estimator.n_features_in_)
+    if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
+        widths = [len(categories) for categories in estimator.categories_]
+        # Wrong counts would make it write outside its matrix.
+        if list(estimator._n_features_outs) != widths or estimator.drop is not None or estimator.min_frequency:
+            raise _Unvetted("it holds a broken one-hot encoder")
+
+
+def _vet_tree(tree: Any, n_features: int) -> None:
     """Refuse child or feature indices that compiled prediction would follow out of bounds."""
-    inner = tree.tree_
-    nodes = np.arange(inner.node_count)
-    left, right = inner.children_left, inner.children_right
+    nodes = np.arange(tree.node_count)
+    left, right = tree.children_left, tree.children_right
     leaf = (left == -1) & (right == -1)
     inside = (left > nodes) & (right > nodes) & (left < len(nodes)) & (right < len(nodes))
-    features = (inner.feature >= 0) & (inner.feature < tree.n_features_in_)
-    sound = len(nodes) > 0 and np.all(leaf | (inside & features)) and np.all(np.isfinite(inner.value))
-    if not sound or inner.n_features != tree.n_features_in_:
-        raise FileError(f"{path} holds a broken decision tree and is refused.")
+    features = (tree.feature >= 0) & (tree.feature < n_features)
+    if len(nodes) == 0 or tree.n_features != n_features or not np.all(leaf | (inside & features)):
+        raise _Unvetted("it holds a broken decision tree")

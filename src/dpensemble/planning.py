@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from dpensemble._checks import integer_at_least, member
+from dpensemble._checks import integer_between, member
 from dpensemble.accounting import WorstCaseMeter, laplace_moments
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
@@ -33,8 +33,8 @@ def default_scale(n_teachers: int, n_partitions: int) -> float:
     float
         ``n_teachers * n_partitions / 2`` (dpbag.txt, section 5).
     """
-    n_teachers = integer_at_least("n_teachers", n_teachers, 1)
-    return n_teachers * integer_at_least("n_partitions", n_partitions, 1) / 2
+    n_teachers = integer_between("n_teachers", n_teachers, 1)
+    return n_teachers * integer_between("n_partitions", n_partitions, 1) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

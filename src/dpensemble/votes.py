@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_at_least
+from dpensemble._checks import integer_between
 from dpensemble.errors import DataError
 
 
@@ -48,7 +48,7 @@ class Votes:
     n_classes: int
 
     def __post_init__(self) -> None:
-        integer_at_least("n_classes", self.n_classes, 2)
+        integer_between("n_classes", self.n_classes, 2)
         ballots = np.asarray(self.ballots)
         if ballots.ndim != 2 or ballots.dtype.kind not in "iu":
             raise DataError("ballots must be a two-dimensional array of class ids.")

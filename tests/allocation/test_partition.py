@@ -121,3 +121,21 @@ def test_multiplicity_may_differ_between_units():
     assert allocation.record_multiplicity.tolist() == [3, 1]
     assert allocation.votes_per_unit == 3
     assert [s.tolist() for s in allocation.shards] == [[0], [0], [0, 1]]
+
+
+def test_identities_mean_the_same_whatever_the_others_are():
+    """7 and "7" are one unit, and neither an odd id nor its type moves anybody."""
+    relation = Relation.ADD_OR_REMOVE_ONE
+    plain = partitions(list(range(40)), 5, 3, relation=relation)
+    mixed = partitions([*map(str, range(40)), "A1"], 5, 3, relation=relation)
+    numpy_ids = partitions(list(np.arange(40)), 5, 3, relation=relation)
+    assert np.array_equal(plain.teachers, numpy_ids.teachers)
+    assert np.array_equal(plain.teachers, mixed.teachers[: plain.teachers.size])
+    assert partitions(["x", 1, "y", "1"], 2).n_units == 3
+    assert partitions(["07", 7, "\ud800"], 2).n_units == 3
+
+
+@pytest.mark.parametrize("identity", [7.0, 7.5, None, (1, 2)])
+def test_identities_that_may_have_been_rounded_are_refused(identity):
+    with pytest.raises(InvalidParameterError, match="units must be strings, integers or bytes, not"):
+        partitions([1, 2, identity], 2)

@@ -10,7 +10,7 @@ import pytest
 
 from dpensemble import load_classifier
 from dpensemble.cli import main
-from dpensemble.workflow import LEARNERS
+from dpensemble.workflow import LEARNERS, STUDENTS
 
 
 @pytest.fixture
@@ -169,6 +169,7 @@ BAD = [
     ({"dataset": "adult"}, None, "brings its own tables"),
     ({"dataset": "iris"}, None, "iris"),
     ({"method": "magic"}, None, "magic"),
+    ({"student": "gradient-boosting"}, None, "student='gradient-boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
     ({"partitions": 5}, None, "settings of --method dpbag"),
     ({"analysis": "worst-case"}, None, "settings of --method dpbag"),
@@ -182,7 +183,7 @@ BAD = [
     ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks ['city']"),
     ({}, ("public.parquet", lambda t: t.iloc[:0]), "has no rows"),
     ({}, ("public.parquet", lambda t: t.assign(age=np.inf)), "the public table has missing (NaN) or infinite"),
-    ({}, ("public.parquet", lambda t: t.assign(age="old")), "column 'age' holds text in the public table"),
+    ({}, ("public.parquet", lambda t: t.assign(city=1.0)), "column 'city' is numbers in the public table but"),
 ]
 
 
@@ -267,7 +268,8 @@ def test_help_names_every_command_and_the_version_is_told():
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_named_learner_teaches_and_studies(run, tables, tmp_path, name):
     out = tmp_path / "out"
-    changes = {"teacher": name, "student": name, "teachers": 20, "jobs": 1, "epsilon": 20}
+    student = name if name in STUDENTS else "random-forest"
+    changes = {"teacher": name, "student": student, "teachers": 20, "jobs": 1, "epsilon": 20}
     code, printed, errors = run(*arguments(tables, out, **changes), "--json")
     assert (code, errors) == (0, "")
     assert json.loads(printed)["settings"]["teacher"]
@@ -287,3 +289,32 @@ def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):
     assert record["label_accuracy"] > 0.5
     assert record["baseline"] is None
     assert record["data"]["private_records"] == 16_281
+
+
+def test_numpy_settings_reach_the_record(tables):
+    from dpensemble import SubsampleAggregateClassifier
+    from dpensemble.workflow import file_tables
+    from dpensemble.workflow import train as run_training
+
+    found = file_tables(
+        tables / "private.csv", tables / "public.parquet", "sick", classes="no,yes", unit="person"
+    )
+    model = SubsampleAggregateClassifier(
+        n_teachers=np.int64(40),
+        epsilon=np.float32(4),
+        max_labels=np.int64(3),
+        random_state=np.random.RandomState(0),
+    )
+    record = run_training(found, model).record
+    assert json.loads(json.dumps(record.to_dict()))["settings"]["max_labels"] == 3
+    assert record.data["private_units"] == 400
+
+
+def test_numeric_and_true_or_false_labels(run, tables, tmp_path):
+    for name, classes, values in (("numbers", "0,1", ["0", "1.0"]), ("truth", "True,False", ["False", "True"])):
+        table = pd.read_csv(tables / "private.csv")
+        table["sick"] = np.where(table["sick"] == "yes", values[1], values[0])
+        table.to_csv(tables / f"{name}.csv", index=False)
+        out = tmp_path / name
+        assert run(*arguments(tables, out, private=tables / f"{name}.csv", classes=classes))[0] == 0
+        assert set(pd.read_csv(out / "labels.csv")["label"].astype(str)) <= {"0", "1", "True", "False"}

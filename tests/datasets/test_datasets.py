@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.datasets import fit_encoder, load_adult, read_table, three_way_split
-from dpensemble.datasets.tables import require_complete, require_same_columns
+from dpensemble.datasets.tables import as_text, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 
@@ -41,7 +41,9 @@ def test_tables_round_trip(tmp_path, name):
     table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
     path = tmp_path / name
     table.to_parquet(path) if name.endswith("parquet") else table.to_csv(path, index=False)
-    assert read_table(path).equals(table)
+    found = read_table(path, guess=True)
+    assert found["a"].tolist() == [1, 2]
+    assert found["b"].tolist() == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,30 @@ def test_missing_and_infinite_entries_are_refused(values):
 
 def test_columns_must_agree_in_name_and_kind():
     public = pd.DataFrame({"a": [1], "b": ["x"]})
-    assert list(require_same_columns("private", public[["b", "a"]], public)) == ["a", "b"]
+    assert list(take_kinds("private", public[["b", "a"]], public)) == ["a", "b"]
     with pytest.raises(DataError, match=r"lacks \['b'\] and has in excess \['c'\]"):
-        require_same_columns("private", pd.DataFrame({"a": [1], "c": [1]}), public)
-    with pytest.raises(DataError, match="column 'a' holds numbers in the public table but text in the private"):
-        require_same_columns("private", pd.DataFrame({"a": ["1"], "b": ["x"]}), public)
+        take_kinds("private", pd.DataFrame({"a": [1], "c": [1]}), public)
+    with pytest.raises(
+        DataError, match="column 'a' is numbers in the public table but has entries that are none"
+    ):
+        take_kinds("private", pd.DataFrame({"a": ["1", "old"], "b": ["x", "y"]}), public)
+    with pytest.raises(DataError, match="column 'b' is text in the public table but numbers in the private"):
+        take_kinds("private", pd.DataFrame({"a": [1], "b": [1]}), public)
+
+
+def test_no_private_row_decides_how_another_is_read(tmp_path):
+    """One odd entry must not turn a column from numbers into text, nor ids into floats."""
+    public = pd.DataFrame({"code": ["1", "x"], "size": [1.5, 2.0]})
+    rows = [f"{i % 7},{i},0{i}" for i in range(300)]
+    found = {}
+    for name, last in (("usual", "3,4,0300"), ("odd", "abc,4.5,A1")):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["code,size,who", *rows, last]))
+        table = read_table(tmp_path / f"{name}.csv")
+        whose = as_text(table.pop("who"))
+        found[name] = take_kinds("private", table, public).iloc[:300].assign(who=whose[:300])
+    assert found["usual"].astype(str).equals(found["odd"].astype(str))
+    assert found["odd"]["who"].tolist()[:2] == ["00", "01"]
+
+
+def test_entries_are_written_each_for_itself():
+    assert as_text(pd.Series([5, 5.0, 5.5, "5", True], dtype=object)).tolist() == ["5", "5", "5.5", "5", "True"]

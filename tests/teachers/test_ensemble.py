@@ -4,7 +4,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.allocation import partitions
@@ -32,11 +34,20 @@ class Spy(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[self.random_state % len(self.classes_)])
 
 
+class GlobalDrawer(Spy):
+    """Uses the global generator as much as its labels say."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.random_state = int(np.random.randint(2, size=1 + y.sum())[-1])
+        return self
+
+
 def fitted(estimator, allocation, X, y, classes=(0, 1), **settings):
     done = []
     ensemble = TeacherEnsemble(estimator, allocation, np.array(classes), entropy=4, **settings)
     ensemble.fit(X, y, done.append)
-    assert sum(done) == allocation.n_teachers
+    assert sum(done) == pytest.approx(allocation.n_teachers)
     return ensemble
 
 
@@ -115,6 +126,28 @@ def test_a_failing_teacher_votes_its_own_majority(blobs):
     teacher = allocation.teachers_of(5)[0]
     majority = np.bincount(y[allocation.shards[teacher]]).argmax()
     assert np.all(ensemble.vote(public).ballots[:, teacher] == majority)
+
+
+def test_a_teacher_that_cannot_answer_votes_its_own_majority(blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 200, 1)
+    ballots = fitted(KNeighborsClassifier(5), allocation, X, y).vote(public).ballots
+    for t, shard in enumerate(allocation.shards):
+        assert np.all(ballots[:, t] == np.bincount(y[shard]).argmax())
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_teachers_do_not_share_a_generator(blobs, seed):
+    """A splitter without a seed draws from numpy's global generator, as much as its own records make it."""
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 12, 1)
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1.0]}, cv=StratifiedShuffleSplit(3), verbose=1)
+    for teacher in (search, GlobalDrawer()):
+        ballots = []
+        for changed in (y, np.where(np.isin(np.arange(len(y)), allocation.shards[0]), 0, y)):
+            np.random.seed(seed)
+            ballots.append(fitted(teacher, allocation, X, changed).vote(public).ballots)
+        assert np.array_equal(ballots[0][:, 1:], ballots[1][:, 1:])
 
 
 def test_when_all_fail_the_message_names_the_error_and_quotes_no_record(blobs):

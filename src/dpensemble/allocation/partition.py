@@ -17,11 +17,12 @@ dpbag.txt, section 4 (``k`` partitions into ``n`` subsets of size floor or ceil 
 
 import hashlib
 from collections.abc import Hashable, Sequence
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_at_least, member
+from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer, seed_sequence
 from dpensemble.allocation.base import Allocation
 from dpensemble.errors import InvalidParameterError
@@ -45,6 +46,7 @@ def partitions(
         together. Under replace-one only equality matters, and units are
         numbered in order of first appearance; under add-or-remove-one the
         identity itself is drawn on, so it must not depend on other records.
+        Strings, integers or bytes.
     n_subsets : int
         Disjoint subsets in each partition.
     n_partitions : int, default=1
@@ -63,7 +65,7 @@ def partitions(
     Raises
     ------
     InvalidParameterError
-        If a count is below 1 or there are fewer units than subsets.
+        If a count is below 1, there are fewer units than subsets, or an identity is of another type.
 
     Examples
     --------
@@ -73,8 +75,8 @@ def partitions(
     >>> allocation.votes_per_unit
     2
     """
-    n_subsets = integer_at_least("n_teachers", n_subsets, 1)
-    n_partitions = integer_at_least("n_partitions", n_partitions, 1)
+    n_subsets = integer_between("n_teachers", n_subsets, 1)
+    n_partitions = integer_between("n_partitions", n_partitions, 1)
     relation = member("relation", relation, Relation)
     units, unit_of_record = _number_units(identities)
     if len(units) < n_subsets:
@@ -106,7 +108,7 @@ def slot_partitions(
 
 
 def keyed_partitions(
-    units: Sequence[Hashable],
+    units: Sequence[bytes],
     unit_of_record: NDArray[np.int64],
     n_subsets: int,
     n_partitions: int,
@@ -118,7 +120,7 @@ def keyed_partitions(
     land in any subset, so `Allocation.next_slot` is None.
     """
     key = hashlib.blake2b(str(entropy).encode()).digest()
-    digests = b"".join(hashlib.blake2b(_canonical(unit), digest_size=8, key=key).digest() for unit in units)
+    digests = b"".join(hashlib.blake2b(unit, digest_size=8, key=key).digest() for unit in units)
     hashed = np.frombuffer(digests, dtype=np.uint64)
     columns = np.empty((len(units), n_partitions), dtype=np.int64)
     for index in range(n_partitions):
@@ -146,23 +148,26 @@ def _allocation(
     )
 
 
-def _number_units(identities: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int64]]:
+def _number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], NDArray[np.int64]]:
     """Give numbers to distinct identities in order of first appearance."""
-    numbers: dict[Hashable, int] = {}
-    unit_of_record = np.array([numbers.setdefault(item, len(numbers)) for item in identities], dtype=np.int64)
+    numbers: dict[bytes, int] = {}
+    unit_of_record = np.array(
+        [numbers.setdefault(_canonical(item), len(numbers)) for item in identities], dtype=np.int64
+    )
     return list(numbers), unit_of_record
 
 
-def _canonical(unit: Hashable) -> bytes:
-    """Return bytes that depend on the identity alone.
+def _canonical(identity: Hashable) -> bytes:
+    """Return bytes that depend on one identity alone; 7 and "7" are the same unit.
 
-    Other units must not matter, not even by turning a column of integers into
-    one of floats or strings, so 5, 5.0 and "5" give the same bytes.
+    Fractions are refused: a column of whole numbers that other units turned
+    into floats may have lost digits.
     """
-    if isinstance(unit, bytes):
-        return unit
-    whole = isinstance(unit, float) and unit.is_integer()
-    return str(int(unit) if whole else unit).encode()  # type: ignore[call-overload]
+    if isinstance(identity, bytes):
+        return b"b" + identity
+    if isinstance(identity, (str, Integral)):
+        return b"s" + str(identity).encode(errors="surrogatepass")
+    raise InvalidParameterError(f"units must be strings, integers or bytes, not {type(identity).__name__}.")
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -11,7 +11,8 @@ import pandas as pd
 import typer
 
 from dpensemble.datasets import read_table
-from dpensemble.datasets.tables import require_complete
+from dpensemble.datasets.encoding import numeric_columns
+from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, FileError
 from dpensemble.persistence import load_classifier
 
@@ -27,12 +28,16 @@ def predict(
     Example: dpensemble predict demo/student.skops new.csv --out labels.csv
     """
     classifier = load_classifier(student)
+    if "encoder" not in getattr(classifier, "named_steps", {}):
+        raise FileError(f"{student} is not a student that `dpensemble train` wrote.")
     table = read_table(rows)
-    expected = list(getattr(classifier, "feature_names_in_", table.columns))
+    expected = list(classifier.feature_names_in_)
     lacking = [name for name in expected if name not in table.columns]
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on.")
-    table = table[expected]
+    # Columns are read as the student's public rows were, never as the new rows look.
+    numeric = numeric_columns(classifier.named_steps["encoder"])
+    table = as_kinds("new", table[expected], numeric)
     require_complete(str(rows), table)
     labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
     if as_json:

@@ -19,6 +19,7 @@ from dpensemble.methods.dpbag import Analysis
 from dpensemble.relations import Relation
 from dpensemble.workflow import (
     LEARNERS,
+    STUDENTS,
     Tables,
     adult_tables,
     file_tables,
@@ -104,7 +105,7 @@ def train(
         str, typer.Option(help=f"Base learner: {_NAMES}.", rich_help_panel=_MODEL)
     ] = "logistic-regression",
     student: Annotated[
-        str, typer.Option(help="The same choice for the student.", rich_help_panel=_MODEL)
+        str, typer.Option(help=f"Student: {', '.join(STUDENTS)}.", rich_help_panel=_MODEL)
     ] = "logistic-regression",
     seed: Annotated[
         int | None,
@@ -140,7 +141,7 @@ def train(
     start = perf_counter()
     settings: dict[str, Any] = {
         "teacher": None if teacher == "logistic-regression" else learner("teacher", teacher),
-        "student": None if student == "logistic-regression" else learner("student", student),
+        "student": None if student == "logistic-regression" else learner("student", student, STUDENTS),
         "n_teachers": teachers,
         "scale": scale,
         "epsilon": epsilon,

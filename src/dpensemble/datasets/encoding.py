@@ -8,6 +8,8 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dpensemble.datasets.tables import is_number
+
 
 def fit_encoder(public: pd.DataFrame) -> Any:
     """Fit one-hot encoding and standardisation on public rows.
@@ -30,16 +32,20 @@ def fit_encoder(public: pd.DataFrame) -> Any:
     >>> fit_encoder(public).transform(pd.DataFrame({"age": [30.0], "sex": ["x"]}))
     array([[0., 0., 0.]])
     """
-    numeric = [name for name in public.columns if _is_number(public[name])]
-    categorical = [name for name in public.columns if not _is_number(public[name])]
+    numeric = [name for name in public.columns if is_number(public[name])]
+    categorical = [name for name in public.columns if not is_number(public[name])]
     encoder = ColumnTransformer(
         [
-            ("numbers", StandardScaler(), numeric),
+            (_NUMBERS, StandardScaler(), numeric),
             ("categories", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categorical),
         ]
     )
     return encoder.fit(public)
 
 
-def _is_number(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+def numeric_columns(encoder: Any) -> list[str]:
+    """Return the columns that an encoder of `fit_encoder` takes as numbers."""
+    return next(list(columns) for name, _, columns in encoder.transformers_ if name == _NUMBERS)
+
+
+_NUMBERS = "numbers"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import integer_at_least
+from dpensemble._checks import integer_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 
 
@@ -51,6 +51,6 @@ def three_way_split(n_rows: int, random_state: int | None = None) -> Split:
     >>> len(split.private), len(split.public), len(split.test)
     (4, 3, 3)
     """
-    n_rows = integer_at_least("n_rows", n_rows, 3)
+    n_rows = integer_between("n_rows", n_rows, 3)
     generator = np.random.default_rng(seed_sequence(public_entropy(random_state), Stream.SPLIT))
     return Split(*np.array_split(generator.permutation(n_rows), 3))

@@ -1,4 +1,9 @@
-"""Reading tables, and checking that private and public ones belong together."""
+"""Reading tables so that no private row decides how another is read.
+
+Readers that guess types let one odd entry turn a whole column from numbers
+into text. Here only public tables are guessed; private and test tables take
+the public columns' kinds, and labels and units are read as they are written.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,70 @@ import pandas as pd
 
 from dpensemble.errors import DataError, FileError
 
-_READERS = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".pq": pd.read_parquet}
 
-
-def read_table(path: Path | str) -> pd.DataFrame:
+def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
     """Read a CSV or Parquet file, chosen by its ending.
 
     Parameters
     ----------
     path : path
         Ending in ``.csv`` (also ``.csv.gz``), ``.parquet`` or ``.pq``.
+    guess : bool, default=False
+        Take a CSV column whose entries are all numbers as numbers. For public
+        tables only; otherwise every CSV column is text, see `take_kinds`.
+
+    Returns
+    -------
+    DataFrame
+        With NaN for empty entries.
+
+    Raises
+    ------
+    FileError
+        If the ending is unknown or the file cannot be read.
+    DataError
+        If the table has no rows or repeated column names.
+    """
+    path = Path(path)
+    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
+    if suffix not in (".csv", ".parquet", ".pq"):
+        raise FileError(f"{path} is not a table that can be read; use .csv, .csv.gz or .parquet.")
+    try:
+        table = pd.read_csv(path, dtype=str) if suffix == ".csv" else pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read as a {suffix[1:]} table ({type(error).__name__}).") from None
+    if table.empty:
+        raise DataError(f"{path} has no rows.")
+    if not table.columns.is_unique:
+        raise DataError(f"{path} names a column twice.")
+    return _guess_numbers(table) if guess and suffix == ".csv" else table
+
+
+def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    guessed = {}
+    for name in table.columns:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        all_numbers = numbers.notna().any() and (numbers.notna() == table[name].notna()).all()
+        guessed[name] = numbers if all_numbers else table[name]
+    return pd.DataFrame(guessed)
+
+
+def is_number(column: pd.Series) -> bool:
+    """Return whether a column holds numbers; truth values are categories."""
+    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+
+
+def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
+    """Return `table` with the public table's columns, in its order and of its kinds.
+
+    Parameters
+    ----------
+    name : str
+        What to call the table in a message.
+    table : DataFrame
+        Private or test table, as `read_table` gave it.
+    public : DataFrame
+        Public table.
 
     Returns
     -------
@@ -26,41 +85,9 @@ def read_table(path: Path | str) -> pd.DataFrame:
 
     Raises
     ------
-    FileError
-        If the ending is unknown or the file cannot be read.
     DataError
-        If the table has no rows, no columns or repeated column names.
+        If columns are missing or in excess, or a column of numbers has entries that are none.
     """
-    path = Path(path)
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    reader = _READERS.get(suffix.lower())
-    if reader is None:
-        raise FileError(f"{path} is not a table that can be read; use .csv, .csv.gz or .parquet.")
-    try:
-        table: pd.DataFrame = reader(path)  # type: ignore[operator]
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a {suffix[1:]} table ({type(error).__name__}).") from None
-    if table.empty:
-        raise DataError(f"{path} has no rows.")
-    if not table.columns.is_unique:
-        raise DataError(f"{path} names a column twice.")
-    return table
-
-
-def require_complete(name: str, table: pd.DataFrame) -> None:
-    """Refuse missing and infinite entries, naming the first column that has one."""
-    for column in table.columns:
-        values = table[column]
-        infinite = pd.api.types.is_float_dtype(values) and bool(np.isinf(values.to_numpy(dtype=float)).any())
-        if infinite or values.isna().any():
-            raise DataError(
-                f"{name} has missing (NaN) or infinite values in column {column!r}; "
-                "fill or drop them, using statistics of public rows only."
-            )
-
-
-def require_same_columns(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
-    """Return `table` with its columns in the public order, refusing other columns or other kinds of values."""
     lacks = [str(column) for column in public.columns if column not in table.columns]
     extra = [str(column) for column in table.columns if column not in public.columns]
     if lacks or extra:
@@ -68,11 +95,46 @@ def require_same_columns(name: str, table: pd.DataFrame, public: pd.DataFrame) -
             f"the {name} and public tables must have the same feature columns; "
             f"the {name} table lacks {lacks} and has in excess {extra}."
         )
-    for column in public.columns:
-        numeric = pd.api.types.is_numeric_dtype(public[column])
-        if pd.api.types.is_numeric_dtype(table[column]) != numeric:
-            kinds = ("numbers", "text") if numeric else ("text", "numbers")
+    return as_kinds(name, table[list(public.columns)], [c for c in public.columns if is_number(public[c])])
+
+
+def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame:
+    """Return a table with some columns as numbers and all others as text, refusing text among numbers."""
+    kinds = {}
+    for column in table.columns:
+        values = table[column]
+        if column not in numeric:
+            if is_number(values):
+                raise DataError(f"column {column!r} is text in the public table but numbers in the {name} table.")
+            kinds[column] = as_text(values)
+            continue
+        # Always floats: whether a column of integers stays one would depend on every entry.
+        kinds[column] = pd.to_numeric(values, errors="coerce").astype(float)
+        if (kinds[column].isna() & values.notna()).any():
             raise DataError(
-                f"column {column!r} holds {kinds[0]} in the public table but {kinds[1]} in the {name} table."
+                f"column {column!r} is numbers in the public table but has entries that are none "
+                f"in the {name} table."
             )
-    return table[list(public.columns)]
+    return pd.DataFrame(kinds)
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
+    return column.map(_written, na_action="ignore").astype(object)
+
+
+def _written(value: object) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
+
+
+def require_complete(name: str, table: pd.DataFrame) -> None:
+    """Refuse missing and infinite entries, naming the first column that has one."""
+    for column in table.columns:
+        values = table[column]
+        infinite = is_number(values) and bool(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).any())
+        if infinite or values.isna().any():
+            raise DataError(
+                f"{name} has missing (NaN) or infinite values in column {column!r}; "
+                "fill or drop them, using statistics of public rows only."
+            )

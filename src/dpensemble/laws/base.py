@@ -22,7 +22,8 @@ class ReleaseLaw(ABC):
         Parameters
         ----------
         counts : ndarray of shape (n_queries, n_classes)
-            Votes for each class; weighted counts may be real. Private.
+            Votes for each class; weighted counts may be real, if one ballot
+            never weighs less than 1. Private.
 
         Returns
         -------

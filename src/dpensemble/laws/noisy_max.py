@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import positive_real
+from dpensemble._checks import real_between
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.sampling import least_mixing_weight
 
@@ -29,7 +29,7 @@ class LaplaceNoisyMax(ReleaseLaw):
     Raises
     ------
     InvalidParameterError
-        If `scale` is not finite and above 0.
+        If `scale` is not a number from 1e-9 to 1e12.
 
     References
     ----------
@@ -47,7 +47,7 @@ class LaplaceNoisyMax(ReleaseLaw):
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive_real("scale", self.scale))
+        object.__setattr__(self, "scale", real_between("scale", self.scale, 1e-9, 1e12))
 
     def settings(self) -> dict[str, Any]:
         """Return the law's name and scale."""

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import integer_at_least, member
+from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble.accounting import Meter
@@ -143,16 +143,16 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         TeacherError
             If no teacher could be fitted.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+        X, y = inputs.private_rows(self, X, y)
         rows = inputs.public_rows(self, X_public)
         inputs.require_finite("X", X)
         classes, targets = inputs.class_ids(self, y)
         entropy = public_entropy(self.random_state)
         noise = noise_source(self.insecure_release_seed)
-        law, allocation, meter = self._prepare(X, y, units, classes, entropy)
+        law, allocation, meter = self._prepare(X, targets, units, classes, entropy)
         order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
         if self.max_labels is not None:
-            order = order[: integer_at_least("max_labels", self.max_labels, 1)]
+            order = order[: integer_between("max_labels", self.max_labels, 1)]
 
         seconds: dict[str, float] = {}
         with _timed(seconds, "teachers"):
@@ -186,7 +186,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     def _prepare(
         self,
         X: NDArray[np.float64],
-        y: NDArray[Any],
+        targets: NDArray[np.int64],
         units: ArrayLike | None,
         classes: NDArray[Any],
         entropy: int,
@@ -197,13 +197,14 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         law = self._law()
         law.mixing_weight(len(classes))
         allocation = partitions(
-            inputs.identities(X, y, units, relation),
+            inputs.identities(X, targets, units, relation),
             self.n_teachers,
             self._n_partitions(),
             relation=relation,
             entropy=entropy,
         )
-        budget.check_delta_for(allocation.n_units)
+        # By content, equal records are one unit; the number to beat is still that of records.
+        budget.check_delta_for(len(X) if units is None else allocation.n_units)
         meter = self._meter(law, allocation, budget, len(classes))
         meter.require_one_query()
         return law, allocation, meter
@@ -231,9 +232,19 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             relation=allocation.relation,
             unit="unit" if has_units else "record",
             accounting=meter.accounting,
-            assumptions=(*((_UNITS,) if has_units else ()), *_COMMON_ASSUMPTIONS),
+            assumptions=self._assumptions(allocation, has_units, worst_case),
             for_release=for_release,
         )
+
+    @staticmethod
+    def _assumptions(allocation: Allocation, has_units: bool, worst_case: bool) -> tuple[str, ...]:
+        found = []
+        if has_units:
+            found.append(_UNITS)
+            if allocation.relation is Relation.REPLACE_ONE:
+                found.append(_UNIT_ORDER)
+        found += [_WORST_CASE_RELEASE if worst_case else _DATA_DEPENDENT_RELEASE, *_COMMON_ASSUMPTIONS]
+        return tuple(found)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy.
@@ -281,10 +292,17 @@ _UNITS = (
     "A unit is all records that share a value of the unit column, for example those of one person; "
     "they are protected together."
 )
-
-_COMMON_ASSUMPTIONS = (
+_UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
+_WORST_CASE_RELEASE = (
     "Only the released labels and what is computed from them (the student) leave the house; teachers and "
-    "votes stay secret.",
+    "votes stay secret."
+)
+_DATA_DEPENDENT_RELEASE = (
+    "Whoever sees the released labels, or a student that betrays how many there were, sees a number that is not "
+    "protected; teachers and votes stay secret."
+)
+_COMMON_ASSUMPTIONS = (
     "Public rows, declared classes, settings and seeds do not depend on the private records.",
+    "That a run completed, or was refused, is not covered.",
     "This covers one training run; the losses of further runs on the same records add to it.",
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from dpensemble._checks import integer_at_least, member
+from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Meter, PersonalisedMeter, WorstCaseMeter
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
@@ -138,7 +138,7 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         self.analysis = analysis
 
     def _n_partitions(self) -> int:
-        return integer_at_least("n_partitions", self.n_partitions, 1)
+        return integer_between("n_partitions", self.n_partitions, 1)
 
     def _law(self) -> LaplaceNoisyMax:
         scale = default_scale(self.n_teachers, self.n_partitions) if self.scale is None else self.scale

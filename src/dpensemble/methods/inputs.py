@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -54,13 +55,30 @@ def public_rows(estimator: Any, X_public: Any) -> NDArray[np.float64]:
     return rows
 
 
+def private_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return records and labels as arrays, checked in form but not yet in content."""
+    try:
+        X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+    except ValueError as error:
+        if "could not convert" in str(error):
+            # The original text quotes the entry.
+            raise DataError("X has entries that are not numbers; encode text columns first.") from None
+        raise
+    return X, y
+
+
 def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the declared classes, sorted, and each label's position among them."""
-    check_classification_targets(y)
     classes = np.unique(np.asarray(declared_classes(estimator.classes)))
+    with warnings.catch_warnings():
+        # Many classes are no mistake where they are declared.
+        warnings.simplefilter("ignore", UserWarning)
+        check_classification_targets(classes)
     labels = np.asarray(y)
     if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
-        raise DataError(f"classes={classes.tolist()!r} and the labels in y are of different types.")
+        raise DataError(
+            f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types."
+        )
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
@@ -72,7 +90,7 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np
 
 
 def identities(
-    X: NDArray[np.float64], y: NDArray[Any], units: ArrayLike | None, relation: Relation
+    X: NDArray[np.float64], targets: NDArray[np.int64], units: ArrayLike | None, relation: Relation
 ) -> Sequence[Hashable]:
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
@@ -88,4 +106,4 @@ def identities(
     if relation is Relation.REPLACE_ONE:
         return range(len(X))
     # A position would shift when another record goes; the content of a record does not.
-    return [row.tobytes() + repr(label).encode() for row, label in zip(X, y.tolist(), strict=True)]
+    return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]

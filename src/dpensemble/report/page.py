@@ -94,6 +94,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "sentences": statement.sentences(),
         "basis": _BASES[statement.basis],
         "is_worst_case": statement.basis is Basis.WORST_CASE,
+        "replaces": statement.relation is Relation.REPLACE_ONE,
         "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
         "unit": statement.unit,
         "accounting": statement.accounting,

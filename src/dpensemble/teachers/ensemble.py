@@ -62,7 +62,7 @@ class TeacherEnsemble:
         self._n_jobs = n_jobs
 
     def fit(
-        self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[int], None]
+        self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[float], None]
     ) -> TeacherEnsemble:
         """Fit every teacher.
 
@@ -73,7 +73,9 @@ class TeacherEnsemble:
         y : ndarray of shape (n_records,)
             Private labels as class ids.
         on_done : callable
-            Called with the number of teachers that were just finished.
+            Called with a number of teachers that were just finished. The sum is
+            the number of all, but steps are even, so as not to tell how many
+            teachers vote a constant, which is private.
 
         Returns
         -------
@@ -89,6 +91,7 @@ class TeacherEnsemble:
         constant_votes = constant_voters(y, shards, len(self._classes))
         self.n_constant = int(np.count_nonzero(constant_votes >= 0))
         self.n_failed = 0
+        report = _evenly(on_done, len(shards), self.n_constant)
         self._fitted: _Fitted
         if supports(self._estimator):
             self._fitted = fit_batched_logistic(
@@ -99,7 +102,7 @@ class TeacherEnsemble:
                 n_classes=len(self._classes),
                 constant_votes=constant_votes,
                 n_jobs=self._n_jobs,
-                on_done=on_done,
+                on_done=report,
             )
         else:
             seeds = [seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(len(shards))]
@@ -112,7 +115,7 @@ class TeacherEnsemble:
                 constant_votes=constant_votes,
                 seeds=seeds,
                 n_jobs=self._n_jobs,
-                on_done=on_done,
+                on_done=report,
             )
             self.n_failed = separate.n_failed
             self._fitted = separate
@@ -121,6 +124,22 @@ class TeacherEnsemble:
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on a chunk of public rows, shape (n_queries, n_features)."""
         return Votes(self._fitted.vote(X), n_classes=len(self._classes))
+
+
+def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) -> Callable[[int], None]:
+    """Spread the progress of all teachers over those that are fitted, which are reported after the rest."""
+    n_to_fit = n_teachers - n_constant
+    seen = 0
+
+    def report(just_finished: int) -> None:
+        nonlocal seen
+        before, seen = max(0, seen - n_constant), seen + just_finished
+        if n_to_fit:
+            on_done(n_teachers * (max(0, seen - n_constant) - before) / n_to_fit)
+        else:
+            on_done(n_teachers if seen == n_teachers else 0)
+
+    return report
 
 
 def constant_voters(

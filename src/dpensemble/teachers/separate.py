@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +34,10 @@ class SeparateTeachers:
     ----------
     models : list of fitted classifiers or None
         One a teacher. Private.
-    constant_votes : ndarray of shape (n_teachers,)
-        Class id that a teacher without a model votes for.
+    fallback_votes : ndarray of shape (n_teachers,)
+        Class id that a teacher votes for where it has no model or its model fails. Private.
+    seeds : ndarray of shape (n_teachers,)
+        Public seeds.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
     n_failed : int
@@ -43,7 +47,8 @@ class SeparateTeachers:
     """
 
     models: list[Any]
-    constant_votes: NDArray[np.int64]
+    fallback_votes: NDArray[np.int64]
+    seeds: NDArray[np.int64]
     classes: NDArray[Any]
     n_failed: int
     n_jobs: int | None
@@ -52,11 +57,13 @@ class SeparateTeachers:
         """Return class ids of shape (n_queries, n_teachers)."""
         dtype = ballot_dtype(len(self.classes))
         ballots = np.empty((len(X), len(self.models)), dtype=dtype, order="F")
-        ballots[:] = np.maximum(self.constant_votes, 0)[None, :]
+        ballots[:] = self.fallback_votes[None, :]
         fitted = np.array([t for t, model in enumerate(self.models) if model is not None], dtype=np.int64)
 
         def job(task: NDArray[np.int64]) -> Any:
-            return delayed(_predict)([self.models[t] for t in task], X, self.classes)
+            models = [self.models[t] for t in task]
+            fallbacks = self.fallback_votes[task].tolist()
+            return delayed(_predict)(models, fallbacks, self.seeds[task].tolist(), X, self.classes)
 
         for task, columns in _in_parallel(job, fitted, self.n_jobs):
             ballots[:, task] = columns
@@ -106,27 +113,27 @@ def fit_separately(
         If every fit raised, which says more about the settings than about the data.
     """
     models: list[Any] = [None] * len(shards)
-    constants = constant_votes.copy()
+    fallbacks = constant_votes.copy()
     to_fit = np.flatnonzero(constant_votes < 0)
+    fallbacks[to_fit] = [np.bincount(y[shards[t]]).argmax() for t in to_fit.tolist()]
     on_done(len(shards) - len(to_fit))
     errors: list[str] = []
 
     def job(task: NDArray[np.int64]) -> Any:
-        return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task])
+        return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task.tolist()])
 
     for task, results in _in_parallel(job, to_fit, n_jobs):
         for t, (model, error) in zip(task, results, strict=True):
             models[t] = model
             if model is None:
                 errors.append(error)
-                constants[t] = np.bincount(y[shards[t]]).argmax()
         on_done(len(task))
     if errors and len(errors) == len(to_fit):
         raise TeacherError(
-            f"none of the {len(to_fit)} teachers could be fitted: "
-            f"{type(estimator).__name__}.fit raised {errors[0]}; check the teacher's settings."
+            f"no teacher could be fitted: {type(estimator).__name__}.fit raised {errors[0]}; "
+            "check the teacher's settings."
         )
-    return SeparateTeachers(models, constants, classes, len(errors), n_jobs)
+    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs)
 
 
 def _in_parallel(
@@ -150,14 +157,45 @@ def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, 
     results: list[tuple[Any, str]] = []
     with _quietly():
         for X, y, seed in shards:
-            model = clone(estimator)
-            seedable = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
-            model.set_params(**dict.fromkeys(seedable, seed))
+            model = _seeded(clone(estimator), seed)
             try:
-                results.append((model.fit(X, y), ""))
+                with _own_global_randomness(seed):
+                    results.append((model.fit(X, y), ""))
             except Exception as error:
                 results.append((None, type(error).__name__))
     return results
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """Seed a clone's own parameters and, where they have no seed, its splitters; make it quiet."""
+    for name, value in model.get_params().items():
+        setting = name.split("__")[-1]
+        if setting == "random_state":
+            model.set_params(**{name: seed})
+        elif setting == "verbose":
+            model.set_params(**{name: 0})
+        elif getattr(value, "random_state", seed) is None and not hasattr(value, "get_params"):
+            value.random_state = seed
+    return model
+
+
+@contextmanager
+def _own_global_randomness(seed: int) -> Iterator[None]:
+    """Seed the global generators for one teacher, so that none depends on what another drew.
+
+    Only in a process's main thread: other threads share the generators at unforeseeable moments.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
 
 
 @contextmanager
@@ -168,9 +206,15 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _predict(models: list[Any], X: Any, classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+def _predict(
+    models: list[Any], fallbacks: list[int], seeds: list[int], X: Any, classes: NDArray[Any]
+) -> NDArray[np.unsignedinteger]:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
     with _quietly():
-        for column, model in enumerate(models):
-            ballots[:, column] = np.searchsorted(classes, model.predict(X))
+        for column, (model, fallback, seed) in enumerate(zip(models, fallbacks, seeds, strict=True)):
+            try:
+                with _own_global_randomness(seed):
+                    ballots[:, column] = np.searchsorted(classes, model.predict(X))
+            except Exception:  # a teacher that cannot answer votes like one that could not be fitted
+                ballots[:, column] = fallback
     return ballots

@@ -1,6 +1,6 @@
 """Base learners that can be named on the command line; from Python any scikit-learn classifier will do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -10,7 +10,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.errors import InvalidParameterError
 
-#: Every one of these can be saved and loaded without pickle, so each may be a student.
 LEARNERS: dict[str, Callable[[], Any]] = {
     "logistic-regression": lambda: LogisticRegression(max_iter=1000),
     "naive-bayes": GaussianNB,
@@ -19,8 +18,11 @@ LEARNERS: dict[str, Callable[[], Any]] = {
     "gradient-boosting": GradientBoostingClassifier,
 }
 
+#: Those that can be saved and loaded without running code from the file.
+STUDENTS = tuple(name for name in LEARNERS if name != "gradient-boosting")
 
-def learner(parameter: str, name: str) -> Any:
+
+def learner(parameter: str, name: str, known: Iterable[str] = LEARNERS) -> Any:
     """Return a new base learner by name.
 
     Raises
@@ -28,6 +30,6 @@ def learner(parameter: str, name: str) -> Any:
     InvalidParameterError
         If the name is unknown; the message lists the known ones.
     """
-    if name not in LEARNERS:
-        raise InvalidParameterError(f"{parameter}={name!r} is unknown; use one of {', '.join(LEARNERS)}.")
+    if name not in known:
+        raise InvalidParameterError(f"{parameter}={name!r} is unknown; use one of {', '.join(known)}.")
     return LEARNERS[name]()

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble.datasets import load_adult, read_table, three_way_split
-from dpensemble.datasets.tables import require_complete, require_same_columns
+from dpensemble.datasets.tables import as_kinds, as_text, is_number, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
 
 
@@ -105,38 +104,53 @@ def file_tables(
     FileError, DataError, InvalidParameterError
         In one sentence, if the tables cannot be used.
     """
-    private_table, public_table = read_table(private), read_table(public)
-    units = _take(private_table, unit, "unit", "private") if unit is not None else None
+    declared = _parse_classes(classes)
+    private_table, public_table = read_table(private), read_table(public, guess=True)
+    units = None if unit is None else _take(private_table, unit, "unit", "private")
     y_private = _take(private_table, target, "target", "private")
     y_public = public_table.pop(target) if target in public_table else None
-    if unit is not None and unit in public_table:
-        public_table = public_table.drop(columns=unit)
+    public_table = _without(public_table, unit)
     if public_table.shape[1] == 0:
         raise DataError("the public table has no feature columns.")
-    X_private = require_same_columns("private", private_table, public_table)
-    for name, table in (("the private table", X_private), ("the public table", public_table)):
-        require_complete(name, table)
-    require_complete("the private table", y_private.to_frame())
-    declared = _parse_classes(classes, y_private)
+    public_table = as_kinds(
+        "public", public_table, [c for c in public_table.columns if is_number(public_table[c])]
+    )
+    X_private = take_kinds("private", private_table, public_table)
+    whose = {"target": y_private} if units is None else {"target": y_private, "unit": units}
+    require_complete("the private table", X_private)
+    require_complete("the private table", pd.DataFrame({s.name: s for s in whose.values()}))
+    require_complete("the public table", public_table)
     X_test = y_test = None
     if test is not None:
         test_table = read_table(test)
-        y_test = _take(test_table, target, "target", "test")
-        if unit is not None and unit in test_table:
-            test_table = test_table.drop(columns=unit)
-        X_test = require_same_columns("test", test_table, public_table)
+        y_test = as_labels(_take(test_table, target, "target", "test"), declared)
+        X_test = take_kinds("test", _without(test_table, unit), public_table)
         require_complete("the test table", X_test)
+        if not y_test.isin(declared).all():
+            raise DataError(f"the test table's target has missing labels or labels outside classes={declared!r}.")
+    truth = None if y_public is None else as_labels(y_public, declared)
     return Tables(
         name=private.name,
         classes=declared,
         X_private=X_private,
-        y_private=y_private,
+        y_private=as_labels(y_private, declared),
         X_public=public_table,
-        y_public=_matching(y_public, declared),
+        y_public=truth if truth is not None and truth.isin(declared).all() else None,
         X_test=X_test,
-        y_test=_matching(y_test, declared, "test"),
-        units=None if units is None else units.to_numpy(),
+        y_test=y_test,
+        units=None if units is None else as_text(units).to_numpy(),
     )
+
+
+def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
+    """Return labels entry by entry as the declared classes are: numbers or text, NaN for what is no number."""
+    if isinstance(classes[0], str):
+        return as_text(column)
+    return pd.to_numeric(column, errors="coerce").astype(float)
+
+
+def _without(table: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    return table.drop(columns=column) if column in table else table
 
 
 def _take(table: pd.DataFrame, column: str, parameter: str, name: str) -> pd.Series:
@@ -146,26 +160,16 @@ def _take(table: pd.DataFrame, column: str, parameter: str, name: str) -> pd.Ser
     return table.pop(column)
 
 
-def _parse_classes(classes: str | None, y: pd.Series) -> list[Any]:
+def _parse_classes(classes: str | None) -> list[Any]:
+    """Return the declared labels, as numbers if all of them are; the private labels play no part."""
     if classes is None:
         raise InvalidParameterError(
             "classes is missing: the possible labels are public knowledge and must be declared, "
             'for example --classes "no,yes", because reading them off the private labels would leak.'
         )
     names = [name.strip() for name in classes.split(",")]
-    if not pd.api.types.is_numeric_dtype(y) or pd.api.types.is_bool_dtype(y):
-        return [{"true": True, "false": False}.get(n.lower(), n) for n in names] if y.dtype == bool else names
     try:
         numbers = [float(name) for name in names]
     except ValueError:
-        raise InvalidParameterError(f"classes={classes!r} are not numbers, but the target column is.") from None
+        return list(names)
     return [int(number) if number.is_integer() else number for number in numbers]
-
-
-def _matching(truth: pd.Series | None, classes: list[Any], name: str | None = None) -> pd.Series | None:
-    """Return the truth if it is complete and declared; else drop it, or refuse it where it was asked for."""
-    if truth is None or bool(np.all(truth.isin(classes))):
-        return truth
-    if name is None:
-        return None
-    raise DataError(f"the {name} table's target has missing labels or labels outside classes={classes!r}.")

@@ -114,7 +114,7 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
     return {
         "name": tables.name,
         "private_records": len(tables.X_private),
-        "private_units": len(tables.X_private) if tables.units is None else len(np.unique(tables.units)),
+        "private_units": len(tables.X_private if tables.units is None else set(tables.units.tolist())),
         "public_rows": len(tables.X_public),
         "test_rows": 0 if tables.X_test is None else len(tables.X_test),
         "columns": tables.X_public.shape[1],
@@ -131,7 +131,14 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
     for role, default in (("teacher", LogisticRegression()), ("student", default_student())):
         estimator = getattr(model, role)
         settings[role] = " ".join(repr(default if estimator is None else estimator).split())
+    settings = {name: _plain(value) for name, value in settings.items()}
     return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON can hold it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, (bool, int, float, str)) else " ".join(repr(value).split())
 
 
 def _versions() -> dict[str, str]:
