@@ -30,7 +30,6 @@ FENCES = {
     "rich": {"cli", "_progress"},
     "jinja2": {"report"},
     "skops": {"persistence"},
-    "matplotlib": {"report"},
     "threadpoolctl": {"teachers"},
     "joblib": {"teachers"},
     "pandas": {"datasets", "workflow", "cli"},

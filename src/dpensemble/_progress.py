@@ -8,15 +8,15 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[float], None]]:
+def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block runs, and yield the function that advances it.
 
     Parameters
     ----------
     title : str
         What is being done.
-    total : int
-        Number of steps; must be public.
+    total : int or None
+        Number of steps; must be public. None shows a bar that only moves.
     shown : bool
         False yields a function that does nothing.
     """

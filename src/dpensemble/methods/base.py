@@ -160,7 +160,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         diagnostics = None
         if self.private_diagnostics:
             diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
-        with _timed(seconds, "labels"):
+        # How far the loop gets is private under a data-dependent basis, so this bar only moves.
+        with _timed(seconds, "labels"), progress_bar("Labelling public rows", None, shown=self.progress):
             indices, outcomes = label_rows(
                 ensemble.vote,
                 rows,

@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
-# Teachers a task: few enough for a smooth progress bar, enough to hide the cost of a task.
-_TASK = 16
-_TASKS_A_WORKER = 4
+# Enough waves for a smooth progress bar, and enough teachers a task to hide its cost where there are many.
 _WAVES = 20
+_TASKS_A_WORKER = 4
+_LARGEST_TASK = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,9 +144,11 @@ def _in_parallel(
     Tasks go out in waves, since not every joblib backend (Ray, for one) can
     hand back results while others run.
     """
-    tasks = [teachers[start : start + _TASK] for start in range(0, len(teachers), _TASK)]
+    workers = effective_n_jobs(n_jobs)
+    size = min(_LARGEST_TASK, 1 + len(teachers) // (_WAVES * _TASKS_A_WORKER * workers))
+    tasks = [teachers[start : start + size] for start in range(0, len(teachers), size)]
     with Parallel(n_jobs=n_jobs) as parallel:
-        wave = max(_TASKS_A_WORKER * effective_n_jobs(n_jobs), len(tasks) // _WAVES)
+        wave = max(_TASKS_A_WORKER * workers, len(tasks) // _WAVES)
         for start in range(0, len(tasks), wave):
             chunk = tasks[start : start + wave]
             yield from zip(chunk, parallel(job(task) for task in chunk), strict=True)
