@@ -1,0 +1,84 @@
+"""What every meter must satisfy; add a new meter to METERS."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpensemble.accounting import PersonalisedMeter, WorstCaseMeter
+from dpensemble.allocation import partitions
+from dpensemble.budget import Budget
+from dpensemble.errors import BudgetError
+from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.relations import Basis, Relation
+from dpensemble.votes import Votes
+
+N, SUBSETS, K = 60, 6, 3
+
+
+def allocation(relation=Relation.REPLACE_ONE):
+    return partitions(range(N), SUBSETS, K, relation=relation, entropy=1)
+
+
+METERS = {
+    "worst-case": lambda law, budget: WorstCaseMeter(law, K, budget),
+    "personalised, slots": lambda law, budget: PersonalisedMeter(law, allocation(), budget, 2),
+    "personalised, keyed": lambda law, budget: PersonalisedMeter(
+        law, allocation(Relation.ADD_OR_REMOVE_ONE), budget, 2
+    ),
+}
+every = pytest.mark.parametrize("make", METERS.values(), ids=METERS)
+
+
+def votes(n_queries, seed=0):
+    rng = np.random.default_rng(seed)
+    return Votes((rng.random((n_queries, SUBSETS * K)) < rng.random((n_queries, 1))).astype(np.uint8), 2)
+
+
+@every
+@given(
+    st.floats(1.0, 40.0), st.floats(1e-8, 1e-2), st.floats(2.0, 60.0), st.lists(st.integers(0, 40), max_size=6)
+)
+def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make, epsilon, delta, scale, chunks):
+    budget = Budget(epsilon=epsilon, delta=delta)
+    meter = make(LaplaceNoisyMax(scale), budget)
+    assert 0 <= meter.sure_queries <= meter.most_queries
+    assert meter.cost.epsilon(delta) == 0
+    total, asked, spent, closed = 0, 0, 0.0, False
+    for i, size in enumerate(chunks):
+        admitted = meter.admit(votes(size, i))
+        assert 0 <= admitted <= size
+        assert not (closed and admitted)
+        closed = closed or admitted < size
+        total, asked = total + admitted, asked + size
+        assert spent <= meter.cost.epsilon(delta) <= epsilon
+        spent = meter.cost.epsilon(delta)
+        assert (spent > 0) == (total > 0)
+    assert min(asked, meter.sure_queries) <= total <= meter.most_queries
+
+
+@every
+def test_one_query_is_the_most_that_one_query_costs(make):
+    budget = Budget(epsilon=1e6, delta=1e-5)
+    for seed in range(20):
+        meter = make(LaplaceNoisyMax(10.0), budget)
+        meter.admit(votes(1, seed))
+        assert np.all(meter.cost.rdp <= meter.one_query.rdp * (1 + 1e-12))
+
+
+@every
+def test_a_budget_for_nothing_is_refused_with_one_that_works(make):
+    law = LaplaceNoisyMax(10.0)
+    with pytest.raises(BudgetError, match="the smallest epsilon that would do is"):
+        make(law, Budget(epsilon=1e-3, delta=1e-5)).require_one_query()
+    enough = make(law, Budget(epsilon=1e-3, delta=1e-5)).smallest_epsilon()
+    meter = make(law, Budget(epsilon=enough, delta=1e-5))
+    meter.require_one_query()
+    assert meter.admit(votes(1)) == 1
+
+
+@every
+def test_the_basis_is_stated(make):
+    meter = make(LaplaceNoisyMax(10.0), Budget(epsilon=1, delta=1e-5))
+    assert meter.basis in Basis
+    assert ("data-dependent" in meter.accounting) == (meter.basis is Basis.DATA_DEPENDENT)
