@@ -8,7 +8,7 @@ JOBS ?= 2
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
-	  --epsilon 1 --delta 1e-5 --seed 0 --baseline --out demo
+	  --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q

@@ -26,7 +26,10 @@ def epsilon_of(value: object) -> float:
 
 def delta_of(value: object) -> float:
     """Return `value` as a delta: strictly between 0 and 1, and large enough for its logarithm."""
-    return real_between("delta", value, 1e-300, 1 - 1e-9)
+    number: Any = value
+    if isinstance(value, Real) and not isinstance(value, bool) and 1e-300 <= number < 1:
+        return float(value)
+    raise InvalidParameterError(f"delta={_short(value)} is not a number strictly between 0 and 1 (from 1e-300).")
 
 
 def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31 - 1) -> int:

@@ -35,13 +35,15 @@ class Budget:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
         object.__setattr__(self, "delta", delta_of(self.delta))
 
-    def check_delta_for(self, n_units: int) -> None:
+    def check_delta_for(self, n_units: int, noun: str = "records") -> None:
         """Refuse a delta at which publishing one unit outright would be allowed.
 
         Parameters
         ----------
         n_units : int
             Number of private records (or units) in the data set.
+        noun : str
+            What they are called in the message.
 
         Raises
         ------
@@ -50,7 +52,7 @@ class Budget:
         """
         if self.delta >= 1 / n_units:
             raise BudgetError(
-                f"delta={self.delta:g} is not below 1/N = {1 / n_units:.3g} for N={n_units} private records, "
-                f"so it would permit exposing a whole record; use a delta well below 1/N, "
+                f"delta={self.delta:g} is not below 1/N = {1 / n_units:.3g} for N={n_units} private {noun}, "
+                f"so it would permit exposing one of them outright; use a delta well below 1/N, "
                 f"such as {0.1 / n_units:.1g}."
             )

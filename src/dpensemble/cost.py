@@ -92,7 +92,7 @@ class PrivacyCost:
 
         Uses ``min over orders of rdp + log(1/delta) / (order - 1)``, the
         conversion of the published moments accountant (Abadi et al. 2016,
-        Theorem 2.2; dpbag.txt, Theorem 3).
+        Theorem 2.2; Jordon et al. 2019, Theorem 3).
 
         Parameters
         ----------

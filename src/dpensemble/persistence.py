@@ -101,6 +101,8 @@ def _vet(value: Any) -> None:
     """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
+            if hasattr(value, "student_"):
+                raise _Unvetted("it is a whole ensemble estimator; save its student_ instead")
             raise _Unvetted(
                 f"{type(value).__name__} is not vetted; use a logistic-regression, naive-bayes, "
                 "decision-tree or random-forest student"

@@ -31,7 +31,7 @@ def default_scale(n_teachers: int, n_partitions: int) -> float:
     Returns
     -------
     float
-        ``n_teachers * n_partitions / 2`` (dpbag.txt, section 5).
+        ``n_teachers * n_partitions / 2`` (Jordon et al. 2019, section 5).
     """
     n_teachers = integer_between("n_teachers", n_teachers, 1)
     return n_teachers * integer_between("n_partitions", n_partitions, 1) / 2

@@ -9,7 +9,7 @@ from dpensemble.errors import BudgetError
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.votes import Votes
 
-# dpbag.txt table 2 and supplement table 6 count the breaching query too, and were computed at delta 1e-3.
+# Jordon et al. 2019, table 2 and supplement table 6; they count the breaching query, at delta 1e-3.
 PUBLISHED = {50: (11, 85, 211), 100: (43, 338, 843), 250: (264, 2108, 5269)}
 
 

@@ -14,7 +14,7 @@ from dpensemble.votes import Votes
 
 
 def by_hand(ballots, allocation, n_classes, k):
-    """dpbag.txt Algorithm 1, lines 13 to 20, with loops: the sum of m squared of the worst record or ``*``."""
+    """Jordon et al. 2019, Algorithm 1, with loops: the sum of m squared of the worst record or ``*``."""
     groups = [allocation.teachers_of(u) for u in range(allocation.n_units)] + [allocation.next_slot]
     totals = []
     for teachers in groups:

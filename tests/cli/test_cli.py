@@ -131,7 +131,10 @@ def test_private_statistics_are_written_only_when_asked_for(run, tables, tmp_pat
     assert json.loads((out / "private.json").read_text())["epsilon_spent"] <= 4
     assert run("report", out, "--private", "--json")[0] == 0
     # A later run without them does not leave the old ones lying about.
-    assert run(*arguments(tables, out, method="dpbag"))[0] == 0
+    code, _, errors = run(*arguments(tables, out, method="dpbag"))
+    assert code == 2
+    assert "holds an earlier run" in errors
+    assert run(*arguments(tables, out, method="dpbag"), "--overwrite")[0] == 0
     assert not (out / "private-report.html").exists()
     code, _, errors = run("report", out, "--private")
     assert code == 2
@@ -165,7 +168,10 @@ BAD = [
     ({"classes": "no"}, None, "at least two"),
     ({"target": "ill"}, None, "target='ill' is not a column of the private table, which has age, city, sick"),
     ({"unit": "who"}, None, "unit='who' is not a column"),
-    ({"public": None}, None, "--dataset adult"),
+    ({"public": None}, None, "--public must be given"),
+    ({"unit": "sick"}, None, "unit='sick' is also the target"),
+    ({"unit": None}, None, "name the one that says whose record it is (--unit)"),
+    ({"jobs": 0}, None, "--jobs 0 is no number of workers"),
     ({"dataset": "adult"}, None, "brings its own tables"),
     ({"dataset": "iris"}, None, "iris"),
     ({"method": "magic"}, None, "magic"),
@@ -178,9 +184,13 @@ BAD = [
     ({"test": "missing.csv"}, None, "missing.csv"),
     ({}, ("private.csv", lambda t: t.assign(age=[np.nan, *t["age"][1:]])), "missing (NaN) or infinite"),
     ({}, ("private.csv", lambda t: t.assign(age=[np.inf, *t["age"][1:]])), "missing (NaN) or infinite"),
-    ({}, ("private.csv", lambda t: t.assign(sick=[None, *t["sick"][1:]])), "column 'sick'"),
-    ({}, ("private.csv", lambda t: t.assign(shoe=1)), "has in excess ['shoe']"),
-    ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks ['city']"),
+    (
+        {},
+        ("private.csv", lambda t: t.assign(sick=[None, *t["sick"][1:]])),
+        "rows without a target in column 'sick'",
+    ),
+    ({}, ("private.csv", lambda t: t.assign(shoe=1)), "columns that the public table lacks: shoe"),
+    ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks the columns city"),
     ({}, ("public.parquet", lambda t: t.iloc[:0]), "has no rows"),
     ({}, ("public.parquet", lambda t: t.assign(age=np.inf)), "the public table has missing (NaN) or infinite"),
     ({}, ("public.parquet", lambda t: t.assign(city=1.0)), "column 'city' is numbers in the public table but"),
@@ -200,6 +210,45 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(run, tables, tmp_path, cha
     assert sorted(p for p in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("role", ["public", "test"])
+def test_the_private_table_may_not_play_another_part(run, tables, tmp_path, role):
+    code, _, errors = run(*arguments(tables, tmp_path / "out", **{role: tables / "private.csv"}))
+    assert code == 2
+    assert f"the {role} table is the private table itself" in errors
+
+
+def test_columns_can_be_dropped_and_test_scores_declared_public(run, tables, tmp_path):
+    changes = {"test": tables / "test.csv", "drop": "city"}
+    code, printed, _ = run(*arguments(tables, tmp_path / "a", **changes), "--json")
+    assert code == 0
+    record = json.loads(printed)
+    assert record["data"]["kinds_of_columns"] == "age (number)"
+    assert record["data"]["most_common_label"] >= 0.5
+    shared = (tmp_path / "a" / "report.html").read_text()
+    assert "Withheld: the test rows were not declared public" in shared
+    assert f"{record['student']['accuracy']:.3f}" not in shared
+    assert run(*arguments(tables, tmp_path / "b", **changes), "--test-is-public")[0] == 0
+    assert "Withheld: the test rows" not in (tmp_path / "b" / "report.html").read_text()
+
+
+def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
+    import signal
+    import time
+
+    command = [sys.executable, "-m", "dpensemble", *arguments(tables, tmp_path / "out", teacher="random-forest")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(200):
+        if list(tmp_path.glob(".dpensemble-*")):
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; nothing was written" in errors
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob(".dpensemble-*"))
+
+
 @pytest.mark.parametrize("out", ["file", "file/below", "/proc/nothing/here"])
 def test_an_unwritable_folder_is_refused_before_training(run, tables, tmp_path, out, monkeypatch):
     (tmp_path / "file").write_text("precious")
@@ -216,7 +265,7 @@ def test_a_failure_half_way_leaves_an_earlier_run_alone(run, tables, tmp_path, m
     assert run(*arguments(tables, out))[0] == 0
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     monkeypatch.setattr("dpensemble.workflow.outputs.save_classifier", lambda *_: 1 / 0)
-    code, _, errors = run(*arguments(tables, out))
+    code, _, errors = run(*arguments(tables, out), "--overwrite")
     assert code == 1
     assert errors.startswith("dpensemble: unexpected ZeroDivisionError")
     assert errors.count("\n") == 1
@@ -318,3 +367,18 @@ def test_numeric_and_true_or_false_labels(run, tables, tmp_path):
         out = tmp_path / name
         assert run(*arguments(tables, out, private=tables / f"{name}.csv", classes=classes))[0] == 0
         assert set(pd.read_csv(out / "labels.csv")["label"].astype(str)) <= {"0", "1", "True", "False"}
+
+
+def test_predict_gives_probabilities_and_never_overwrites_its_input(run, tables, tmp_path):
+    out = tmp_path / "out"
+    assert run(*arguments(tables, out))[0] == 0
+    rows = tables / "test.csv"
+    code, printed, _ = run("predict", out / "student.skops", rows, "--probabilities", "--json")
+    assert code == 0
+    first = json.loads(printed)[0]
+    assert first["probability of no"] + first["probability of yes"] == pytest.approx(1)
+    before = rows.read_bytes()
+    code, _, errors = run("predict", out / "student.skops", rows, "--out", rows)
+    assert code == 2
+    assert "is the table of rows itself" in errors
+    assert rows.read_bytes() == before

@@ -5,6 +5,8 @@ its public rows and classes from there, with a budget at which noise does not
 hide mistakes. Everything else is the shipped class.
 """
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -15,10 +17,10 @@ from dpensemble import DPBaggingClassifier, SubsampleAggregateClassifier
 class _SelfPublic:
     def fit(self, X, y, **kwargs):
         if self.classes is not None or y is None:
-            return super().fit(X, y, X_public=X, **kwargs)
+            return super().fit(X, y, X_public=copy.copy(X), **kwargs)
         try:
             self.classes = list(np.unique(np.asarray(y)))
-            return super().fit(X, y, X_public=X, **kwargs)
+            return super().fit(X, y, X_public=copy.copy(X), **kwargs)
         finally:
             self.classes = None
 

@@ -161,14 +161,14 @@ def test_diagnostics_do_not_change_the_answers(blobs):
 
 
 BAD_FITS = [
-    ({}, {"X_public": None}, DataError, "X_public has no rows"),
+    ({}, {"X_public": None}, DataError, "X_public is missing"),
     ({}, {"X_public": np.empty((0, 3))}, DataError, "X_public has no rows"),
     ({}, {"X_public": np.zeros((4, 2))}, DataError, "X_public has 2 columns but X has 3"),
     (
         {},
         {"X_public": np.array([[0, np.nan, 0]])},
         DataError,
-        "X_public contains NaN or infinity .first at row 0, column 1",
+        "X_public contains NaN or infinity .first at row 0, column 1, counting from 0",
     ),
     ({"classes": None}, {}, InvalidParameterError, "must be declared"),
     ({"classes": [0]}, {}, InvalidParameterError, "at least two"),
@@ -212,7 +212,9 @@ def test_private_rows_must_be_finite(value, blobs):
     X, y, public = blobs
     X = X.copy()
     X[17, 2] = value
-    with pytest.raises(DataError, match=r"X contains NaN or infinity .first at row 17, column 2"):
+    with pytest.raises(
+        DataError, match=r"X contains NaN or infinity .first at row 17, column 2, counting from 0"
+    ):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
 
 

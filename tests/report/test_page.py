@@ -33,7 +33,14 @@ WORST = RunRecord(
     student={"accuracy": 0.8241, "auroc": 0.8712, "auprc": 0.6923},
     baseline={"accuracy": 0.8527, "auroc": 0.9048, "auprc": 0.7681},
     worst_case_spend=[[n, 0.02 * n**0.5] for n in range(10, 9001, 10)],
-    data={"name": "Adult", "private_rows": 16281, "features": 108, "classes": ["<=50K", ">50K"]},
+    data={
+        "name": "Adult",
+        "private_rows": 16281,
+        "features": 108,
+        "classes": ["<=50K", ">50K"],
+        "test_is_public": True,
+        "most_common_label": 0.76123,
+    },
     settings={"teachers": 250, "partitions": 10, "seed": 123456},
     versions={"dpensemble": "0.1.0", "numpy": "2.1.1"},
     seconds={"fit_teachers": 4747.4},
@@ -265,3 +272,27 @@ def test_numbers_in_which_neighbours_differ_stay_inside(change, shown, withheld)
     assert all(number in page for number in shown)
     assert not any(number in page or number.replace(",", "") in page for number in withheld)
     assert all(number in render(record, OWN) for number in shown | withheld)
+
+
+def test_scores_on_test_rows_that_are_not_public_stay_inside():
+    record = replace(WORST, data=WORST.data | {"test_is_public": False}, baseline=None)
+    page = render(record)
+    assert "Withheld: the test rows were not declared public" in page
+    for figure in ("0.824", "0.871", "0.692", "76.1%", "0.76123"):
+        assert figure not in page
+        assert figure in render(record, OWN) or figure == "0.76123"
+    # An experiment is no release, so it shows what was compared.
+    assert "0.824" in render(replace(record, experiment=["A baseline was trained."]))
+
+
+def test_a_data_dependent_page_says_so_on_top():
+    assert "DATA-DEPENDENT: this page may be shared, the student and the labels may not." in render(DEPENDENT)
+    assert "DATA-DEPENDENT" not in render(WORST)
+    assert "Each released label would have come out almost as likely" in words(render(DEPENDENT))
+
+
+def test_the_unit_column_is_named():
+    record = replace(
+        WORST, guarantee=GUARANTEE | {"unit": "unit"}, data=WORST.data | {"unit_column": "patient_id"}
+    )
+    assert "One unit (column “patient_id”)" in words(render(record))

@@ -30,7 +30,7 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
 
     References
     ----------
-    dpbag.txt, Theorem 1 (pure privacy) and section 4.3 (moments); M. Bun and T.
+    Jordon et al. 2019, Theorem 1 (pure privacy) and section 4.3 (moments); M. Bun and T.
     Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3.
 
     Examples

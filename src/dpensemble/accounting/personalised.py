@@ -16,7 +16,7 @@ the data-independent cost.
 
 References
 ----------
-dpbag.txt, section 4.3, Theorems 4 (removal) and 5 (addition), and Theorems 2
+Jordon et al. 2019, section 4.3, Theorems 4 (removal) and 5 (addition), and Theorems 2
 and 3 (composition and conversion).
 """
 

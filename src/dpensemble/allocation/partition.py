@@ -12,7 +12,7 @@ The mismatched pairs touch other teachers too, so they are not offered.
 
 References
 ----------
-dpbag.txt, section 4 (``k`` partitions into ``n`` subsets of size floor or ceil of N/n).
+Jordon et al. 2019, section 4 (``k`` partitions into ``n`` subsets of size floor or ceil of N/n).
 """
 
 import hashlib
@@ -96,7 +96,7 @@ def slot_partitions(
 
     Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is
     used. `Allocation.next_slot` is, in each partition, the first subset of the
-    smaller size: where the paper's added record ``*`` goes (dpbag.txt, section 4.3).
+    smaller size: where the paper's added record ``*`` goes (Jordon et al. 2019, section 4.3).
     """
     n_units = int(unit_of_record.max()) + 1
     columns = np.empty((n_units, n_partitions), dtype=np.int64)

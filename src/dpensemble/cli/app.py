@@ -38,6 +38,20 @@ _UsageError: type[Exception] = next(
 )
 
 
+_INTERRUPTED = 130
+
+# Names of settings in Python, and what they are called here.
+_OPTIONS = {
+    "n_teachers=": "--teachers ",
+    "n_partitions=": "--partitions ",
+    "random_state=": "--seed ",
+    "n_jobs=": "--jobs ",
+    "insecure_release_seed=": "--insecure-release-seed ",
+    "y holds a label": "the private target column holds a label",
+    "Value error, ": "",
+}
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"dpensemble {version('dpensemble')}")
@@ -76,8 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message: str = error.format_message()  # type: ignore[attr-defined]
         return _fail(message) if message else 2
     except (typer.Abort, KeyboardInterrupt):
-        typer.echo("dpensemble: interrupted; nothing was written.", err=True)
-        return 130
+        result = _INTERRUPTED
     except Exception as error:
         if os.environ.get("DPENSEMBLE_TRACEBACK"):
             raise
@@ -88,9 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             err=True,
         )
         return 1
+    if result == _INTERRUPTED:
+        # Newer versions of typer turn an interrupt into this exit code themselves.
+        typer.echo("dpensemble: interrupted; nothing was written.", err=True)
     return result if isinstance(result, int) else 0
 
 
 def _fail(message: str) -> int:
+    for name, option in _OPTIONS.items():
+        message = message.replace(name, option)
     typer.echo("dpensemble: " + " ".join(message.split()), err=True)
     return 2

@@ -21,9 +21,12 @@ def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run.")],
     rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet.")],
     out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of labels.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also give the probability of each label.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Classify rows with a saved student; costs no privacy.
+    """Classify rows with a saved student; costs no privacy. Rows are counted from 0.
 
     Example: dpensemble predict demo/student.skops new.csv --out labels.csv
     """
@@ -40,11 +43,15 @@ def predict(
     table = as_kinds("new", table[expected], numeric)
     require_complete(str(rows), table)
     labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
+    if probabilities:
+        labels[[f"probability of {name}" for name in classifier.classes_]] = classifier.predict_proba(table)
     if as_json:
-        typer.echo(json.dumps(labels["label"].tolist()))
+        typer.echo(json.dumps(labels.to_dict("records") if probabilities else labels["label"].tolist()))
     elif out is None:
         labels.to_csv(sys.stdout, index=False)
     if out is not None:
+        if out.exists() and out.samefile(rows):
+            raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
         try:
             labels.to_csv(out, index=False)
         except OSError as error:

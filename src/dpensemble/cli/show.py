@@ -11,9 +11,11 @@ from dpensemble._rounding import round_up
 from dpensemble.planning import Plan
 from dpensemble.report import RunRecord
 
+_FEW_UNITS = 10
 
-def print_run(record: RunRecord, folder: Path) -> None:
-    """Print the guarantee, the labels and the scores of a run."""
+
+def print_run(record: RunRecord, page: Path, student: Path) -> None:
+    """Print the guarantee, the labels and the scores of a run, for its owner."""
     console = Console(highlight=False, soft_wrap=True)
     for line in record.statement().sentences():
         console.print(line, markup=False)
@@ -21,28 +23,56 @@ def print_run(record: RunRecord, folder: Path) -> None:
         console.print(f"Experiment, not a release: {reason}", markup=False)
     console.print()
     right = "" if record.label_accuracy is None else f", {record.label_accuracy:.1%} of them right"
+    inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
     rows = record.data["public_rows"]
-    console.print(f"Labels answered: {record.labels:,} of {rows:,} public rows{right}", markup=False)
+    console.print(f"Labels answered: {record.labels:,} of {rows:,} public rows{right}{inside}", markup=False)
     if record.student is not None:
-        table = Table("", "accuracy", "AUROC", "AUPRC")
-        for name, found in (
-            ("student (private)", record.student),
-            ("baseline (no privacy)", record.baseline),
-        ):
-            if found is not None:
-                cells = (found.get(key) for key in ("accuracy", "auroc", "auprc"))
-                table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
-        console.print(table)
-    console.print(f"Report:  {folder / 'report.html'}", markup=False)
-    console.print(f"Student: {folder / 'student.skops'}", markup=False)
+        console.print(_scores(record))
+        if not record.scores_are_public:
+            console.print(
+                "Scores are exact and for you alone, unless the test rows are public (--test-is-public)."
+            )
+    for hint in _hints(record):
+        console.print(f"Hint: {hint}", markup=False)
+    console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
+    console.print(f"Report:  {page}", markup=False)
+    console.print(f"Student: {student}", markup=False)
+
+
+def _scores(record: RunRecord) -> Table:
+    table = Table("", "accuracy", "AUROC", "AUPRC")
+    for name, found in (("student (private)", record.student), ("baseline (no privacy)", record.baseline)):
+        if found is not None:
+            cells = (found.get(key) for key in ("accuracy", "auroc", "auprc"))
+            table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
+    if record.data["most_common_label"] is not None:
+        table.add_row("always the most common label", f"{record.data['most_common_label']:.3f}", "0.500", "-")
+    return table
+
+
+def _hints(record: RunRecord) -> list[str]:
+    """Point at settings that waste the budget."""
+    hints = []
+    each = record.data["private_units"] / record.settings["n_teachers"]
+    if each < _FEW_UNITS:
+        hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
+    if record.labels == record.data["public_rows"]:
+        hints.append("all public rows were answered; more of them would use the rest of the budget.")
+    return hints
+
+
+def _plural(noun: str, number: int) -> str:
+    return noun if number == 1 else f"{noun}s"
 
 
 def print_plans(asked: Plan, others: list[Plan]) -> None:
     """Print what the budget buys, and what other budgets would."""
     console = Console(highlight=False)
     console.print(
-        f"{asked.labels:,} labels at epsilon {asked.epsilon:g} and delta {asked.delta:g} "
-        f"({asked.n_teachers:,} teachers x {asked.n_partitions} partitions, scale {asked.scale:g} votes), "
+        f"{asked.labels:,} {_plural('label', asked.labels)} "
+        f"at epsilon {asked.epsilon:g} and delta {asked.delta:g} "
+        f"({asked.n_teachers:,} teachers x {asked.n_partitions} {_plural('partition', asked.n_partitions)}, "
+        f"scale {asked.scale:g} votes), "
         f"spending epsilon {round_up(asked.epsilon_spent, 4):g}.",
         markup=False,
     )

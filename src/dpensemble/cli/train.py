@@ -28,6 +28,7 @@ from dpensemble.workflow import (
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
+from dpensemble.workflow.outputs import REPORT, STUDENT
 
 
 class Method(StrEnum):
@@ -67,8 +68,15 @@ def train(
     test: Annotated[
         Path | None, typer.Option(help="Rows with the target to score on.", rich_help_panel=_DATA)
     ] = None,
+    test_is_public: Annotated[
+        bool,
+        typer.Option("--test-is-public", help="Exact test scores may be shared.", rich_help_panel=_DATA),
+    ] = False,
     unit: Annotated[
         str | None, typer.Option(help="Private column naming whose record it is.", rich_help_panel=_DATA)
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(help="Columns to leave out, comma-separated.", rich_help_panel=_DATA)
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy budget.", rich_help_panel=_PRIVACY)] = 1.0,
     delta: Annotated[float, typer.Option(help="Must be below 1/records.", rich_help_panel=_PRIVACY)] = 1e-5,
@@ -126,6 +134,9 @@ def train(
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier run in --out.", rich_help_panel=_OUTPUT)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)
     ] = False,
@@ -155,8 +166,11 @@ def train(
         "private_diagnostics": private_report,
     }
     model = _estimator(method, partitions, analysis, settings)
-    with staged_folder(out) as staging:
-        tables = _tables(dataset, private, public, target, classes, test, unit, seed)
+    with staged_folder(out, overwrite=overwrite) as staging:
+        names = [] if drop is None else [name.strip() for name in drop.split(",")]
+        given = {"private": private, "public": public, "target": target, "classes": classes}
+        optional = {"test": test, "unit": unit, "drop": names, "test_is_public": test_is_public}
+        tables = _tables(dataset, given, optional, seed)
         read = perf_counter() - start
         outcome = run_training(tables, model, baseline=baseline)
         outcome.record.seconds["reading"] = round(read, 3)
@@ -165,7 +179,7 @@ def train(
     if as_json:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
-        print_run(outcome.record, out)
+        print_run(outcome.record, out / REPORT, out / STUDENT)
 
 
 def _estimator(
@@ -185,25 +199,20 @@ def _estimator(
 
 
 def _tables(
-    dataset: PackagedData | None,
-    private: Path | None,
-    public: Path | None,
-    target: str | None,
-    classes: str | None,
-    test: Path | None,
-    unit: str | None,
-    seed: int | None,
+    dataset: PackagedData | None, given: dict[str, Any], optional: dict[str, Any], seed: int | None
 ) -> Tables:
-    given = (private, public, target, classes, test, unit)
     if dataset is not None:
-        if any(value is not None for value in given):
+        named = [f"--{name.replace('_', '-')}" for name, value in (given | optional).items() if value]
+        if named:
             raise InvalidParameterError(
-                f"dataset={dataset.value!r} brings its own tables; drop --private, --public, --target, "
-                "--classes, --test and --unit."
+                f"dataset={dataset.value!r} brings its own tables; drop {', '.join(named)}."
             )
         return adult_tables(seed)
-    if private is None or public is None or target is None:
+    missing = [f"--{name}" for name, value in given.items() if value is None]
+    if len(missing) == len(given):
         raise InvalidParameterError(
-            "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN."
+            "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
         )
-    return file_tables(private, public, target, classes=classes, test=test, unit=unit)
+    if missing and missing != ["--classes"]:
+        raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
+    return file_tables(**given, **optional)

@@ -43,7 +43,7 @@ def three_way_split(n_rows: int, random_state: int | None = None) -> Split:
 
     References
     ----------
-    dpbag.txt, section 5.
+    Jordon et al. 2019, section 5.
 
     Examples
     --------

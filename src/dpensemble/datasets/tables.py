@@ -45,12 +45,27 @@ def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=str) if suffix == ".csv" else pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a {suffix[1:]} table ({type(error).__name__}).") from None
+        raise FileError(f"{path} cannot be read: {_advice(error, suffix)}.") from None
     if table.empty:
         raise DataError(f"{path} has no rows.")
     if not table.columns.is_unique:
         raise DataError(f"{path} names a column twice.")
     return _guess_numbers(table) if guess and suffix == ".csv" else table
+
+
+def _advice(error: Exception, suffix: str) -> str:
+    """Say what to do about a file that pandas could not read; its own words may quote entries."""
+    known: dict[type[Exception], str] = {
+        FileNotFoundError: "there is no such file",
+        IsADirectoryError: "it is a folder",
+        PermissionError: "you may not read it",
+        UnicodeDecodeError: "it is not in UTF-8; save it as UTF-8",
+        pd.errors.EmptyDataError: "it is empty",
+        pd.errors.ParserError: "its rows differ in length; separate columns by commas",
+    }
+    return next(
+        (words for kind, words in known.items() if isinstance(error, kind)), f"it is no {suffix[1:]} table"
+    )
 
 
 def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
@@ -90,10 +105,12 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataF
     """
     lacks = [str(column) for column in public.columns if column not in table.columns]
     extra = [str(column) for column in table.columns if column not in public.columns]
-    if lacks or extra:
+    if lacks:
+        raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has.")
+    if extra:
         raise DataError(
-            f"the {name} and public tables must have the same feature columns; "
-            f"the {name} table lacks {lacks} and has in excess {extra}."
+            f"the {name} table has columns that the public table lacks: {', '.join(extra)}; drop them (--drop), "
+            "or name the one that says whose record it is (--unit)."
         )
     return as_kinds(name, table[list(public.columns)], [c for c in public.columns if is_number(public[c])])
 
@@ -129,12 +146,15 @@ def _written(value: object) -> str:
 
 
 def require_complete(name: str, table: pd.DataFrame) -> None:
-    """Refuse missing and infinite entries, naming the first column that has one."""
+    """Refuse missing and infinite entries, naming the columns that have some."""
+    bad = []
     for column in table.columns:
         values = table[column]
         infinite = is_number(values) and bool(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).any())
         if infinite or values.isna().any():
-            raise DataError(
-                f"{name} has missing (NaN) or infinite values in column {column!r}; "
-                "fill or drop them, using statistics of public rows only."
-            )
+            bad.append(str(column))
+    if bad:
+        raise DataError(
+            f"{name} has missing (NaN) or infinite values in {', '.join(bad)}; drop those rows, "
+            "or fill them in with statistics of public rows."
+        )

@@ -33,7 +33,7 @@ class LaplaceNoisyMax(ReleaseLaw):
 
     References
     ----------
-    dpbag.txt, section 4, equation for the noisy classification; C. Dwork and
+    Jordon et al. 2019, section 4, equation for the noisy classification; C. Dwork and
     A. Roth, "The algorithmic foundations of differential privacy" (2014), section 3.3.
 
     Examples

@@ -21,6 +21,7 @@ from dpensemble._random import Stream, noise_source, public_entropy, seed_intege
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.labelling import PrivateDiagnostics, label_rows
 from dpensemble.laws import ReleaseLaw
@@ -62,7 +63,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        n_teachers: int = 100,
+        n_teachers: int = 250,
         scale: float | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
@@ -143,6 +144,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         TeacherError
             If no teacher could be fitted.
         """
+        if X_public is X:
+            raise DataError("X_public is X itself; the public rows must be others than the private records.")
         X, y = inputs.private_rows(self, X, y)
         rows = inputs.public_rows(self, X_public)
         inputs.require_finite("X", X)
@@ -194,6 +197,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     ) -> tuple[ReleaseLaw, Allocation, Meter]:
         """Check every setting and the budget before anything is fitted."""
         relation = member("relation", self.relation, Relation)
+        if self.n_jobs is not None and integer_between("n_jobs", self.n_jobs, -1024, 1024) == 0:
+            raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
         budget = Budget(epsilon=self.epsilon, delta=self.delta)
         law = self._law()
         law.mixing_weight(len(classes))
@@ -205,7 +210,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             entropy=entropy,
         )
         # By content, equal records are one unit; the number to beat is still that of records.
-        budget.check_delta_for(len(X) if units is None else allocation.n_units)
+        budget.check_delta_for(*((len(X), "records") if units is None else (allocation.n_units, "units")))
         meter = self._meter(law, allocation, budget, len(classes))
         meter.require_one_query()
         return law, allocation, meter

@@ -38,7 +38,7 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         strongly, since it learns from few and noisy labels.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
-    n_teachers : int, default=100
+    n_teachers : int, default=250
         Disjoint subsets in each partition; there are ``n_teachers * n_partitions`` teachers.
     n_partitions : int, default=10
         Number of partitions.
@@ -83,8 +83,8 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
 
     References
     ----------
-    dpbag.txt, Algorithm 1 and Theorems 1 to 6 (J. Jordon, J. Yoon and M. van der
-    Schaar, "Differentially private bagging", NeurIPS 2019).
+    J. Jordon, J. Yoon and M. van der Schaar, "Differentially private bagging",
+    NeurIPS 2019, Algorithm 1 and Theorems 1 to 6.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        n_teachers: int = 100,
+        n_teachers: int = 250,
         n_partitions: int = 10,
         analysis: str = "personalised",
         scale: float | None = None,

@@ -22,31 +22,39 @@ def require_finite(name: str, X: NDArray[np.float64]) -> None:
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"{name} contains NaN or infinity (first at row {row}, column {column}); "
+            f"{name} contains NaN or infinity (first at row {row}, column {column}, counting from 0); "
             "fill or drop such values, using statistics of public rows only."
         )
 
 
 def public_rows(estimator: Any, X_public: Any) -> NDArray[np.float64]:
     """Return the public rows as a checked array with the private rows' columns."""
-    if X_public is not None and not hasattr(X_public, "columns"):
-        X_public = np.asarray(X_public)
-    if X_public is None or X_public.shape[:1] == (0,):
+    if X_public is None:
+        raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
+    names = getattr(X_public, "columns", None)
+    if names is not None and not all(isinstance(name, str) for name in names):
+        names = None  # scikit-learn knows columns by name only if all names are strings
+    X_public = np.asarray(X_public) if names is None else X_public
+    if X_public.shape[:1] == (0,):
         raise DataError("X_public has no rows; pass public, unlabelled rows for the teachers to label.")
-    columns = getattr(X_public, "columns", None)
     expected = getattr(estimator, "feature_names_in_", None)
-    if columns is not None and expected is not None:
-        missing = [str(name) for name in expected if name not in set(columns)]
-        extra = [str(name) for name in columns if name not in set(expected)]
-        if missing or extra:
-            raise DataError(
-                f"X_public and X must have the same columns; X_public lacks {missing} and has in excess {extra}."
-            )
-        X_public = X_public[list(expected)]
-    shape = np.shape(X_public)
-    if len(shape) == 2 and shape[1] != estimator.n_features_in_:
+    if names is not None and expected is None:
         raise DataError(
-            f"X_public has {shape[1]} columns but X has {estimator.n_features_in_}; use the same columns."
+            "X_public has column names but X has none; pass both as they come from one transformer that was "
+            "fitted on public rows (a Pipeline around this estimator would transform X alone)."
+        )
+    if names is not None:
+        lacks = [str(name) for name in expected if name not in set(names)]  # type: ignore[union-attr]
+        extra = [str(name) for name in names if name not in set(expected)]  # type: ignore[arg-type]
+        if lacks or extra:
+            raise DataError(
+                f"X_public and X must have the same columns; X_public lacks {lacks} and has in excess {extra}."
+            )
+        X_public = X_public[list(expected)]  # type: ignore[arg-type]
+    n_columns = X_public.shape[1] if X_public.ndim == 2 else None
+    if n_columns not in (None, estimator.n_features_in_):
+        raise DataError(
+            f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns."
         )
     rows: NDArray[np.float64] = validate_data(
         estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False
@@ -83,8 +91,8 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         raise DataError(
-            f"y holds a label that is not among classes={classes.tolist()!r} (first at row {undeclared[0]}); "
-            "declare every possible label or drop those rows."
+            f"y holds a label that is not among classes={classes.tolist()!r} (first at row {undeclared[0]}, "
+            "counting from 0); declare every possible label or drop those rows."
         )
     return classes, ids
 

@@ -25,7 +25,7 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
         strongly, since it learns from few and noisy labels.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
-    n_teachers : int, default=100
+    n_teachers : int, default=250
         Number of disjoint subsets.
     scale : float, optional
         Scale of the Laplace noise in votes; ``n_teachers / 2`` by default, as published.
@@ -61,8 +61,8 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
 
     References
     ----------
-    dpbag-supplement.txt, section 4, Algorithm 1 (J. Jordon, J. Yoon and M. van
-    der Schaar, NeurIPS 2019); K. Nissim, S. Raskhodnikova and A. Smith, STOC 2007.
+    J. Jordon, J. Yoon and M. van der Schaar, "Differentially private bagging",
+    NeurIPS 2019, supplement, section 4, Algorithm 1; K. Nissim, S. Raskhodnikova and A. Smith, STOC 2007.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_header(record),
         **_verdict(record),
         "spend_chart": _spend_chart(record, private),
-        "quality": _quality(record),
+        **_quality_view(record, is_private=private is not None),
         "labels": _labels(record, is_private=private is not None),
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
@@ -97,6 +97,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "replaces": statement.relation is Relation.REPLACE_ONE,
         "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
         "unit": statement.unit,
+        "unit_column": record.data.get("unit_column"),
         "accounting": statement.accounting,
         "assumptions": statement.assumptions,
     }
@@ -112,6 +113,17 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
     budget = record.budget["epsilon"]
     words = Words("spend", "Privacy budget spent over labels", "labels answered", "epsilon")
     return line_chart(curves, (f"budget {wording.number(budget, 4)}", budget), words)
+
+
+def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
+    """Show scores where the test rows are public, or the page is not for sharing anyway."""
+    shown = record.scores_are_public or is_private or bool(record.experiment)
+    majority = record.data.get("most_common_label") if shown else None
+    return {
+        "quality": _quality(record) if shown else None,
+        "quality_withheld": not shown and record.student is not None,
+        "majority": None if majority is None else f"{100 * majority:.1f}%",
+    }
 
 
 def _quality(record: RunRecord) -> dict[str, Any] | None:

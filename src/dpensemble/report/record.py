@@ -74,9 +74,17 @@ class RunRecord:
     @property
     def unprotected_data(self) -> frozenset[str]:
         """Keys of `data` in which neighbouring private data sets may differ, so that they stay inside."""
+        withheld = set() if self.scores_are_public else {"most_common_label"}
         if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
-            return frozenset({"private_records", "private_units"})
-        return frozenset({"private_records"} if self.guarantee["unit"] != "record" else ())
+            withheld |= {"private_records", "private_units"}
+        elif self.guarantee["unit"] != "record":
+            withheld.add("private_records")
+        return frozenset(withheld)
+
+    @property
+    def scores_are_public(self) -> bool:
+        """Whether exact scores on the test rows may be shown outside."""
+        return bool(self.data.get("test_is_public", False))
 
     def statement(self) -> Guarantee:
         """Return the guarantee as a value."""

@@ -174,8 +174,8 @@ def _seeded(model: Any, seed: int) -> Any:
         setting = name.split("__")[-1]
         if setting == "random_state":
             model.set_params(**{name: seed})
-        elif setting == "verbose":
-            model.set_params(**{name: 0})
+        elif setting == "verbose" and isinstance(value, (bool, int)):
+            model.set_params(**{name: type(value)(0)})
         elif getattr(value, "random_state", seed) is None and not hasattr(value, "get_params"):
             value.random_state = seed
     return model

@@ -46,14 +46,20 @@ class Outcome:
 
 
 @contextmanager
-def staged_folder(folder: Path) -> Iterator[Path]:
+def staged_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty folder whose files move to `folder` if the block succeeds, and vanish if it does not.
 
     Raises
     ------
     FileError
-        Before the block runs, if `folder` cannot be written.
+        Before the block runs, if `folder` cannot be written, or holds an earlier
+        run and `overwrite` is not set: its record is the only account of what it spent.
     """
+    if (folder / RECORD).exists() and not overwrite:
+        raise FileError(
+            f"out={str(folder)!r} holds an earlier run, and what both spent adds up; "
+            "choose another folder, or give --overwrite."
+        )
     base = folder
     while not base.exists() and base != base.parent:
         base = base.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class Tables:
         Whom each private record belongs to.
     data_is_public : bool
         True for packaged data, on which figures without privacy reveal nothing.
+    test_is_public : bool
+        Whether exact scores on the test rows may be shown outside.
+    unit_column : str or None
+        What the unit column is called.
     """
 
     name: str
@@ -48,6 +53,8 @@ class Tables:
     y_test: pd.Series | None = None
     units: NDArray[Any] | None = None
     data_is_public: bool = False
+    test_is_public: bool = False
+    unit_column: str | None = None
 
 
 def adult_tables(seed: int | None) -> Tables:
@@ -68,6 +75,7 @@ def adult_tables(seed: int | None) -> Tables:
         X_test=parts["test"][0],
         y_test=parts["test"][1],
         data_is_public=True,
+        test_is_public=True,
     )
 
 
@@ -79,6 +87,8 @@ def file_tables(
     classes: str | None,
     test: Path | None = None,
     unit: str | None = None,
+    drop: Sequence[str] = (),
+    test_is_public: bool = False,
 ) -> Tables:
     """Read and check the tables of one run.
 
@@ -94,6 +104,10 @@ def file_tables(
         Rows with the target, to score the student on.
     unit : str, optional
         Column of the private table that names whom a record belongs to.
+    drop : sequence of str
+        Columns to leave out of every table.
+    test_is_public : bool, default=False
+        Whether exact scores on the test rows may be shown outside.
 
     Returns
     -------
@@ -105,29 +119,29 @@ def file_tables(
         In one sentence, if the tables cannot be used.
     """
     declared = _parse_classes(classes)
-    private_table, public_table = read_table(private), read_table(public, guess=True)
+    _refuse_overlaps(private, public, test, target, unit)
+    private_table = _without(read_table(private), drop)
+    public_table = _without(read_table(public, guess=True), drop)
     units = None if unit is None else _take(private_table, unit, "unit", "private")
     y_private = _take(private_table, target, "target", "private")
     y_public = public_table.pop(target) if target in public_table else None
-    public_table = _without(public_table, unit)
+    public_table = _without(public_table, () if unit is None else (unit,))
     if public_table.shape[1] == 0:
         raise DataError("the public table has no feature columns.")
     public_table = as_kinds(
         "public", public_table, [c for c in public_table.columns if is_number(public_table[c])]
     )
     X_private = take_kinds("private", private_table, public_table)
-    whose = {"target": y_private} if units is None else {"target": y_private, "unit": units}
     require_complete("the private table", X_private)
-    require_complete("the private table", pd.DataFrame({s.name: s for s in whose.values()}))
     require_complete("the public table", public_table)
+    for name, column in (("target", y_private), ("unit", units)):
+        if column is not None and column.isna().any():
+            raise DataError(
+                f"the private table has rows without a {name} in column {column.name!r}; drop those rows."
+            )
     X_test = y_test = None
     if test is not None:
-        test_table = read_table(test)
-        y_test = as_labels(_take(test_table, target, "target", "test"), declared)
-        X_test = take_kinds("test", _without(test_table, unit), public_table)
-        require_complete("the test table", X_test)
-        if not y_test.isin(declared).all():
-            raise DataError(f"the test table's target has missing labels or labels outside classes={declared!r}.")
+        X_test, y_test = _test_rows(_without(read_table(test), drop), target, unit, public_table, declared)
     truth = None if y_public is None else as_labels(y_public, declared)
     return Tables(
         name=private.name,
@@ -139,7 +153,30 @@ def file_tables(
         X_test=X_test,
         y_test=y_test,
         units=None if units is None else as_text(units).to_numpy(),
+        test_is_public=test_is_public,
+        unit_column=unit,
     )
+
+
+def _refuse_overlaps(private: Path, public: Path, test: Path | None, target: str, unit: str | None) -> None:
+    if unit == target:
+        raise InvalidParameterError(
+            f"unit={unit!r} is also the target; name the column that says whose record it is."
+        )
+    for name, other in (("public", public), ("test", test)):
+        if other is not None and private.exists() and other.exists() and private.samefile(other):
+            raise DataError(f"the {name} table is the private table itself ({private}); give other rows.")
+
+
+def _test_rows(
+    table: pd.DataFrame, target: str, unit: str | None, public: pd.DataFrame, declared: list[Any]
+) -> tuple[pd.DataFrame, pd.Series]:
+    truth = as_labels(_take(table, target, "target", "test"), declared)
+    rows = take_kinds("test", _without(table, () if unit is None else (unit,)), public)
+    require_complete("the test table", rows)
+    if not truth.isin(declared).all():
+        raise DataError(f"the test table's target has missing labels or labels outside classes={declared!r}.")
+    return rows, truth
 
 
 def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
@@ -149,8 +186,8 @@ def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
     return pd.to_numeric(column, errors="coerce").astype(float)
 
 
-def _without(table: pd.DataFrame, column: str | None) -> pd.DataFrame:
-    return table.drop(columns=column) if column in table else table
+def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    return table.drop(columns=[column for column in columns if column in table])
 
 
 def _take(table: pd.DataFrame, column: str, parameter: str, name: str) -> pd.Series:

@@ -14,9 +14,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
+from dpensemble.accounting import laplace_moments, largest_affordable
+from dpensemble.budget import Budget
 from dpensemble.datasets import fit_encoder
+from dpensemble.datasets.tables import is_number
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import epsilon_after
+from dpensemble.relations import Basis
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student
 from dpensemble.workflow.metrics import scores
@@ -97,17 +101,14 @@ def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | 
 
 
 def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
-    """Return the data-independent spend up to a little beyond the budget; the same whatever was answered."""
-
-    def spend(labels: int) -> float:
-        return epsilon_after(labels, model.delta, model.law_.settings()["scale"], model.votes_per_unit_)
-
-    most = 1
-    while spend(most) <= model.epsilon:
-        most *= 2
-    points = np.unique(np.linspace(1, most, _CURVE_POINTS).astype(int))
-    kept = [int(n) for n in points if spend(int(n)) <= 1.2 * model.epsilon]
-    return [[n, spend(n)] for n in kept or [1]]
+    """Return the data-independent spend up to the answered labels or, where those are private, to the budget."""
+    budget = Budget(epsilon=model.epsilon, delta=model.delta)
+    scale, squared = model.law_.settings()["scale"], model.votes_per_unit_**2
+    most = len(model.labels_)
+    if model.guarantee_.basis is not Basis.WORST_CASE:
+        most = largest_affordable(lambda labels: laplace_moments(scale, labels * squared), budget)
+    points = np.unique(np.linspace(1, most, _CURVE_POINTS).astype(int)).tolist()
+    return [[n, epsilon_after(n, model.delta, scale, model.votes_per_unit_)] for n in points]
 
 
 def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
@@ -120,7 +121,11 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
         "columns": tables.X_public.shape[1],
         "features": n_features,
         "classes": [str(label) for label in tables.classes],
+        "most_common_label": _majority_share(tables),
+        "test_is_public": tables.test_is_public,
         "data_is_public": tables.data_is_public,
+        "unit_column": tables.unit_column,
+        "kinds_of_columns": _kinds(tables.X_public),
     }
 
 
@@ -133,6 +138,19 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
         settings[role] = " ".join(repr(default if estimator is None else estimator).split())
     settings = {name: _plain(value) for name, value in settings.items()}
     return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
+
+
+def _majority_share(tables: Tables) -> float | None:
+    """Return the accuracy of always saying the test rows' most common label."""
+    return None if tables.y_test is None else float(tables.y_test.value_counts(normalize=True).max())
+
+
+def _kinds(public: pd.DataFrame) -> str:
+    """Say how each column was read, as the public rows have it."""
+    return ", ".join(
+        f"{name} (number)" if is_number(public[name]) else f"{name} ({public[name].nunique():,} categories)"
+        for name in public.columns
+    )
 
 
 def _plain(value: Any) -> Any:
