@@ -29,8 +29,8 @@ from dpensemble.errors import FileError
 
 _CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
 _VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler)
-# Beyond skops' own list: a fitted tree's arrays, checked after loading.
-_VETTED_TYPES = frozenset({"sklearn.tree._tree.Tree"})
+# Beyond skops' own list: a fitted tree's arrays, checked after loading, and a list of columns of scikit-learn 1.6.
+_VETTED_TYPES = frozenset({"sklearn.tree._tree.Tree", "sklearn.compose._column_transformer._RemainderColsList"})
 
 
 def save_classifier(classifier: Any, path: Path | str) -> None:
