@@ -142,3 +142,28 @@ def test_an_unwritable_path_is_named(tmp_path, blobs):
     X, y, _ = blobs
     with pytest.raises(FileError, match="cannot be written"):
         save_classifier(LogisticRegression().fit(X, y), tmp_path / "no" / "folder.skops")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"categories_": [np.array([3.0, 1.0, 2.0])]},
+        {"categories_": [np.array([1.0, 2.0, np.nan])]},
+        {"_infrequent_enabled": True},
+        {"drop_idx_": np.array([0], dtype=object)},
+        {"max_categories": 2},
+        {"min_frequency": 2},
+    ],
+    ids=lambda c: next(iter(c)),
+)
+def test_an_encoder_that_would_write_outside_its_matrix_is_refused(tmp_path, change):
+    encoder = OneHotEncoder().fit([[1.0], [2.0], [3.0]])
+    vars(encoder).update(change)
+    refuses_both_ways(encoder, tmp_path / "c.skops", "broken one-hot encoder")
+
+
+def test_a_function_in_an_attribute_is_refused(tmp_path, blobs):
+    X, y, _ = blobs
+    model = LogisticRegression().fit(X, y)
+    model.predict = np.exp
+    refuses_both_ways(model, tmp_path / "c.skops", "holds a function")

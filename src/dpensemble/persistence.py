@@ -1,7 +1,7 @@
 """Saving and loading the publishable classifier without running code from the file.
 
 The format is skops: it rebuilds objects of named types instead of executing a
-pickle. Only the few classes listed here are written or read, and what their
+pickle. Only estimators of the few classes listed here are written or read, and what their
 compiled parts would follow blindly (tree nodes, category counts) is checked.
 
 That keeps a file from running code. Compiled code trusts its arrays all the
@@ -29,7 +29,7 @@ from dpensemble.errors import FileError
 
 _CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
 _VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler)
-# Beyond skops' own list: a fitted tree's arrays, checked after loading, and a list of columns of scikit-learn 1.6.
+# Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset({"sklearn.tree._tree.Tree", "sklearn.compose._column_transformer._RemainderColsList"})
 
 
@@ -109,6 +109,8 @@ def _vet(value: Any) -> None:
             )
         _vet_arrays(value)
         _vet(vars(value))
+    elif callable(value) and not isinstance(value, type):
+        raise _Unvetted("it holds a function")
     elif isinstance(value, dict):
         for item in value.values():
             _vet(item)
@@ -130,10 +132,21 @@ def _vet_arrays(estimator: Any) -> None:
         for tree in trees:
             _vet_tree(tree.tree_, estimator.n_features_in_)
     if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
-        widths = [len(categories) for categories in estimator.categories_]
-        # Wrong counts would make it write outside its matrix.
-        if list(estimator._n_features_outs) != widths or estimator.drop is not None or estimator.min_frequency:
-            raise _Unvetted("it holds a broken one-hot encoder")
+        _vet_encoder(estimator)
+
+
+def _vet_encoder(encoder: Any) -> None:
+    """Refuse categories and counts that would make an encoder write outside its matrix."""
+    widths = [len(categories) for categories in encoder.categories_]
+    plain = encoder.drop is None and encoder.min_frequency is None and encoder.max_categories is None
+    grouped = getattr(encoder, "_infrequent_enabled", False) or getattr(encoder, "drop_idx_", None) is not None
+    # Numbers are looked up by bisection, so they must be sorted; texts are looked up one by one.
+    ordered = all(
+        np.ndim(found) == 1 and (found.dtype == object or np.all(found[1:] > found[:-1]))
+        for found in encoder.categories_
+    )
+    if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
+        raise _Unvetted("it holds a broken one-hot encoder")
 
 
 def _vet_tree(tree: Any, n_features: int) -> None:

@@ -133,7 +133,7 @@ def test_private_statistics_are_written_only_when_asked_for(run, tables, tmp_pat
     # A later run without them does not leave the old ones lying about.
     code, _, errors = run(*arguments(tables, out, method="dpbag"))
     assert code == 2
-    assert "holds an earlier run" in errors
+    assert "holds files of an earlier run (private.json)" in errors
     assert run(*arguments(tables, out, method="dpbag"), "--overwrite")[0] == 0
     assert not (out / "private-report.html").exists()
     code, _, errors = run("report", out, "--private")
@@ -382,3 +382,38 @@ def test_predict_gives_probabilities_and_never_overwrites_its_input(run, tables,
     assert code == 2
     assert "is the table of rows itself" in errors
     assert rows.read_bytes() == before
+
+
+@pytest.mark.parametrize("flags", [(), ("--overwrite",)])
+def test_files_that_are_not_of_a_run_are_not_replaced(run, tables, tmp_path, flags):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tables / "private.csv").rename(out / "labels.csv")
+    before = (out / "labels.csv").read_bytes()
+    code, _, errors = run(*arguments(tables, out, private=out / "labels.csv"), *flags)
+    assert code == 2
+    assert "labels.csv" in errors
+    assert [p.name for p in out.iterdir()] == ["labels.csv"]
+    assert (out / "labels.csv").read_bytes() == before
+
+
+def test_a_folder_in_the_place_of_a_file_is_noticed_before_anything_moves(run, tables, tmp_path):
+    out = tmp_path / "out"
+    assert run(*arguments(tables, out))[0] == 0
+    record = (out / "run.json").read_bytes()
+    (out / "student.skops").unlink()
+    (out / "student.skops").mkdir()
+    assert run(*arguments(tables, out), "--overwrite")[0] == 2
+    assert (out / "run.json").read_bytes() == record
+
+
+def test_a_data_dependent_page_does_not_tell_how_many_labels_by_their_accuracy(run, tables, tmp_path):
+    out = tmp_path / "out"
+    changes = {"method": "dpbag", "partitions": 3, "public": tables / "test.csv"}
+    code, printed, _ = run(*arguments(tables, out, **changes), "--json")
+    assert code == 0
+    accuracy = json.loads(printed)["label_accuracy"]
+    page = (out / "report.html").read_text()
+    assert accuracy is not None
+    assert f"{100 * accuracy:.0f}%" not in page.replace("100%", "")
+    assert page.count("withheld: depends on private votes") == 2

@@ -101,3 +101,13 @@ def test_no_private_row_decides_how_another_is_read(tmp_path):
 
 def test_entries_are_written_each_for_itself():
     assert as_text(pd.Series([5, 5.0, 5.5, "5", True], dtype=object)).tolist() == ["5", "5", "5.5", "5", "True"]
+
+
+def test_one_long_row_does_not_shift_all_others(tmp_path):
+    rows = "7,x,x,y,n\n8,y,y,x,n\n"
+    (tmp_path / "t.csv").write_text("u,t,f,g,note\n" + rows.replace("n\n", "n,oops\n", 1))
+    with pytest.raises(DataError, match="its rows have more entries than its header"):
+        read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("u,t,u\n1,2,3\n")
+    with pytest.raises(DataError, match="names a column twice"):
+        read_table(tmp_path / "t.csv")

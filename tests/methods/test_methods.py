@@ -332,3 +332,33 @@ def test_data_dependent_guarantees_do_not_speak_of_every_published_result(blobs)
     assert "every published result" not in text
     assert "the released labels, for a given number of them" in text
     assert "a student that betrays how many there were" in text
+
+
+def test_a_refit_refused_for_its_columns_leaves_the_estimator_usable(blobs):
+    X, y, public = blobs
+    model = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+    before = model.predict(public)
+    with pytest.raises(DataError, match="X_public has 3 columns but X has 2"):
+        model.fit(X[:, :2], y, X_public=public)
+    assert np.array_equal(model.predict(public), before)
+
+
+def test_the_private_records_may_not_be_the_public_rows(blobs):
+    X, y, _ = blobs
+    with pytest.raises(DataError, match="X_public is X itself"):
+        SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=X)
+
+
+def test_columns_without_names_do_not_pass_for_named_ones(blobs):
+    X, y, public = blobs
+    with pytest.raises(DataError, match="a Pipeline around this estimator would transform X alone"):
+        SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=pd.DataFrame(public, columns=["a", "b", "c"]))
+
+
+def test_a_pipeline_teaches(blobs):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y, public = blobs
+    model = SubsampleAggregateClassifier(make_pipeline(StandardScaler(), GaussianNB()), **COMMON)
+    assert len(model.fit(X, y, X_public=public).labels_) > 0

@@ -281,8 +281,9 @@ def test_scores_on_test_rows_that_are_not_public_stay_inside():
     for figure in ("0.824", "0.871", "0.692", "76.1%", "0.76123"):
         assert figure not in page
         assert figure in render(record, OWN) or figure == "0.76123"
-    # An experiment is no release, so it shows what was compared.
-    assert "0.824" in render(replace(record, experiment=["A baseline was trained."]))
+    assert "0.824" not in render(replace(record, experiment=["A baseline was trained."]))
+    without = replace(record, student=None, data=record.data | {"most_common_label": None})
+    assert "withheld" not in words(render(without))
 
 
 def test_a_data_dependent_page_says_so_on_top():

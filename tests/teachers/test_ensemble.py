@@ -177,3 +177,20 @@ def test_dask(blobs):
     with distributed.Client(processes=False, dashboard_address=None), joblib.parallel_config(backend="dask"):
         found = fitted(DecisionTreeClassifier(max_features=1), allocation, X, y).vote(public).ballots
     assert np.array_equal(found, expected)
+
+
+class Stray(Spy):
+    """Answers what nobody declared."""
+
+    def predict(self, X):
+        return np.full(len(X), self.random_state % 3 * 0.5)
+
+
+def test_answers_outside_the_declared_classes_fall_back(blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 30, 1)
+    ensemble = fitted(Stray(), allocation, X, y)
+    ballots = ensemble.vote(public).ballots
+    for t, (model, shard) in enumerate(zip(ensemble._fitted.models, allocation.shards, strict=True)):
+        answer = model.random_state % 3 * 0.5
+        assert np.all(ballots[:, t] == (np.bincount(y[shard]).argmax() if answer == 0.5 else answer))

@@ -166,7 +166,8 @@ def train(
         "private_diagnostics": private_report,
     }
     model = _estimator(method, partitions, analysis, settings)
-    with staged_folder(out, overwrite=overwrite) as staging:
+    tables_given = [path for path in (private, public, test) if path is not None]
+    with staged_folder(out, overwrite=overwrite, inputs=tables_given) as staging:
         names = [] if drop is None else [name.strip() for name in drop.split(",")]
         given = {"private": private, "public": public, "target": target, "classes": classes}
         optional = {"test": test, "unit": unit, "drop": names, "test_is_public": test_is_public}

@@ -43,7 +43,9 @@ def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
     if suffix not in (".csv", ".parquet", ".pq"):
         raise FileError(f"{path} is not a table that can be read; use .csv, .csv.gz or .parquet.")
     try:
-        table = pd.read_csv(path, dtype=str) if suffix == ".csv" else pd.read_parquet(path)
+        table = _read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read: {_advice(error, suffix)}.") from None
     if table.empty:
@@ -51,6 +53,20 @@ def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
     if not table.columns.is_unique:
         raise DataError(f"{path} names a column twice.")
     return _guess_numbers(table) if guess and suffix == ".csv" else table
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    names = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
+    if names.duplicated().any():
+        # Read as a table, the second would be renamed in silence.
+        raise DataError(f"{path} names a column twice.")
+    table = pd.read_csv(path, dtype=str)
+    if not isinstance(table.index, pd.RangeIndex):
+        # One long first row would shift the columns of all others.
+        raise DataError(
+            f"{path} cannot be read: its rows have more entries than its header; separate columns by commas."
+        )
+    return table
 
 
 def _advice(error: Exception, suffix: str) -> str:

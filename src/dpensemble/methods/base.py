@@ -144,6 +144,10 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         TeacherError
             If no teacher could be fitted.
         """
+        with _all_or_nothing(self):
+            return self._fit(X, y, X_public, units)
+
+    def _fit(self, X: Any, y: Any, X_public: Any, units: ArrayLike | None) -> VotingEnsembleClassifier:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         X, y = inputs.private_rows(self, X, y)
@@ -180,7 +184,6 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         with _timed(seconds, "student"):
             student = fit_student(estimator, rows[indices], labels.labels, seed_integer(entropy, Stream.STUDENT))
 
-        # All at once at the very end, so that a failed fit never mixes with an earlier one.
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.law_, self.votes_per_unit_ = law, allocation.votes_per_unit
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
@@ -285,6 +288,18 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         return class_probabilities(self.student_, rows, self.classes_)
+
+
+@contextmanager
+def _all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Put an estimator's attributes back if the block fails, so that no fit mixes with an earlier one."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     """Show scores where the test rows are public, or the page is not for sharing anyway."""
-    shown = record.scores_are_public or is_private or bool(record.experiment)
+    shown = record.scores_are_public or is_private
     majority = record.data.get("most_common_label") if shown else None
     return {
         "quality": _quality(record) if shown else None,
@@ -161,8 +161,9 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     share = record.label_accuracy
     return {
         "number": wording.number(record.labels) if exact else None,
-        "accuracy": None if share is None else f"{100 * share:.{1 if exact else 0}f}%",
-        "is_rounded": not exact,
+        # A share of few labels, even a rounded one, would give their number away.
+        "accuracy": f"{100 * share:.1f}%" if share is not None and exact else None,
+        "is_withheld": share is not None and not exact,
         "are_public": record.labels_are_public,
     }
 
@@ -192,7 +193,10 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     """Write out settings, data and versions, less the numbers that the guarantee does not protect."""
     versions: Mapping[str, Any] = record.versions
     withheld = frozenset() if is_private else record.unprotected_data
-    data = {k: "withheld: depends on private records" if k in withheld else v for k, v in record.data.items()}
+    data = {
+        k: "withheld: depends on private rows" if k in withheld and v is not None else v
+        for k, v in record.data.items()
+    }
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in record.settings.items()]),
         ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in data.items()]),

@@ -208,6 +208,13 @@ def _quietly() -> Iterator[None]:
         yield
 
 
+def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if np.any(classes[ids] != labels):
+        raise ValueError
+    return ids
+
+
 def _predict(
     models: list[Any], fallbacks: list[int], seeds: list[int], X: Any, classes: NDArray[Any]
 ) -> NDArray[np.unsignedinteger]:
@@ -216,7 +223,7 @@ def _predict(
         for column, (model, fallback, seed) in enumerate(zip(models, fallbacks, seeds, strict=True)):
             try:
                 with _own_global_randomness(seed):
-                    ballots[:, column] = np.searchsorted(classes, model.predict(X))
+                    ballots[:, column] = _ids(model.predict(X), classes)
             except Exception:  # a teacher that cannot answer votes like one that could not be fitted
                 ballots[:, column] = fallback
     return ballots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,8 @@ from dpensemble.report import PrivateRecord, RunRecord, read_json, render
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
 STUDENT, LABELS = "student.skops", "labels.csv"
-_ALL = (RECORD, PRIVATE_RECORD, REPORT, PRIVATE_REPORT, STUDENT, LABELS)
+# The record of an earlier run goes last: until then it still says what was spent.
+_ALL = (PRIVATE_RECORD, REPORT, PRIVATE_REPORT, STUDENT, LABELS, RECORD)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,20 +47,27 @@ class Outcome:
 
 
 @contextmanager
-def staged_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def staged_folder(folder: Path, *, overwrite: bool = False, inputs: Sequence[Path] = ()) -> Iterator[Path]:
     """Yield an empty folder whose files move to `folder` if the block succeeds, and vanish if it does not.
 
     Raises
     ------
     FileError
-        Before the block runs, if `folder` cannot be written, or holds an earlier
-        run and `overwrite` is not set: its record is the only account of what it spent.
+        Before the block runs, if `folder` cannot be written, holds one of the
+        `inputs` under the name of an output, or holds files of an earlier run
+        and `overwrite` is not set: their record is the only account of what it spent.
     """
-    if (folder / RECORD).exists() and not overwrite:
+    taken = [folder / name for name in _ALL if (folder / name).exists()]
+    if taken and not overwrite:
         raise FileError(
-            f"out={str(folder)!r} holds an earlier run, and what both spent adds up; "
+            f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and what both spend adds up; "
             "choose another folder, or give --overwrite."
         )
+    for path in taken:
+        if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
+            raise FileError(
+                f"{path} is a folder or one of the tables, and would be replaced; choose another --out."
+            )
     base = folder
     while not base.exists() and base != base.parent:
         base = base.parent
