@@ -119,11 +119,14 @@ def _integrate_between(
     node_weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     total = np.zeros_like(gaps)
-    n_pieces = int(np.ceil(np.max(upper - lower) / _PIECE))
-    for piece in range(n_pieces):
-        width = (upper - lower)[:, None] / n_pieces
-        points = lower[:, None] + width * (piece + nodes[None, :])
-        total += _integrate(gaps, points, width * node_weights)
+    pieces = np.ceil((upper - lower) / _PIECE).astype(np.int64)
+    # Queries are taken together by their number of pieces; those whose counts are equal here have none.
+    for n_pieces in np.unique(pieces[pieces > 0]).tolist():
+        rows = pieces == n_pieces
+        width = (upper - lower)[rows, None] / n_pieces
+        for piece in range(n_pieces):
+            points = lower[rows, None] + width * (piece + nodes[None, :])
+            total[rows] += _integrate(gaps[rows], points, width * node_weights)
     return total
 
 
