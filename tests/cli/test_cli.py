@@ -417,3 +417,22 @@ def test_a_data_dependent_page_does_not_tell_how_many_labels_by_their_accuracy(r
     assert accuracy is not None
     assert f"{100 * accuracy:.0f}%" not in page.replace("100%", "")
     assert page.count("withheld: depends on private votes") == 2
+
+
+def test_a_baseline_on_labels_of_one_class_does_not_lose_the_release(run, tables, tmp_path):
+    table = pd.read_csv(tables / "private.csv")
+    table.assign(sick="no").to_csv(tables / "private.csv", index=False)
+    code, _, errors = run(*arguments(tables, tmp_path / "out", test=tables / "test.csv"), "--baseline", "--json")
+    assert (code, errors) == (0, "")
+    assert (tmp_path / "out" / "labels.csv").exists()
+
+
+def test_a_record_without_what_the_summary_shows_is_refused(run, tables, tmp_path):
+    out = tmp_path / "out"
+    assert run(*arguments(tables, out))[0] == 0
+    record = json.loads((out / "run.json").read_text())
+    del record["data"]["kinds_of_columns"]
+    (out / "run.json").write_text(json.dumps(record))
+    code, _, errors = run("report", out)
+    assert code == 2
+    assert "lacks entries" in errors

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         # Texts of foreign errors may quote private records.
         typer.echo(
-            f"dpensemble: unexpected {type(error).__name__}; nothing was written. "
+            f"dpensemble: unexpected {type(error).__name__}; if training had begun, count its budget as spent. "
             "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
             err=True,
         )

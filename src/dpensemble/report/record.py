@@ -13,6 +13,9 @@ from dpensemble.relations import Basis, Relation
 
 SCHEMA = 1
 
+# Entries of `RunRecord.data` that the summary in the terminal shows.
+_SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
@@ -101,6 +104,8 @@ class RunRecord:
         if values.get("schema") != SCHEMA or set(values) != names:
             raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
         record = cls(**values)
+        if not set(record.data) >= _SHOWN_DATA or "n_teachers" not in record.settings:
+            raise FileError("the run record lacks entries that its summary needs; train again with this version.")
         record.statement()
         return record
 
