@@ -17,7 +17,9 @@ LAYERS = [
     {"allocation", "votes", "laws"},
     {"accounting"},
     {"teachers", "labelling", "student", "persistence", "planning", "datasets", "report"},
+    {"interactive"},
     {"methods"},
+    {"audit"},
     {"workflow"},
     {"cli"},
     {"__init__", "__main__"},
@@ -30,11 +32,12 @@ FENCES = {
     "rich": {"cli", "_progress"},
     "jinja2": {"report"},
     "skops": {"persistence"},
-    "threadpoolctl": {"teachers"},
+    "threadpoolctl": {"teachers", "cost"},
     "joblib": {"teachers"},
     "pandas": {"datasets", "workflow", "cli"},
     "sklearn": {"teachers", "student", "methods", "datasets", "workflow", "persistence"},
-    "scipy": {"teachers", "laws", "accounting"},
+    "scipy": {"teachers", "laws", "accounting", "audit"},
+    "dp_accounting": {"cost"},
 }
 
 

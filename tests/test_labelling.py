@@ -4,7 +4,8 @@ import pytest
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter, laplace_moments
 from dpensemble.budget import Budget
-from dpensemble.labelling import PrivateDiagnostics, label_rows
+from dpensemble.cost import Conversion
+from dpensemble.labelling import PrivateDiagnostics, Questions, label_rows
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
@@ -19,7 +20,7 @@ class Scripted(Meter):
     accounting = "scripted"
 
     def __init__(self, sure, most, actual, log):
-        super().__init__(Budget(epsilon=1, delta=1e-5))
+        super().__init__(Budget(epsilon=1, delta=1e-5), Conversion.BEST)
         self._sure, self._most, self._left, self._log = sure, most, actual, log
 
     sure_queries = property(lambda self: self._sure)
@@ -53,16 +54,9 @@ def run(meter, log, order=None, **settings):
 
     order = np.random.default_rng(0).permutation(40) if order is None else order
     found = label_rows(
-        vote,
-        ROWS,
-        order,
-        n_teachers=50,
-        law=LaplaceNoisyMax(0.5),
-        meter=meter,
-        noise=LoggingNoise(log),
-        **settings,
+        Questions(vote, ROWS, order, 50), LaplaceNoisyMax(0.5), meter, LoggingNoise(log), **settings
     )
-    return found, asked, order
+    return (found.answered, found.labels), asked, order
 
 
 @pytest.mark.parametrize(
@@ -97,13 +91,10 @@ def test_a_crash_after_charging_leaves_the_charge():
 
     with pytest.raises(OSError, match="no entropy"):
         label_rows(
-            lambda rows: Votes(np.zeros((len(rows), 3), dtype=int), 2),
-            ROWS,
-            np.arange(40),
-            n_teachers=3,
-            law=LaplaceNoisyMax(1.0),
-            meter=meter,
-            noise=Broken(log),
+            Questions(lambda rows: Votes(np.zeros((len(rows), 3), dtype=int), 2), ROWS, np.arange(40), 3),
+            LaplaceNoisyMax(1.0),
+            meter,
+            Broken(log),
         )
     assert log == [("charged", 8)]
 

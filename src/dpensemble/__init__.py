@@ -11,9 +11,9 @@ from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.guarantee import Guarantee
-from dpensemble.methods import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
 from dpensemble.persistence import load_classifier, save_classifier
-from dpensemble.planning import Plan, plan_labels
+from dpensemble.planning import Plan, plan, plan_labels
 from dpensemble.relations import Basis, Relation
 
 __version__ = version("dpensemble")
@@ -23,12 +23,14 @@ __all__ = [
     "Budget",
     "DPBaggingClassifier",
     "Guarantee",
+    "PATEClassifier",
     "Plan",
     "PrivacyCost",
     "Relation",
     "SubsampleAggregateClassifier",
     "load_adult",
     "load_classifier",
+    "plan",
     "plan_labels",
     "save_classifier",
     "three_way_split",

@@ -35,6 +35,9 @@ class Guarantee:
         What must hold for the guarantee, one sentence each.
     for_release : bool
         False when the release was seeded, so that the noise can be undone.
+    fixed_number : bool
+        Whether the number of queries was public from the start, rather than decided by the spend; matters
+        under a data-dependent basis only.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Guarantee:
     accounting: str
     assumptions: tuple[str, ...] = ()
     for_release: bool = True
+    fixed_number: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
@@ -88,13 +92,13 @@ class Guarantee:
         )
         # The loop's stopping time is outside a data-dependent guarantee.
         subject = "every published result"
-        if self.basis is Basis.DATA_DEPENDENT:
+        if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
         delta = f"{round_up(self.delta, 4):g}"
         lines = [
             f"Differential privacy with epsilon = {round_up(self.epsilon, 4):g} and delta = {delta}.",
             f"{change} changes the probability of {subject} by at most {factor}, up to an additive {delta}.",
-            _BASIS_TEXT[self.basis],
+            _WORST_CASE if self.basis is Basis.WORST_CASE else _DATA_DEPENDENT[self.fixed_number],
         ]
         if not self.for_release:
             lines.append(
@@ -110,11 +114,16 @@ class Guarantee:
         return "\n".join(lines)
 
 
-_BASIS_TEXT = {
-    Basis.WORST_CASE: "This holds for every possible private data set.",
-    Basis.DATA_DEPENDENT: (
-        "This is computed from the private votes and holds for the private data set at hand, not for every "
-        "possible one. The privacy actually spent and the number of labels answered depend on private records "
-        "and are not protected: publish neither."
-    ),
+_WORST_CASE = "This holds for every possible private data set."
+_HERE_ONLY = (
+    "This is computed from the private votes and holds for the private data set at hand, not for every possible "
+    "one. "
+)
+# Keyed by whether the number of queries was fixed.
+_DATA_DEPENDENT = {
+    True: _HERE_ONLY
+    + "The privacy actually spent depends on private records and is not protected: do not publish it.",
+    False: _HERE_ONLY
+    + "The privacy actually spent and the number of labels answered depend on private records and are not "
+    "protected: publish neither.",
 }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
-from dpensemble.laws import ReleaseLaw, sample
+from dpensemble.laws import InteractiveNoisyMax, ReleaseLaw, sample
 from dpensemble.votes import Votes
 
 # Ballots held at once.
@@ -27,7 +27,7 @@ class PrivateDiagnostics:
     margins : list of float
         Winner's share of votes minus the runner-up's, one an answered query.
     spend : list of (int, float)
-        Number of labels and the epsilon charged for them.
+        Number of queries and the epsilon charged for them.
     n_constant, n_failed : int
         Teachers that vote a constant, and teachers whose fit raised.
     """
@@ -38,20 +38,9 @@ class PrivateDiagnostics:
     n_failed: int = 0
 
 
-def label_rows(
-    vote: Callable[[NDArray[np.float64]], Votes],
-    rows: NDArray[np.float64],
-    order: NDArray[np.int64],
-    *,
-    n_teachers: int,
-    law: ReleaseLaw,
-    meter: Meter,
-    noise: NoiseSource,
-    diagnostics: PrivateDiagnostics | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Answer public rows in a public order for as long as the meter admits them.
-
-    The meter charges a chunk before anything is drawn for it.
+@dataclass(frozen=True, eq=False, repr=False)
+class Questions:
+    """Public rows to ask about, and the teachers to ask.
 
     Parameters
     ----------
@@ -63,6 +52,69 @@ def label_rows(
         Indices of the rows to ask about, in turn; its length caps the number of queries.
     n_teachers : int
         Number of ballots a query.
+    """
+
+    vote: Callable[[NDArray[np.float64]], Votes]
+    rows: NDArray[np.float64]
+    order: NDArray[np.int64]
+    n_teachers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What left the teachers.
+
+    Parameters
+    ----------
+    asked : ndarray of shape (n_queries,)
+        Public rows that were asked about, in turn.
+    outcomes : ndarray of shape (n_queries,)
+        Released class id of each, or -1 for no answer.
+    reinforced, own_labels : ndarray of shape (n_reinforced,)
+        Public rows that the student taught itself, and the class ids it gave them.
+    """
+
+    asked: NDArray[np.int64]
+    outcomes: NDArray[np.int64]
+    reinforced: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    own_labels: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def answered(self) -> NDArray[np.int64]:
+        """Public rows that got a label."""
+        return self.asked[self.outcomes >= 0]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Released class ids of the rows that got one."""
+        return self.outcomes[self.outcomes >= 0]
+
+    @property
+    def lesson_rows(self) -> NDArray[np.int64]:
+        """Public rows that the student learns from."""
+        return np.concatenate([self.answered, self.reinforced])
+
+    @property
+    def lesson_labels(self) -> NDArray[np.int64]:
+        """Class ids that the student learns."""
+        return np.concatenate([self.labels, self.own_labels])
+
+
+def label_rows(
+    questions: Questions,
+    law: ReleaseLaw,
+    meter: Meter,
+    noise: NoiseSource,
+    diagnostics: PrivateDiagnostics | None = None,
+) -> Released:
+    """Answer public rows in a public order for as long as the meter admits them.
+
+    The meter charges a chunk before anything is drawn for it.
+
+    Parameters
+    ----------
+    questions : Questions
+        Whom to ask about what.
     law : ReleaseLaw
         What is released.
     meter : Meter
@@ -74,34 +126,70 @@ def label_rows(
 
     Returns
     -------
-    indices : ndarray of shape (n_labels,)
-        Public rows that were answered, in the order of asking.
-    outcomes : ndarray of shape (n_labels,)
-        Released class ids.
+    Released
     """
-    largest = max(1, _CHUNK_BYTES // n_teachers)
+    largest = _largest_chunk(questions, meter, diagnostics)
+    order = questions.order[: meter.most_queries]
+    outcomes: list[NDArray[np.int64]] = []
+    asked = 0
+    while asked < len(order):
+        chunk = order[asked : asked + min(largest, max(meter.next_chunk(asked), 1))]
+        found = ask(questions, chunk, law, meter, noise, diagnostics, asked)
+        outcomes.append(found)
+        asked += len(found)
+        if len(found) < len(chunk):
+            break
+    return Released(order[:asked], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64))
+
+
+def ask(
+    questions: Questions,
+    chunk: NDArray[np.int64],
+    law: ReleaseLaw,
+    meter: Meter,
+    noise: NoiseSource,
+    diagnostics: PrivateDiagnostics | None,
+    asked: int,
+    expected: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """Charge for and answer the leading queries of a chunk that fit.
+
+    Parameters
+    ----------
+    questions, law, meter, noise, diagnostics
+        As for `label_rows`.
+    chunk : ndarray
+        Public rows to ask about.
+    asked : int
+        Queries asked before.
+    expected : ndarray of shape (n_chunk, n_classes), optional
+        The student's class probabilities, for an interactive law. Public.
+
+    Returns
+    -------
+    ndarray of shape (n_admitted,)
+        Released class ids, or -1 for no answer.
+    """
+    votes = questions.vote(questions.rows[chunk])
+    admitted = meter.admit(votes)
+    counts = votes.counts[:admitted]
+    if isinstance(law, InteractiveNoisyMax) and expected is not None:
+        law = law.against(expected[:admitted])
+    outcomes = sample(law, counts, noise)
+    meter.settle(outcomes, votes.n_classes)
+    if diagnostics is not None:
+        _note(diagnostics, counts, asked + admitted, meter)
+    return np.where(outcomes < votes.n_classes, outcomes, -1)
+
+
+def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagnostics | None) -> int:
+    largest = max(1, _CHUNK_BYTES // questions.n_teachers)
     if diagnostics is not None:
         largest = min(largest, max(1, meter.sure_queries // _DIAGNOSTIC_CHUNKS))
-    outcomes: list[NDArray[np.int64]] = []
-    answered = 0
-    order = order[: meter.most_queries]
-    while answered < len(order):
-        # The first chunk surely fits; later ones are small, since votes beyond the budget are wasted.
-        size = meter.sure_queries - answered if answered < meter.sure_queries else meter.sure_queries // 4
-        chunk = order[answered : answered + min(largest, max(size, 1))]
-        votes = vote(rows[chunk])
-        admitted = meter.admit(votes)
-        counts = votes.counts[:admitted]
-        outcomes.append(sample(law, counts, noise))
-        answered += admitted
-        if diagnostics is not None:
-            _note(diagnostics, counts, answered, meter)
-        if admitted < len(chunk):
-            break
-    return order[:answered], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64)
+    return largest
 
 
-def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], answered: int, meter: Meter) -> None:
+def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int, meter: Meter) -> None:
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
-    diagnostics.spend.append((answered, meter.cost.epsilon(meter.budget.delta)))
+    diagnostics.spend.append((asked, meter.spent_epsilon))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,33 @@ def class_probabilities(student: Any, X: NDArray[np.float64], classes: NDArray[A
     probabilities = np.zeros((len(X), len(classes)))
     probabilities[:, np.searchsorted(classes, student.classes_)] = student.predict_proba(X)
     return probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Fits students to released labels of public rows, and predicts public rows with them.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        Cloned for every fit.
+    rows : ndarray of shape (n_public, n_features)
+        Public rows.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    seed : int
+        Public seed.
+    """
+
+    estimator: Any
+    rows: NDArray[np.float64]
+    classes: NDArray[Any]
+    seed: int
+
+    def fit(self, indices: NDArray[np.int64], class_ids: NDArray[np.int64]) -> Any:
+        """Return a student of these rows' labels."""
+        return fit_student(self.estimator, self.rows[indices], self.classes[class_ids], self.seed)
+
+    def probabilities(self, student: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return a student's class probabilities of some public rows."""
+        return class_probabilities(student, self.rows[indices], self.classes)

@@ -55,33 +55,6 @@ def arguments(tables, out, **changes):
     return ["train", *(str(x) for pair in given.items() if pair[1] is not None for x in pair)]
 
 
-PUBLISHED = [
-    (50, 25, "1e-3", (10, 84, 210)),
-    (100, 50, "1e-3", (42, 337, 842)),
-    (250, 125, "1e-3", (263, 2107, 5268)),
-    (250, 125, "1e-5", (162, 1354, 3512)),
-]
-
-
-@pytest.mark.parametrize(("n", "scale", "delta", "labels"), PUBLISHED)
-def test_plan_prints_the_published_counts(run, n, scale, delta, labels):
-    for epsilon, expected in zip((1, 3, 5), labels, strict=True):
-        code, out, _ = run(
-            *("plan --method saa --teachers", n, "--scale", scale)[0].split(),
-            n,
-            *("--scale", scale, "--epsilon", epsilon, "--delta", delta, "--accounting", "published", "--json"),
-        )
-        assert code == 0
-        assert json.loads(out)["labels"] == expected
-
-
-def test_plan_for_people_and_for_dpbag(run):
-    code, out, _ = run("plan", "--method", "dpbag", "--teachers", 250, "--partitions", 20)
-    assert code == 0
-    assert "162 labels" in out
-    assert "20 partitions" in out
-
-
 def test_train_on_files_then_report_then_predict(run, tables, tmp_path):
     out = tmp_path / "deep" / "out"
     code, printed, errors = run(*arguments(tables, out, test=tables / "test.csv"), "--json", "--baseline")
@@ -117,11 +90,42 @@ def test_train_on_files_then_report_then_predict(run, tables, tmp_path):
 
 
 def test_train_for_people(run, tables, tmp_path):
-    code, out, _ = run(*arguments(tables, tmp_path / "out", method="dpbag", partitions=3))
+    command = arguments(tables, tmp_path / "out", method="dpbag", partitions=3, analysis="personalised")
+    code, out, _ = run(*command, "--stop-when-spent")
     assert code == 0
     assert "Replacing any one unit" in out
     assert "publish neither" in out
     assert "report.html" in out
+
+
+@pytest.mark.parametrize("method", ["saa", "dpbag", "lnmax", "gnmax", "confident-gnmax", "interactive-gnmax"])
+def test_every_method_trains_and_reports(run, tables, tmp_path, method):
+    out = tmp_path / "out"
+    noise = {} if method in ("saa", "dpbag", "lnmax") else {"sigma": 12}
+    if "-" in method:
+        noise |= {"threshold": 22, "threshold_sigma": 15}
+    code, printed, errors = run(*arguments(tables, out, method=method, scale=None, **noise), "--json")
+    assert (code, errors) == (0, "")
+    record = json.loads(printed)
+    assert record["method"] == method
+    assert record["guarantee"]["basis"] == "worst-case"
+    assert record["settings"]["accounting"] == "exact"
+    assert 0 < record["labels"] <= record["asked"]
+    assert record["labels"] == len(pd.read_csv(out / "labels.csv"))
+    page = (out / "report.html").read_text()
+    assert ("Public rows asked about" in page) == (record["asked"] > record["labels"])
+
+
+def test_a_fixed_number_of_labels_under_data_dependent_accounting_may_be_shown(run, tables, tmp_path):
+    out = tmp_path / "out"
+    changes = {"method": "gnmax", "sigma": 8, "analysis": "data-dependent", "max_labels": 4}
+    code, printed, _ = run(*arguments(tables, out, **changes), "--json")
+    assert code == 0
+    record = json.loads(printed)
+    assert record["labels"] == 4
+    assert record["guarantee"]["basis"] == "data-dependent"
+    assert "epsilon_spent" not in printed
+    assert "withheld: depends on private votes" not in (out / "report.html").read_text()
 
 
 def test_private_statistics_are_written_only_when_asked_for(run, tables, tmp_path):
@@ -177,8 +181,13 @@ BAD = [
     ({"method": "magic"}, None, "magic"),
     ({"student": "gradient-boosting"}, None, "student='gradient-boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
-    ({"partitions": 5}, None, "settings of --method dpbag"),
-    ({"analysis": "worst-case"}, None, "settings of --method dpbag"),
+    ({"partitions": 5}, None, "a setting of --method dpbag"),
+    ({"analysis": "personalised"}, None, "not for --method saa"),
+    ({"method": "dpbag", "analysis": "personalised"}, None, "stop_when_spent"),
+    ({"sigma": 3}, None, "sigma is no setting of --method saa"),
+    ({"method": "gnmax", "scale": 3}, None, "scale=3.0 is no setting"),
+    ({"method": "gnmax", "sigma": 0}, None, "sigma=0"),
+    ({"accounting": "generous"}, None, "generous"),
     ({"max_labels": 0}, None, "max_labels=0"),
     ({"scale": -1}, None, "scale=-1"),
     ({"test": "missing.csv"}, None, "missing.csv"),
@@ -275,10 +284,6 @@ def test_a_failure_half_way_leaves_an_earlier_run_alone(run, tables, tmp_path, m
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["plan", "--epsilon", "x"],
-        ["plan", "--accounting", "exact!"],
-        ["plan", "--epsilon", "1e-9"],
-        ["plan", "--partitions", "3"],
         ["nonsense"],
         ["train"],
         ["report"],
@@ -333,8 +338,8 @@ def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):
     )
     record = json.loads(out)
     assert code == 0
-    assert record["guarantee"]["basis"] == "data-dependent"
-    assert record["labels"] >= 26
+    assert record["guarantee"]["basis"] == "worst-case"
+    assert record["labels"] > 150
     assert record["label_accuracy"] > 0.5
     assert record["baseline"] is None
     assert record["data"]["private_records"] == 16_281
@@ -409,8 +414,8 @@ def test_a_folder_in_the_place_of_a_file_is_noticed_before_anything_moves(run, t
 
 def test_a_data_dependent_page_does_not_tell_how_many_labels_by_their_accuracy(run, tables, tmp_path):
     out = tmp_path / "out"
-    changes = {"method": "dpbag", "partitions": 3, "public": tables / "test.csv"}
-    code, printed, _ = run(*arguments(tables, out, **changes), "--json")
+    changes = {"method": "dpbag", "partitions": 3, "public": tables / "test.csv", "analysis": "personalised"}
+    code, printed, _ = run(*arguments(tables, out, **changes), "--stop-when-spent", "--json")
     assert code == 0
     accuracy = json.loads(printed)["label_accuracy"]
     page = (out / "report.html").read_text()

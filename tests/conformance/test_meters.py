@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import PersonalisedMeter, WorstCaseMeter
+from dpensemble.accounting import Accounting, ExactPersonalisedMeter, PersonalisedMeter, worst_case_meter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
-from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
 
@@ -20,12 +20,30 @@ def allocation(relation=Relation.REPLACE_ONE):
     return partitions(range(N), SUBSETS, K, relation=relation, entropy=1)
 
 
+KEYED = Relation.ADD_OR_REMOVE_ONE
+REACH = {"n_teachers": SUBSETS * K, "n_classes": 2, "votes_per_unit": K}
+
+
+def gate_of(law):
+    return ConfidentNoisyMax(0.6 * SUBSETS * K, 2 * law.scale, law.scale)
+
+
 METERS = {
-    "worst-case": lambda law, budget: WorstCaseMeter(law, K, budget),
-    "personalised, slots": lambda law, budget: PersonalisedMeter(law, allocation(), budget, 2),
-    "personalised, keyed": lambda law, budget: PersonalisedMeter(
-        law, allocation(Relation.ADD_OR_REMOVE_ONE), budget, 2
+    "worst-case": lambda law, budget: worst_case_meter(law, **REACH, budget=budget),
+    "worst-case, published": lambda law, budget: worst_case_meter(
+        law, **REACH, budget=budget, accounting=Accounting.PUBLISHED
     ),
+    "Gaussian": lambda law, budget: worst_case_meter(GaussianNoisyMax(law.scale), **REACH, budget=budget),
+    "gated": lambda law, budget: worst_case_meter(gate_of(law), **REACH, budget=budget),
+    "gated, published": lambda law, budget: worst_case_meter(
+        gate_of(law), **REACH, budget=budget, accounting=Accounting.PUBLISHED
+    ),
+} | {
+    f"{kind.__name__}, {relation}": lambda law, budget, kind=kind, relation=relation: kind(
+        law, allocation(relation), budget, 2, stop_when_spent=True
+    )
+    for kind in (PersonalisedMeter, ExactPersonalisedMeter)
+    for relation in Relation
 }
 every = pytest.mark.parametrize("make", METERS.values(), ids=METERS)
 
@@ -36,14 +54,13 @@ def votes(n_queries, seed=0):
 
 
 @every
-@given(
-    st.floats(1.0, 40.0), st.floats(1e-8, 1e-2), st.floats(2.0, 60.0), st.lists(st.integers(0, 40), max_size=6)
-)
+@settings(max_examples=40)
+@given(st.floats(1.0, 6.0), st.floats(1e-8, 1e-2), st.floats(2.0, 25.0), st.lists(st.integers(0, 40), max_size=6))
 def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make, epsilon, delta, scale, chunks):
     budget = Budget(epsilon=epsilon, delta=delta)
     meter = make(LaplaceNoisyMax(scale), budget)
     assert 0 <= meter.sure_queries <= meter.most_queries
-    assert meter.cost.epsilon(delta) == 0
+    assert meter.spent_epsilon == 0
     total, asked, spent, closed = 0, 0, 0.0, False
     for i, size in enumerate(chunks):
         admitted = meter.admit(votes(size, i))
@@ -51,9 +68,10 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
         assert not (closed and admitted)
         closed = closed or admitted < size
         total, asked = total + admitted, asked + size
-        assert spent <= meter.cost.epsilon(delta) <= epsilon
-        spent = meter.cost.epsilon(delta)
-        assert (spent > 0) == (total > 0)
+        assert spent <= meter.spent_epsilon <= epsilon
+        assert meter.cost.fits(epsilon, delta, meter.conversion)
+        spent = meter.spent_epsilon
+        assert total > 0 or spent == 0
     assert min(asked, meter.sure_queries) <= total <= meter.most_queries
 
 

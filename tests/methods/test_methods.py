@@ -12,11 +12,17 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError, Tea
 
 METHODS = [
     SubsampleAggregateClassifier,
+    lambda **s: SubsampleAggregateClassifier(accounting="published", **s),
     lambda **s: DPBaggingClassifier(n_partitions=3, **s),
-    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="worst-case", **s),
+    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="personalised", stop_when_spent=True, **s),
+    lambda **s: DPBaggingClassifier(
+        n_partitions=3, analysis="personalised", stop_when_spent=True, accounting="published", **s
+    ),
 ]
 COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
-each_method = pytest.mark.parametrize("make", METHODS, ids=["saa", "dpbag", "dpbag-"])
+each_method = pytest.mark.parametrize(
+    "make", METHODS, ids=["saa", "saa, published", "dpbag-", "dpbag", "dpbag, published"]
+)
 
 
 @each_method
@@ -274,7 +280,7 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
     assert X[:1, 2].tobytes() not in pickle.dumps(model)
     assert {name for name in vars(model) if name.endswith("_")} == {
         *("classes_", "labels_", "student_", "guarantee_", "law_", "votes_per_unit_"),
-        *("seconds_", "private_diagnostics_", "n_features_in_"),
+        *("query_cost_", "conversion_", "seconds_", "private_diagnostics_", "n_features_in_"),
     }
 
 
@@ -328,10 +334,30 @@ def test_settings_beyond_double_precision_are_refused(settings, blobs):
 
 def test_data_dependent_guarantees_do_not_speak_of_every_published_result(blobs):
     X, y, public = blobs
-    text = str(DPBaggingClassifier(**COMMON).fit(X, y, X_public=public).guarantee_)
+    personalised = DPBaggingClassifier(**COMMON, analysis="personalised", stop_when_spent=True)
+    text = str(personalised.fit(X, y, X_public=public).guarantee_)
     assert "every published result" not in text
     assert "the released labels, for a given number of them" in text
     assert "a student that betrays how many there were" in text
+    # With a number that was public from the start, only the spend is unprotected.
+    fixed = DPBaggingClassifier(**COMMON, analysis="personalised", max_labels=5).fit(X, y, X_public=public)
+    assert len(fixed.labels_) == 5
+    text = str(fixed.guarantee_)
+    assert not fixed.guarantee_.to_dict()["epsilon"] < COMMON["epsilon"]
+    assert "do not publish it" in text
+    assert "betrays" not in text
+
+
+@pytest.mark.parametrize("accounting", ["exact", "published"])
+def test_a_data_dependent_number_of_labels_is_asked_for_by_name(blobs, accounting):
+    X, y, public = blobs
+    settings = COMMON | {"analysis": "personalised", "accounting": accounting}
+    with pytest.raises(InvalidParameterError, match="stop_when_spent=True"):
+        DPBaggingClassifier(**settings).fit(X, y, X_public=public)
+    with pytest.raises(BudgetError, match="nothing was released"):
+        DPBaggingClassifier(**settings | {"epsilon": 0.9, "scale": 300.0}, max_labels=len(public)).fit(
+            X, y, X_public=public
+        )
 
 
 def test_a_refit_refused_for_its_columns_leaves_the_estimator_usable(blobs):

@@ -29,6 +29,7 @@ WORST = RunRecord(
     guarantee=GUARANTEE,
     budget={"epsilon": 1.0, "delta": 1e-5},
     labels=7351,
+    asked=7351,
     label_accuracy=0.82719,
     student={"accuracy": 0.8241, "auroc": 0.8712, "auprc": 0.6923},
     baseline={"accuracy": 0.8527, "auroc": 0.9048, "auprc": 0.7681},
@@ -46,7 +47,7 @@ WORST = RunRecord(
     seconds={"fit_teachers": 4747.4},
     created="2026-03-05T14:05:09+00:00",
 )
-DEPENDENT = replace(WORST, guarantee={**GUARANTEE, "basis": "data-dependent"})
+DEPENDENT = replace(WORST, guarantee={**GUARANTEE, "basis": "data-dependent", "fixed_number": False})
 OWN = PrivateRecord(
     epsilon_spent=0.98989,
     spend=[[1, 0.1], [7351, 0.98989]],

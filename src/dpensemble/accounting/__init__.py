@@ -1,7 +1,39 @@
 """What answering costs: from a law, an allocation and (where asked for) the votes to a privacy cost."""
 
-from dpensemble.accounting.base import Meter, largest_affordable
-from dpensemble.accounting.moments import WorstCaseMeter, laplace_moments
+from dpensemble.accounting.base import Accounting, Meter
+from dpensemble.accounting.exact_personalised import ExactPersonalisedMeter
+from dpensemble.accounting.exact_queries import exact_query_rdp
+from dpensemble.accounting.gates import GatedCost, gate_cost, gated_cost, published_gated_cost
+from dpensemble.accounting.meters import FilterMeter, WorstCaseMeter, worst_case_meter
+from dpensemble.accounting.moments import laplace_moments, published_cost
+from dpensemble.accounting.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.personalised import PersonalisedMeter
+from dpensemble.accounting.smooth_release import SmoothRelease, release_epsilon
+from dpensemble.accounting.smooth_sensitivity import SmoothCost
+from dpensemble.accounting.worst_case import table_pairs, worst_case_cost
 
-__all__ = ["Meter", "PersonalisedMeter", "WorstCaseMeter", "laplace_moments", "largest_affordable"]
+__all__ = [
+    "Accounting",
+    "ExactPersonalisedMeter",
+    "FilterMeter",
+    "GatedCost",
+    "Meter",
+    "PersonalisedMeter",
+    "SmoothCost",
+    "SmoothRelease",
+    "WorstCaseMeter",
+    "conjectured_lnmax_rdp",
+    "exact_query_rdp",
+    "gate_cost",
+    "gated_cost",
+    "gnmax_rdp",
+    "laplace_moments",
+    "lnmax_rdp",
+    "published_cost",
+    "published_gated_cost",
+    "release_epsilon",
+    "table_pairs",
+    "threshold_rdp",
+    "worst_case_cost",
+    "worst_case_meter",
+]

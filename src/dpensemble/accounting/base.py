@@ -1,14 +1,29 @@
 """Meters: they charge for answers before the answers are drawn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
+from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import BudgetError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
+
+
+class Accounting(StrEnum):
+    """Which analysis prices an answer: what the label alone reveals, or what the papers charge."""
+
+    EXACT = "exact"
+    PUBLISHED = "published"
+
+    @property
+    def conversion(self) -> Conversion:
+        """How costs become an epsilon; the papers convert the classical way."""
+        return Conversion.BEST if self is Accounting.EXACT else Conversion.CLASSICAL
 
 
 class Meter(ABC):
@@ -22,15 +37,23 @@ class Meter(ABC):
     ----------
     budget : Budget
         What may be spent.
+    conversion : Conversion
+        How the cost becomes an epsilon.
     """
 
     #: What the resulting guarantee holds for.
     basis: Basis
-    #: Name and source of the analysis, for the guarantee.
-    accounting: str
+    #: Whether private votes play no part in how many queries are admitted; a run that does not fit is refused.
+    fixed_number: bool = True
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, conversion: Conversion) -> None:
         self.budget = budget
+        self.conversion = conversion
+
+    @property
+    @abstractmethod
+    def accounting(self) -> str:
+        """Name and source of the analysis, for the guarantee."""
 
     @property
     @abstractmethod
@@ -46,6 +69,14 @@ class Meter(ABC):
     def admit(self, votes: Votes) -> int:
         """Charge for as many leading queries of the chunk as fit, and return how many."""
 
+    def next_chunk(self, asked: int) -> int:
+        """Return how many queries to ask next; public."""
+        # The first ones surely fit; later chunks are small, since votes beyond the budget are wasted.
+        return self.sure_queries - asked if asked < self.sure_queries else self.sure_queries // 4
+
+    def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:  # noqa: B027
+        """Take note of what was released for the queries just admitted, where that decides their cost."""
+
     @property
     @abstractmethod
     def cost(self) -> PrivacyCost:
@@ -55,6 +86,11 @@ class Meter(ABC):
     @abstractmethod
     def one_query(self) -> PrivacyCost:
         """Most that a single query can cost; public."""
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Epsilon of the cost; never above the budget, within which every query was admitted."""
+        return min(self.budget.epsilon, self.cost.epsilon(self.budget.delta, self.conversion))
 
     def require_one_query(self) -> None:
         """Refuse a budget that does not surely cover one answer.
@@ -73,40 +109,13 @@ class Meter(ABC):
 
     def smallest_epsilon(self) -> float:
         """Return the epsilon that one query needs, rounded up to four significant digits."""
-        return round_up(self.one_query.epsilon(self.budget.delta), 4)
+        return round_up(self.one_query.epsilon(self.budget.delta, self.conversion), 4)
 
 
-def largest_affordable(cost_of: Callable[[int], PrivacyCost], budget: Budget) -> int:
-    """Return the largest amount whose cost fits a budget.
-
-    Parameters
-    ----------
-    cost_of : callable
-        Maps a non-negative integer amount to its cost; must not decrease.
-    budget : Budget
-        What may be spent.
-
-    Returns
-    -------
-    int
-        The amount; 0 if not even 1 fits. Its own cost was checked against the
-        budget by the same code that reports the spend.
-
-    Examples
-    --------
-    >>> from dpensemble.accounting import laplace_moments
-    >>> largest_affordable(lambda n: laplace_moments(25.0, n), Budget(epsilon=1, delta=1e-3))
-    10
-    """
-
-    def fits(amount: int) -> bool:
-        return cost_of(amount).epsilon(budget.delta) <= budget.epsilon
-
-    beyond = 1
-    while fits(beyond):
-        beyond *= 2
-    within = beyond // 2
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within
+def nothing_released(budget: Budget) -> BudgetError:
+    """Return the error of a data-dependent run whose fixed number of queries does not fit the budget."""
+    return BudgetError(
+        f"the labels asked for cost more than epsilon={budget.epsilon:g} on these records, so nothing was "
+        "released; ask for fewer (max_labels), a larger epsilon, or stop_when_spent=True, whose stopping time is "
+        "not covered."
+    )

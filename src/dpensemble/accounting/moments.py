@@ -1,15 +1,14 @@
-"""The published, data-independent moments accountant of subsample-and-aggregate and DPBag-."""
+"""The published, data-independent costs: they charge for noisy counts that nobody sees."""
 
-from dpensemble.accounting.base import Meter, largest_affordable
-from dpensemble.budget import Budget
+from functools import singledispatch
+
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
-from dpensemble.laws import LaplaceNoisyMax
-from dpensemble.relations import Basis
-from dpensemble.votes import Votes
+from dpensemble.errors import AccountingError
+from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
 
 
 def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
-    """Return the cost of Laplace noisy-max answers in which one unit can change some votes.
+    """Return the published cost of Laplace noisy-max answers in which one unit can change some votes.
 
     An answer in which ``a`` ballots may change moves the counts by at most
     ``2 a`` in the L1 norm, so it is ``2 a / scale``-differentially private, and
@@ -27,6 +26,7 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
     Returns
     -------
     PrivacyCost
+        A Renyi curve.
 
     References
     ----------
@@ -35,67 +35,49 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
 
     Examples
     --------
-    Ten labels at 50 teachers and a scale of 25 votes:
+    Ten labels at 50 teachers and a scale of 25 votes, converted as published:
 
-    >>> round(laplace_moments(25.0, 10).epsilon(1e-3), 4)
+    >>> round(laplace_moments(25.0, 10).epsilon(1e-3, "classical Renyi conversion"), 4)
     0.9725
     """
     return PrivacyCost(rdp=2.0 * float(squared_votes) / scale**2 * DEFAULT_ORDERS)
 
 
-class WorstCaseMeter(Meter):
-    """Charges every query as if one unit could change all the votes it touches.
+@singledispatch
+def published_cost(law: ReleaseLaw, votes_per_unit: int) -> PrivacyCost:  # noqa: ARG001
+    """Return the published data-independent cost of one answer.
 
     Parameters
     ----------
-    law : LaplaceNoisyMax
+    law : LaplaceNoisyMax or GaussianNoisyMax
         The law that answers.
     votes_per_unit : int
-        Most votes that one unit can change (`Allocation.votes_per_unit`).
-    budget : Budget
-        What may be spent.
+        Most ballots that one unit can change.
+
+    Returns
+    -------
+    PrivacyCost
+        Laplace: `laplace_moments`. Gaussian: ``order * votes**2 / sigma**2``
+        (Papernot et al. 2018, Proposition 8).
+
+    Raises
+    ------
+    AccountingError
+        If no published analysis covers the law.
 
     Examples
     --------
-    >>> WorstCaseMeter(LaplaceNoisyMax(125), 1, Budget(epsilon=1, delta=1e-5)).sure_queries
-    162
+    >>> round(float(published_cost(GaussianNoisyMax(40), 1).rdp[0]), 6)
+    0.00125
     """
+    raise AccountingError(f"no published accounting covers {type(law).__name__}; use accounting='exact'.")
 
-    basis = Basis.WORST_CASE
-    accounting = "moments accountant, data-independent (Jordon et al. 2019, Theorems 1 and 3)"
 
-    def __init__(self, law: LaplaceNoisyMax, votes_per_unit: int, budget: Budget) -> None:
-        super().__init__(budget)
-        self._scale = law.scale
-        self._votes_per_unit = votes_per_unit
-        self._admitted = 0
-        self._affordable = largest_affordable(self._cost_of, budget)
+@published_cost.register
+def _(law: LaplaceNoisyMax, votes_per_unit: int) -> PrivacyCost:
+    return laplace_moments(law.scale, votes_per_unit**2)
 
-    def _cost_of(self, n_queries: int) -> PrivacyCost:
-        return laplace_moments(self._scale, n_queries * self._votes_per_unit**2)
 
-    @property
-    def sure_queries(self) -> int:
-        """Number of queries that fit the budget."""
-        return self._affordable
-
-    @property
-    def most_queries(self) -> int:
-        """The same number: the votes play no part."""
-        return self._affordable
-
-    def admit(self, votes: Votes) -> int:
-        """Charge for the leading queries that fit."""
-        admitted = min(votes.n_queries, self._affordable - self._admitted)
-        self._admitted += admitted
-        return admitted
-
-    @property
-    def cost(self) -> PrivacyCost:
-        """Cost of all admitted queries; public."""
-        return self._cost_of(self._admitted)
-
-    @property
-    def one_query(self) -> PrivacyCost:
-        """Cost of one query."""
-        return self._cost_of(1)
+@published_cost.register
+def _(law: GaussianNoisyMax, votes_per_unit: int) -> PrivacyCost:
+    return PrivacyCost(rdp=DEFAULT_ORDERS * (votes_per_unit / law.sigma) ** 2)

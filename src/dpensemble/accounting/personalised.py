@@ -25,11 +25,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.accounting.base import Meter, largest_affordable
+from dpensemble.accounting.base import Accounting, Meter, nothing_released
 from dpensemble.accounting.moments import laplace_moments
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
+from dpensemble.cost import PrivacyCost, largest_count
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
@@ -52,6 +52,8 @@ class PersonalisedMeter(Meter):
         What may be spent.
     n_classes : int
         Number of declared classes.
+    stop_when_spent : bool
+        Admit fewer queries when the budget is used up, which leaks through their number; else raise.
 
     Notes
     -----
@@ -61,8 +63,16 @@ class PersonalisedMeter(Meter):
     basis = Basis.DATA_DEPENDENT
     accounting = "personalised moments accountant, data-dependent (Jordon et al. 2019, Theorems 2 to 5)"
 
-    def __init__(self, law: LaplaceNoisyMax, allocation: Allocation, budget: Budget, n_classes: int) -> None:
-        super().__init__(budget)
+    def __init__(
+        self,
+        law: LaplaceNoisyMax,
+        allocation: Allocation,
+        budget: Budget,
+        n_classes: int,
+        *,
+        stop_when_spent: bool,
+    ) -> None:
+        super().__init__(budget, Accounting.PUBLISHED.conversion)
         self._scale = law.scale
         self._k = allocation.votes_per_unit
         self._memberships = _memberships(allocation)
@@ -70,10 +80,11 @@ class PersonalisedMeter(Meter):
         self._any_slot = allocation.next_slot is None
         self._spent = np.zeros(len(self._memberships), dtype=np.int64)
         self._spent_by_addition = 0
-        self._affordable = largest_affordable(self._cost_of, budget)
+        self._affordable = largest_count(self._cost_of(1), budget.epsilon, budget.delta, self.conversion)
         # The smallest vote share is at most 1/C, so no query costs less than this.
         self._cheapest = (self._k - self._k // n_classes) ** 2
         self._closed = False
+        self.fixed_number = not stop_when_spent
 
     def _cost_of(self, squared_votes: int) -> PrivacyCost:
         return laplace_moments(self._scale, squared_votes)
@@ -99,6 +110,8 @@ class PersonalisedMeter(Meter):
             self._closed = fitting < len(block)
             self._charge(block[:fitting], votes.n_classes)
             admitted += fitting
+        if self.fixed_number and admitted < votes.n_queries:
+            raise nothing_released(self.budget)
         return admitted
 
     @property

@@ -7,8 +7,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from dpensemble._rounding import round_up
-from dpensemble.planning import Plan
 from dpensemble.report import RunRecord
 
 _FEW_UNITS = 10
@@ -25,7 +23,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     right = "" if record.label_accuracy is None else f", {record.label_accuracy:.1%} of them right"
     inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
     rows = record.data["public_rows"]
-    console.print(f"Labels answered: {record.labels:,} of {rows:,} public rows{right}{inside}", markup=False)
+    asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
+    answered = f"Labels answered: {record.labels:,} of {rows:,} public rows"
+    console.print(f"{answered}{asked}{right}{inside}", markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if not record.scores_are_public:
@@ -56,32 +56,6 @@ def _hints(record: RunRecord) -> list[str]:
     each = record.data["private_units"] / record.settings["n_teachers"]
     if each < _FEW_UNITS:
         hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
-    if record.labels == record.data["public_rows"]:
-        hints.append("all public rows were answered; more of them would use the rest of the budget.")
+    if record.asked == record.data["public_rows"]:
+        hints.append("all public rows were asked about; more of them would use the rest of the budget.")
     return hints
-
-
-def _plural(noun: str, number: int) -> str:
-    return noun if number == 1 else f"{noun}s"
-
-
-def print_plans(asked: Plan, others: list[Plan]) -> None:
-    """Print what the budget buys, and what other budgets would."""
-    console = Console(highlight=False)
-    console.print(
-        f"{asked.labels:,} {_plural('label', asked.labels)} "
-        f"at epsilon {asked.epsilon:g} and delta {asked.delta:g} "
-        f"({asked.n_teachers:,} teachers x {asked.n_partitions} {_plural('partition', asked.n_partitions)}, "
-        f"scale {asked.scale:g} votes), "
-        f"spending epsilon {round_up(asked.epsilon_spent, 4):g}.",
-        markup=False,
-    )
-    table = Table("epsilon", "labels", "paper counts", title="Other budgets")
-    for plan in others:
-        table.add_row(f"{plan.epsilon:g}", f"{plan.labels:,}", f"{plan.labels_in_paper_convention:,}")
-    console.print(table)
-    console.print(
-        "The DPBag paper also counts the query that breaches the budget, which is not answered here; "
-        "its tables say delta 1e-5 but were computed at 1e-3.",
-        markup=False,
-    )

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from dpensemble.accounting import Accounting
 from dpensemble.cli.show import print_run
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
 from dpensemble.methods.base import VotingEnsembleClassifier
-from dpensemble.methods.dpbag import Analysis
+from dpensemble.planning import VotingMethod
 from dpensemble.relations import Relation
 from dpensemble.workflow import (
     LEARNERS,
@@ -31,11 +32,12 @@ from dpensemble.workflow import train as run_training
 from dpensemble.workflow.outputs import REPORT, STUDENT
 
 
-class Method(StrEnum):
-    """Methods by their short names."""
+class Analysis(StrEnum):
+    """For what the guarantee holds; DPBag's data-dependent analysis is called personalised."""
 
-    SAA = "saa"
-    DPBAG = "dpbag"
+    WORST_CASE = "worst-case"
+    PERSONALISED = "personalised"
+    DATA_DEPENDENT = "data-dependent"
 
 
 class PackagedData(StrEnum):
@@ -83,31 +85,62 @@ def train(
     relation: Annotated[
         Relation, typer.Option(help="Neighbouring relation.", rich_help_panel=_PRIVACY)
     ] = Relation.REPLACE_ONE,
-    analysis: Annotated[
-        Analysis | None,
+    accounting: Annotated[
+        Accounting,
         typer.Option(
-            help="dpbag only: personalised (data-dependent, default) or worst-case (DPBag-).",
+            help="Charge for what a label alone reveals, or as the papers do.", rich_help_panel=_PRIVACY
+        ),
+    ] = Accounting.EXACT,
+    analysis: Annotated[
+        Analysis,
+        typer.Option(
+            help="Worst case, or from the private votes: personalised (dpbag), data-dependent (PATE).",
             rich_help_panel=_PRIVACY,
         ),
-    ] = None,
+    ] = Analysis.WORST_CASE,
+    stop_when_spent: Annotated[
+        bool,
+        typer.Option(
+            "--stop-when-spent",
+            help="Not worst-case: answer until the budget is gone, which leaks through the number.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = False,
     max_labels: Annotated[
-        int | None, typer.Option(help="Most public rows to label.", rich_help_panel=_PRIVACY)
+        int | None, typer.Option(help="Most public rows to ask about.", rich_help_panel=_PRIVACY)
     ] = None,
     insecure_release_seed: Annotated[
         int | None,
         typer.Option(help="Seed the noise: repeatable, and NOT FOR RELEASE.", rich_help_panel=_PRIVACY),
     ] = None,
     method: Annotated[
-        Method,
-        typer.Option(help="Subsample-and-aggregate or differentially private bagging.", rich_help_panel=_MODEL),
-    ] = Method.SAA,
+        VotingMethod,
+        typer.Option(
+            help="Subsample-and-aggregate, bagging, or PATE by Laplace or Gaussian noise.", rich_help_panel=_MODEL
+        ),
+    ] = VotingMethod.SAA,
     teachers: Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=_MODEL)] = 250,
     partitions: Annotated[
         int | None, typer.Option(help="dpbag only: partitions (default 10).", rich_help_panel=_MODEL)
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(help="Laplace scale in votes (default teachers x partitions / 2).", rich_help_panel=_MODEL),
+        typer.Option(help="saa, dpbag, lnmax: Laplace scale in votes.", rich_help_panel=_MODEL),
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="gnmax and its kin: standard deviation of the noise in votes.", rich_help_panel=_MODEL),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="confident and interactive: votes needed for an answer.", rich_help_panel=_MODEL),
+    ] = None,
+    threshold_sigma: Annotated[
+        float | None,
+        typer.Option(
+            help="confident and interactive: standard deviation of the noise on the threshold.",
+            rich_help_panel=_MODEL,
+        ),
     ] = None,
     teacher: Annotated[
         str, typer.Option(help=f"Base learner: {_NAMES}.", rich_help_panel=_MODEL)
@@ -154,7 +187,7 @@ def train(
         "teacher": None if teacher == "logistic-regression" else learner("teacher", teacher),
         "student": None if student == "logistic-regression" else learner("student", student, STUDENTS),
         "n_teachers": teachers,
-        "scale": scale,
+        "accounting": accounting.value,
         "epsilon": epsilon,
         "delta": delta,
         "relation": relation.value,
@@ -165,7 +198,10 @@ def train(
         "progress": not quiet and sys.stderr.isatty(),
         "private_diagnostics": private_report,
     }
-    model = _estimator(method, partitions, analysis, settings)
+    noise = {"scale": scale, "sigma": sigma, "threshold": threshold, "threshold_sigma": threshold_sigma}
+    if analysis is not Analysis.WORST_CASE or stop_when_spent:
+        settings |= {"analysis": analysis.value, "stop_when_spent": stop_when_spent}
+    model = _estimator(method, partitions, noise, settings)
     tables_given = [path for path in (private, public, test) if path is not None]
     with staged_folder(out, overwrite=overwrite, inputs=tables_given) as staging:
         names = [] if drop is None else [name.strip() for name in drop.split(",")]
@@ -184,19 +220,34 @@ def train(
 
 
 def _estimator(
-    method: Method, partitions: int | None, analysis: Analysis | None, settings: dict[str, Any]
+    method: VotingMethod, partitions: int | None, noise: dict[str, Any], settings: dict[str, Any]
 ) -> VotingEnsembleClassifier:
-    if method is Method.DPBAG:
-        return DPBaggingClassifier(
-            n_partitions=10 if partitions is None else partitions,
-            analysis=(analysis or Analysis.PERSONALISED).value,
-            **settings,
-        )
-    if partitions not in (None, 1) or analysis is not None:
+    if partitions not in (None, 1) and method is not VotingMethod.DPBAG:
         raise InvalidParameterError(
-            "partitions and analysis are settings of --method dpbag; saa has one partition."
+            f"partitions={partitions} is a setting of --method dpbag; {method.value} has one partition."
         )
-    return SubsampleAggregateClassifier(**settings)
+    if method not in (VotingMethod.SAA, VotingMethod.DPBAG):
+        return PATEClassifier(aggregator=method.value, **(noise | _named(settings, "data-dependent")))
+    foreign = [name for name, value in noise.items() if name != "scale" and value is not None]
+    if foreign:
+        raise InvalidParameterError(f"{foreign[0]} is no setting of --method {method.value}; give --scale.")
+    if method is VotingMethod.DPBAG:
+        n_partitions = 10 if partitions is None else partitions
+        return DPBaggingClassifier(
+            n_partitions=n_partitions, scale=noise["scale"], **_named(settings, "personalised")
+        )
+    if "analysis" in settings:
+        raise InvalidParameterError(
+            "--analysis and --stop-when-spent are not for --method saa; use dpbag or gnmax."
+        )
+    return SubsampleAggregateClassifier(scale=noise["scale"], **settings)
+
+
+def _named(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the settings with the data-dependent analysis by the name that the method gives it."""
+    if settings.get("analysis", Analysis.WORST_CASE.value) == Analysis.WORST_CASE.value:
+        return settings
+    return settings | {"analysis": name}
 
 
 def _tables(

@@ -1,7 +1,23 @@
 """Release laws: from one row of vote counts to the probability of each released outcome."""
 
 from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
+from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
-from dpensemble.laws.sampling import integer_weights, sample
+from dpensemble.laws.sampling import integer_weights, mixed_probabilities, sample
+from dpensemble.laws.tables import RandomizedResponse, TableLaw
 
-__all__ = ["LaplaceNoisyMax", "ReleaseLaw", "integer_weights", "sample"]
+__all__ = [
+    "AgainstStudent",
+    "ConfidentNoisyMax",
+    "GaussianGate",
+    "GaussianNoisyMax",
+    "InteractiveNoisyMax",
+    "LaplaceNoisyMax",
+    "RandomizedResponse",
+    "ReleaseLaw",
+    "TableLaw",
+    "integer_weights",
+    "mixed_probabilities",
+    "sample",
+]

@@ -66,6 +66,31 @@ def least_mixing_weight(smallest_loss: float, n_outcomes: int) -> float:
     return float(weight)
 
 
+def mixed_probabilities(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the probabilities that are sampled: the law's, mixed with the uniform law.
+
+    Accounting that needs more than the law's own bounds prices these.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        Law to sample.
+    counts : ndarray of shape (n_queries, n_classes)
+        Votes for each class. Private.
+
+    Returns
+    -------
+    ndarray of shape (n_queries, n_outcomes)
+        Each within `PROBABILITY_ERROR` of what is sampled.
+    """
+    probabilities = law.probabilities(counts)
+    weight = law.mixing_weight(np.shape(counts)[1])
+    mixed = (1 - weight) * np.clip(probabilities, 0, 1) + weight / probabilities.shape[1]
+    if not np.all(np.isfinite(mixed)):
+        raise InvalidParameterError("counts must be finite numbers.")
+    return mixed
+
+
 def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the exact law that is sampled, as integers out of 2**63.
 
@@ -81,12 +106,7 @@ def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]
     ndarray of shape (n_queries, n_outcomes)
         Each row sums to 2**63 exactly.
     """
-    probabilities = law.probabilities(counts)
-    n_outcomes = probabilities.shape[1]
-    weight = law.mixing_weight(np.shape(counts)[1])
-    mixed = (1 - weight) * np.clip(probabilities, 0, 1) + weight / n_outcomes
-    if not np.all(np.isfinite(mixed)):
-        raise InvalidParameterError("counts must be finite numbers.")
+    mixed = mixed_probabilities(law, counts)
     # Truncating keeps the sum of the others below 2**63; the likeliest outcome takes what is left.
     weights = (mixed * _TOTAL).astype(np.uint64)
     rows = np.arange(len(weights))

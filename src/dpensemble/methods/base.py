@@ -17,17 +17,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble.accounting import Meter
+from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble.accounting import Accounting, Meter, worst_case_meter
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.labelling import PrivateDiagnostics, label_rows
+from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_rows
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods import inputs
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import class_probabilities, default_student, fit_student
+from dpensemble.student import Learner, class_probabilities, default_student
 from dpensemble.teachers import TeacherEnsemble
 
 
@@ -41,20 +41,23 @@ class ReleasedLabels:
         Positions in ``X_public`` of the answered rows, in the order of asking.
     labels : ndarray of shape (n_labels,)
         Released label of each. Covered by the guarantee.
+    n_asked : int
+        Public rows that the teachers were asked about; more than were answered under a gate.
     """
 
     indices: NDArray[np.int64]
     labels: NDArray[Any]
+    n_asked: int
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Template of all methods; a subclass picks partitions, a law and a meter.
+    """Template of all methods; a subclass picks a law and, where it has others, partitions and a meter.
 
-    A subclass implements `_n_partitions`, `_law` and `_meter`, and repeats the
-    settings in its own ``__init__`` only where it adds some.
+    A subclass implements `_law`, may replace `_n_partitions`, `_meter` and
+    `_label`, and repeats the settings in its own ``__init__`` to add some.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         *,
         classes: Sequence[Any] | None = None,
         n_teachers: int = 250,
-        scale: float | None = None,
+        accounting: str = "exact",
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",
@@ -79,7 +82,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         self.student = student
         self.classes = classes
         self.n_teachers = n_teachers
-        self.scale = scale
+        self.accounting = accounting
         self.epsilon = epsilon
         self.delta = delta
         self.relation = relation
@@ -90,17 +93,24 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         self.progress = progress
         self.private_diagnostics = private_diagnostics
 
-    @abstractmethod
     def _n_partitions(self) -> int:
         """Return the number of partitions."""
+        return 1
 
     @abstractmethod
     def _law(self) -> ReleaseLaw:
         """Return the release law."""
 
-    @abstractmethod
     def _meter(self, law: Any, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
-        """Return the meter that prices the law on the allocation."""
+        """Return the meter that prices the law on the allocation; worst-case unless a method knows better."""
+        return worst_case_meter(
+            law,
+            n_teachers=allocation.n_teachers,
+            n_classes=n_classes,
+            votes_per_unit=allocation.votes_per_unit,
+            budget=budget,
+            accounting=member("accounting", self.accounting, Accounting),
+        )
 
     def fit(
         self,
@@ -167,28 +177,45 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         diagnostics = None
         if self.private_diagnostics:
             diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
+        estimator = default_student() if self.student is None else self.student
+        learner = Learner(estimator, rows, classes, seed_integer(entropy, Stream.STUDENT))
         # How far the loop gets is private under a data-dependent basis, so this bar only moves.
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None, shown=self.progress):
-            indices, outcomes = label_rows(
-                ensemble.vote,
-                rows,
-                order,
-                n_teachers=allocation.n_teachers,
-                law=law,
-                meter=meter,
-                noise=noise,
-                diagnostics=diagnostics,
+            released = self._label(
+                Questions(ensemble.vote, rows, order, allocation.n_teachers),
+                law,
+                meter,
+                noise,
+                diagnostics,
+                learner,
             )
-        labels = ReleasedLabels(indices, classes[outcomes])
-        estimator = default_student() if self.student is None else self.student
+        if not released.answered.size:
+            raise BudgetError(
+                "no query was answered, so there is nothing to learn from; lower the threshold, "
+                "give more public rows or a larger epsilon."
+            )
+        labels = ReleasedLabels(released.answered, classes[released.labels], len(released.asked))
         with _timed(seconds, "student"):
-            student = fit_student(estimator, rows[indices], labels.labels, seed_integer(entropy, Stream.STUDENT))
+            student = learner.fit(released.lesson_rows, released.lesson_labels)
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.law_, self.votes_per_unit_ = law, allocation.votes_per_unit
+        self.query_cost_, self.conversion_ = meter.one_query, meter.conversion
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
         self.seconds_, self.private_diagnostics_ = seconds, diagnostics
         return self
+
+    def _label(
+        self,
+        questions: Questions,
+        law: Any,
+        meter: Meter,
+        noise: NoiseSource,
+        diagnostics: PrivateDiagnostics | None,
+        learner: Learner,  # noqa: ARG002
+    ) -> Released:
+        """Ask the teachers; a method may let the student learn on the way."""
+        return label_rows(questions, law, meter, noise, diagnostics)
 
     def _prepare(
         self,
@@ -235,24 +262,25 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         """Return the guarantee; a data-dependent spend stays private behind the public budget."""
         worst_case = meter.basis is Basis.WORST_CASE
         return Guarantee(
-            epsilon=meter.cost.epsilon(meter.budget.delta) if worst_case else meter.budget.epsilon,
+            epsilon=meter.spent_epsilon if worst_case else meter.budget.epsilon,
             delta=meter.budget.delta,
             basis=meter.basis,
             relation=allocation.relation,
             unit="unit" if has_units else "record",
             accounting=meter.accounting,
-            assumptions=self._assumptions(allocation, has_units, worst_case),
+            assumptions=self._assumptions(allocation, has_units, meter),
             for_release=for_release,
+            fixed_number=meter.fixed_number,
         )
 
     @staticmethod
-    def _assumptions(allocation: Allocation, has_units: bool, worst_case: bool) -> tuple[str, ...]:
+    def _assumptions(allocation: Allocation, has_units: bool, meter: Meter) -> tuple[str, ...]:
         found = []
         if has_units:
             found.append(_UNITS)
             if allocation.relation is Relation.REPLACE_ONE:
                 found.append(_UNIT_ORDER)
-        found += [_WORST_CASE_RELEASE if worst_case else _DATA_DEPENDENT_RELEASE, *_COMMON_ASSUMPTIONS]
+        found += [_RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON_ASSUMPTIONS]
         return tuple(found)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -314,11 +342,11 @@ _UNITS = (
     "they are protected together."
 )
 _UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
-_WORST_CASE_RELEASE = (
+_RELEASE = (
     "Only the released labels and what is computed from them (the student) leave the house; teachers and "
     "votes stay secret."
 )
-_DATA_DEPENDENT_RELEASE = (
+_RELEASE_TELLS_NUMBER = (
     "Whoever sees the released labels, or a student that betrays how many there were, sees a number that is not "
     "protected; teachers and votes stay secret."
 )

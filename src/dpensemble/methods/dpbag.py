@@ -7,10 +7,11 @@ from enum import StrEnum
 from typing import Any
 
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import Meter, PersonalisedMeter, WorstCaseMeter
+from dpensemble.accounting import Accounting, ExactPersonalisedMeter, Meter, PersonalisedMeter
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.methods import inputs
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import default_scale
 
@@ -42,13 +43,22 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         Disjoint subsets in each partition; there are ``n_teachers * n_partitions`` teachers.
     n_partitions : int, default=10
         Number of partitions.
-    analysis : {"personalised", "worst-case"}, default="personalised"
-        ``"personalised"`` is DPBag as published: data-dependent, so neither the
-        spend nor the number of labels may be published. ``"worst-case"`` is
-        DPBag-: fewer labels, and a guarantee for every data set.
+    analysis : {"worst-case", "personalised"}, default="worst-case"
+        ``"worst-case"`` is DPBag-: a guarantee for every data set.
+        ``"personalised"`` is DPBag proper: data-dependent, so more labels for the
+        same budget, but the spend must not be published. It needs `max_labels`, or
+        `stop_when_spent`.
+    stop_when_spent : bool, default=False
+        Personalised analysis only: answer until the budget of the most exposed unit is
+        used up, as published. The number of labels then depends on private votes
+        and is not protected. By default all `max_labels` are answered, and a fit whose
+        spend would exceed the budget releases nothing and raises.
     scale : float, optional
         Scale of the Laplace noise in votes; ``n_teachers * n_partitions / 2`` by
         default, as published.
+    accounting : {"exact", "published"}, default="exact"
+        ``"exact"`` charges for what the released label alone reveals, ``"published"``
+        for the noisy counts too, as the paper does.
     epsilon, delta : float
         Budget of one fit. `delta` must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -95,7 +105,7 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
     ...                             epsilon=1.0, random_state=0)
     >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)))
     >>> len(model.labels_)
-    26
+    180
     """
 
     def __init__(
@@ -106,8 +116,10 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         classes: Sequence[Any] | None = None,
         n_teachers: int = 250,
         n_partitions: int = 10,
-        analysis: str = "personalised",
+        analysis: str = "worst-case",
+        stop_when_spent: bool = False,
         scale: float | None = None,
+        accounting: str = "exact",
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",
@@ -123,7 +135,7 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
             student,
             classes=classes,
             n_teachers=n_teachers,
-            scale=scale,
+            accounting=accounting,
             epsilon=epsilon,
             delta=delta,
             relation=relation,
@@ -136,6 +148,8 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         )
         self.n_partitions = n_partitions
         self.analysis = analysis
+        self.stop_when_spent = stop_when_spent
+        self.scale = scale
 
     def _n_partitions(self) -> int:
         return integer_between("n_partitions", self.n_partitions, 1)
@@ -146,5 +160,8 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
 
     def _meter(self, law: LaplaceNoisyMax, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
         if member("analysis", self.analysis, Analysis) is Analysis.WORST_CASE:
-            return WorstCaseMeter(law, allocation.votes_per_unit, budget)
-        return PersonalisedMeter(law, allocation, budget, n_classes)
+            return super()._meter(law, allocation, budget, n_classes)
+        inputs.require_fixed_number(self.max_labels, self.stop_when_spent)
+        exact = member("accounting", self.accounting, Accounting) is Accounting.EXACT
+        meter = ExactPersonalisedMeter if exact else PersonalisedMeter
+        return meter(law, allocation, budget, n_classes, stop_when_spent=self.stop_when_spent)

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpensemble._checks import declared_classes, is_missing
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
 
@@ -115,3 +115,12 @@ def identities(
         return range(len(X))
     # A position would shift when another record goes; the content of a record does not.
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
+
+
+def require_fixed_number(max_labels: int | None, stop_when_spent: bool) -> None:
+    """Refuse a data-dependent analysis whose number of labels would be decided by private votes unasked."""
+    if max_labels is None and not stop_when_spent:
+        raise InvalidParameterError(
+            "a data-dependent analysis needs max_labels, a public number of labels; or, by name, "
+            "stop_when_spent=True, whose number of labels depends on private votes and is not protected."
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpensemble.accounting import Meter, WorstCaseMeter
-from dpensemble.allocation import Allocation
-from dpensemble.budget import Budget
+from collections.abc import Sequence
+from typing import Any
+
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import default_scale
@@ -29,6 +29,9 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
         Number of disjoint subsets.
     scale : float, optional
         Scale of the Laplace noise in votes; ``n_teachers / 2`` by default, as published.
+    accounting : {"exact", "published"}, default="exact"
+        ``"exact"`` charges for what the released label alone reveals, ``"published"``
+        for the noisy counts too, as the paper does: about a seventh of the labels.
     epsilon, delta : float
         Budget of one fit. `delta` must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -70,18 +73,49 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> model = SubsampleAggregateClassifier(classes=[0, 1], n_teachers=250, epsilon=1.0, random_state=0)
-    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)))
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(2000, 2)))
     >>> len(model.labels_)
-    162
+    1122
     >>> model.guarantee_.basis.value
     'worst-case'
     """
 
-    def _n_partitions(self) -> int:
-        return 1
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        n_teachers: int = 250,
+        scale: float | None = None,
+        accounting: str = "exact",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "replace-one",
+        max_labels: int | None = None,
+        random_state: Any = None,
+        insecure_release_seed: int | None = None,
+        n_jobs: int | None = None,
+        progress: bool = False,
+        private_diagnostics: bool = False,
+    ) -> None:
+        super().__init__(
+            teacher,
+            student,
+            classes=classes,
+            n_teachers=n_teachers,
+            accounting=accounting,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            max_labels=max_labels,
+            random_state=random_state,
+            insecure_release_seed=insecure_release_seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            private_diagnostics=private_diagnostics,
+        )
+        self.scale = scale
 
     def _law(self) -> LaplaceNoisyMax:
         return LaplaceNoisyMax(default_scale(self.n_teachers, 1) if self.scale is None else self.scale)
-
-    def _meter(self, law: LaplaceNoisyMax, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:  # noqa: ARG002
-        return WorstCaseMeter(law, allocation.votes_per_unit, budget)

@@ -15,7 +15,14 @@ from dpensemble.report import wording
 from dpensemble.report.charts import Bar, Series, Words, bar_chart, histogram, line_chart
 from dpensemble.report.record import PrivateRecord, RunRecord
 
-_METHODS = {"saa": "Subsample-and-aggregate", "dpbag": "Differentially private bagging"}
+_METHODS = {
+    "saa": "Subsample-and-aggregate",
+    "dpbag": "Differentially private bagging",
+    "lnmax": "PATE, Laplace noisy-max",
+    "gnmax": "PATE, Gaussian noisy-max",
+    "confident-gnmax": "PATE, confident Gaussian noisy-max",
+    "interactive-gnmax": "PATE, interactive Gaussian noisy-max",
+}
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
@@ -94,6 +101,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "sentences": statement.sentences(),
         "basis": _BASES[statement.basis],
         "is_worst_case": statement.basis is Basis.WORST_CASE,
+        "is_fixed": statement.fixed_number,
         "replaces": statement.relation is Relation.REPLACE_ONE,
         "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
         "unit": statement.unit,
@@ -161,6 +169,7 @@ def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     share = record.label_accuracy
     return {
         "number": wording.number(record.labels) if exact else None,
+        "asked": wording.number(record.asked) if exact and record.asked > record.labels else None,
         # A share of few labels, even a rounded one, would give their number away.
         "accuracy": f"{100 * share:.1f}%" if share is not None and exact else None,
         "is_withheld": share is not None and not exact,

@@ -11,7 +11,7 @@ from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
-SCHEMA = 1
+SCHEMA = 2
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
@@ -24,13 +24,15 @@ class RunRecord:
     Parameters
     ----------
     method : str
-        ``"saa"`` or ``"dpbag"``.
+        Short name, as on the command line.
     guarantee : dict
         `Guarantee.to_dict`.
     budget : dict
         ``epsilon`` and ``delta`` that were allowed.
     labels : int
-        Number of labels answered. Not protected under a data-dependent basis.
+        Number of labels answered. Not protected where the spend decided it.
+    asked : int
+        Number of public rows asked about, with those that got no answer.
     label_accuracy : float or None
         Share of answered labels that equal the truth, where the public rows have it.
     student, baseline : dict or None
@@ -57,6 +59,7 @@ class RunRecord:
     guarantee: dict[str, Any]
     budget: dict[str, float]
     labels: int
+    asked: int
     label_accuracy: float | None
     student: dict[str, float] | None
     baseline: dict[str, float] | None
@@ -72,7 +75,7 @@ class RunRecord:
     @property
     def labels_are_public(self) -> bool:
         """Whether the number of labels may be shown outside."""
-        return bool(self.guarantee["basis"] == Basis.WORST_CASE.value)
+        return bool(self.guarantee["basis"] == Basis.WORST_CASE.value or self.guarantee["fixed_number"])
 
     @property
     def unprotected_data(self) -> frozenset[str]:

@@ -14,20 +14,18 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
-from dpensemble.accounting import laplace_moments, largest_affordable
-from dpensemble.budget import Budget
+from dpensemble.cost import largest_count
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
+from dpensemble.methods import DPBaggingClassifier, PATEClassifier
 from dpensemble.methods.base import VotingEnsembleClassifier
-from dpensemble.planning import epsilon_after
+from dpensemble.planning import spend_curve
 from dpensemble.relations import Basis
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import Outcome
 from dpensemble.workflow.tables import Tables
-
-_CURVE_POINTS = 40
 
 
 def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = False) -> Outcome:
@@ -71,10 +69,11 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
 
     labels = model.labels_
     record = RunRecord(
-        method=_METHOD_NAMES[type(model).__name__],
+        method=_method_name(model),
         guarantee=model.guarantee_.to_dict(),
         budget={"epsilon": float(model.epsilon), "delta": float(model.delta)},
         labels=len(labels),
+        asked=labels.n_asked,
         label_accuracy=_label_accuracy(tables.y_public, labels.indices, labels.labels),
         student=student_scores,
         baseline=baseline_scores,
@@ -94,7 +93,10 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     )
 
 
-_METHOD_NAMES = {"SubsampleAggregateClassifier": "saa", "DPBaggingClassifier": "dpbag"}
+def _method_name(model: VotingEnsembleClassifier) -> str:
+    if isinstance(model, PATEClassifier):
+        return str(model.aggregator)
+    return "dpbag" if isinstance(model, DPBaggingClassifier) else "saa"
 
 
 def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
@@ -103,13 +105,11 @@ def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | 
 
 def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
     """Return the data-independent spend up to the answered labels or, where those are private, to the budget."""
-    budget = Budget(epsilon=model.epsilon, delta=model.delta)
-    scale, squared = model.law_.settings()["scale"], model.votes_per_unit_**2
+    one, conversion = model.query_cost_, model.conversion_
     most = len(model.labels_)
-    if model.guarantee_.basis is not Basis.WORST_CASE:
-        most = largest_affordable(lambda labels: laplace_moments(scale, labels * squared), budget)
-    points = np.unique(np.linspace(1, most, _CURVE_POINTS).astype(int)).tolist()
-    return [[n, epsilon_after(n, model.delta, scale, model.votes_per_unit_)] for n in points]
+    if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
+        most = largest_count(one, model.epsilon, model.delta, conversion)
+    return [list(point) for point in spend_curve(one, most, model.delta, conversion)]
 
 
 def _describe(tables: Tables, n_features: int) -> dict[str, Any]:

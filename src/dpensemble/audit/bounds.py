@@ -1,0 +1,145 @@
+"""What the frequencies of one event prove about epsilon."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv, betaincinv
+
+from dpensemble._checks import integer_between, real_between
+from dpensemble.errors import InvalidParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What repeated runs prove about epsilon: a lower bound, never a proof of privacy.
+
+    Parameters
+    ----------
+    epsilon_lower : float
+        Below the true epsilon at `delta` with `confidence`, if the runs were
+        independent; 0 if nothing was found.
+    delta : float
+        Delta it was computed at; compare only with claims at the same delta.
+    confidence : float
+        Probability, over the runs, that the bound is valid.
+    event : str
+        The event that was bet on.
+    hits, neighbour_hits : int
+        Measured runs on each data set in which it happened.
+    n_measured : int
+        Runs on each data set that measured the event.
+    n_runs : int
+        All runs on each data set, those that chose the event included.
+
+    Notes
+    -----
+    Frequencies of a pipeline's outcomes on private records are private, so
+    audit on made-up records; then the result may be published.
+
+    Examples
+    --------
+    >>> result = AuditResult(1.4, 1e-5, 0.99, "score >= 3", 431, 52, 500, 1000)
+    >>> result.caught(1.0), result.caught(2.0)
+    (True, False)
+    """
+
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    event: str
+    hits: int
+    neighbour_hits: int
+    n_measured: int
+    n_runs: int
+
+    def caught(self, claimed_epsilon: float) -> bool:
+        """Return whether the runs refute a claimed epsilon at the same delta.
+
+        Parameters
+        ----------
+        claimed_epsilon : float
+            From 0 to infinity.
+
+        Returns
+        -------
+        bool
+            True wrongly with probability at most ``1 - confidence``. False proves nothing.
+        """
+        return self.epsilon_lower > real_between("claimed_epsilon", claimed_epsilon, 0, np.inf)
+
+
+def epsilon_lower_bound(
+    hits: ArrayLike, neighbour_hits: ArrayLike, n_runs: int, *, delta: float, confidence: float
+) -> NDArray[np.float64]:
+    """Return the epsilon that frequencies of one event prove.
+
+    If ``P(E) > exp(epsilon) P'(E) + delta``, the mechanism is not
+    (epsilon, delta)-differentially private. Both probabilities get a two-sided
+    Clopper-Pearson interval at ``1 - (1 - confidence) / 2``, so all four ends
+    hold together with `confidence`; the event, its complement and both orders
+    of the two data sets then all bound epsilon from below, and the largest
+    counts.
+
+    Parameters
+    ----------
+    hits, neighbour_hits : array-like of int
+        How often the event happened on one data set and on its neighbour.
+    n_runs : int
+        Number of independent runs on each.
+    delta : float
+        From 0 to 1.
+    confidence : float
+        From 0.5 to 1 - 1e-12.
+
+    Returns
+    -------
+    ndarray of the shape of `hits`
+        At least 0. Below the true epsilon (at this delta) with `confidence`, for an
+        event that was fixed before these runs were seen.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range, or hits are not from 0 to `n_runs`.
+
+    References
+    ----------
+    C. Clopper and E. Pearson, Biometrika 1934; M. Jagielski, J. Ullman and A. Oprea,
+    "Auditing differentially private machine learning", NeurIPS 2020, section 3.
+
+    Examples
+    --------
+    >>> print(epsilon_lower_bound(750, 250, 1000, delta=0.0, confidence=0.95).round(3))
+    0.934
+    """
+    n_runs = integer_between("n_runs", n_runs, 1)
+    delta = real_between("delta", delta, 0, 1)
+    tail = (1 - confidence_of(confidence)) / 4
+    low, high = _clopper_pearson("hits", hits, n_runs, tail)
+    other_low, other_high = _clopper_pearson("neighbour_hits", neighbour_hits, n_runs, tail)
+    factors = [
+        (low - delta) / other_high,
+        (other_low - delta) / high,
+        (1 - high - delta) / (1 - other_low),
+        (1 - other_high - delta) / (1 - low),
+    ]
+    return np.log(np.maximum(np.max(np.stack(factors), axis=0), 1.0))
+
+
+def _clopper_pearson(
+    name: str, hits: ArrayLike, n_runs: int, tail: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends of the interval that misses the probability by at most `tail` on each side."""
+    hits = np.asarray(hits, dtype=np.float64)
+    if not np.all((hits >= 0) & (hits <= n_runs)):
+        raise InvalidParameterError(f"{name} must be from 0 to n_runs={n_runs}.")
+    with np.errstate(invalid="ignore"):
+        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n_runs - hits + 1, tail), 0.0)
+        high = np.where(hits < n_runs, betainccinv(hits + 1, np.maximum(n_runs - hits, 1), tail), 1.0)
+    return low, high
+
+
+def confidence_of(value: object) -> float:
+    """Return `value` as a confidence, from 0.5 and short of certainty."""
+    return real_between("confidence", value, 0.5, 1 - 1e-12)

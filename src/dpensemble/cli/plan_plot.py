@@ -1,0 +1,97 @@
+"""The plot of a plan: what labels cost, and how often they are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from dpensemble.accounting import Accounting
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.planning import Plan, answer_rate, spend_curve, wrong_label_rate
+from dpensemble.report.charts import WIDTH, Series, Words, line_chart
+
+_HEADING, _GAP = 34, 20
+_MARGINS = 81
+# The colours of the report's page in daylight.
+_PAGE = Markup(
+    '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+    "<style>"
+    'svg {{ font: 13px system-ui, "Segoe UI", Roboto, sans-serif; }}'
+    "text {{ fill: #18202c; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; paint-order: stroke; }}"
+    ".title {{ font-size: 15px; font-weight: 600; }} .name {{ font-weight: 600; }} .tick {{ fill: #515d70; }}"
+    ".main-label {{ fill: #1c5fa8; font-weight: 600; }} .other-label {{ fill: #515d70; font-weight: 600; }}"
+    ".limit-label {{ font-weight: 600; }} .grid {{ stroke: #d5dce6; }} .axis {{ stroke: #515d70; }}"
+    ".limit {{ stroke: #18202c; stroke-width: 1.5; stroke-dasharray: 6 4; }}"
+    ".line {{ fill: none; stroke-width: 2.5; stroke-linejoin: round; stroke-linecap: round; }}"
+    ".line.main {{ stroke: #1c5fa8; }} .line.other {{ stroke: #7c899b; }}"
+    ".main:not(.line) {{ fill: #1c5fa8; }} .other:not(.line) {{ fill: #7c899b; }}"
+    '</style><rect width="{width}" height="{height}" fill="#fff"/>{body}</svg>\n'
+)
+_TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
+
+
+def check_plot_file(path: Path) -> None:
+    """Refuse, before any long work, a file that the plot cannot be written to.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it is not called .svg.
+    FileError
+        If its folder does not exist, or it is a folder.
+    """
+    if path.suffix.lower() != ".svg":
+        raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise FileError(f"plot={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
+
+
+def write_plot(found: Plan, path: Path) -> None:
+    """Draw the plan's two charts, one above the other, and write them as one SVG.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
+    charts = [
+        ("What labels cost", _epsilon_chart(found)),
+        ("How often a label is wrong", _quality_chart(found)),
+    ]
+    setting = f"{found.method}, {found.n_teachers:,} teachers, {found.n_classes} classes, delta {found.delta:g}"
+    y, body = _HEADING, _TITLE.format(css="tick", y=18, text=setting)
+    for title, chart in charts:
+        drawn = str(chart)
+        height = int(drawn.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split()[1])
+        placed = drawn.replace("<svg ", f'<svg y="{y + _HEADING}" width="{WIDTH}" height="{height}" ', 1)
+        body += _TITLE.format(css="title", y=y + 22, text=title) + Markup(placed)  # noqa: S704
+        y += _HEADING + height + _GAP
+    try:
+        path.write_text(_PAGE.format(width=WIDTH, height=y, body=body), encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"plot={str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def _epsilon_chart(found: Plan) -> Markup:
+    lines = []
+    for accounting, css in ((Accounting.EXACT, "main"), (Accounting.PUBLISHED, "other")):
+        ensemble = replace(found.ensemble, accounting=accounting)
+        points = spend_curve(ensemble.one_query(), found.labels, found.delta, ensemble.conversion)
+        lines.append(Series(accounting.value, points, css))
+    words = Words("epsilon", "Epsilon of a number of labels", "labels", "epsilon")
+    return line_chart(lines, (f"budget {found.epsilon:.3g}", found.epsilon), words)
+
+
+def _quality_chart(found: Plan) -> Markup:
+    law, ballots = found.ensemble.law, found.n_teachers * found.n_partitions
+    margins = np.linspace(0, ballots, _MARGINS)
+    wrong = wrong_label_rate(law, ballots, margins, found.n_classes)
+    lines = [Series("label wrong", np.stack([margins, wrong], axis=1).tolist(), "main")]
+    if found.most_queries is not None:
+        unanswered = 1 - answer_rate(law, ballots, margins, found.n_classes)
+        lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
+    words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")
+    return line_chart(lines, ("a guess", 1 - 1 / found.n_classes), words)

@@ -1,0 +1,305 @@
+"""What answering cost: a Renyi curve and, where outcomes are finite, what exact composition needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member
+from dpensemble.cost.composition import (
+    MOST_ANSWERS,
+    MOST_EPSILON,
+    AdaptiveComposition,
+    ProductComposition,
+    composition_of,
+)
+from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.cost.pairs import DominatingPairs
+from dpensemble.cost.pld import pld_epsilon
+from dpensemble.errors import AccountingError
+
+# Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
+DEFAULT_ORDERS: NDArray[np.float64] = 1.0 + np.concatenate(
+    [np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))]
+)
+DEFAULT_ORDERS.flags.writeable = False
+
+# Exact composition answers up to about this many times as much as the Renyi curve.
+_HEADROOM = 1.25
+
+
+class Conversion(StrEnum):
+    """How a cost becomes an epsilon at a delta."""
+
+    BEST = "best"
+    EXACT = "exact adaptive composition"
+    IMPROVED = "improved Renyi conversion"
+    CLASSICAL = "classical Renyi conversion"
+    PLD = "privacy loss distribution"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A number of answers of one kind.
+
+    Parameters
+    ----------
+    pairs : DominatingPairs
+        What one of them can reveal, both ways.
+    count : int
+        How many.
+    """
+
+    pairs: DominatingPairs
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivacyCost:
+    """Privacy loss of everything answered so far.
+
+    Costs of successive (also adaptively chosen) answers add; ``cost * 100`` is
+    a hundred of the same. A cost with a NaN, infinite or negative entry is
+    refused, so no arithmetic accident can make answers look free.
+
+    Parameters
+    ----------
+    rdp : ndarray of shape (n_orders,)
+        Upper bounds on the Renyi divergence, in nats, one an order.
+    orders : ndarray of shape (n_orders,)
+        Renyi orders, increasing and above 1.
+    parts : tuple of Part, optional
+        The same answers as dominating pairs; None where only the curve is known.
+
+    Raises
+    ------
+    AccountingError
+        If an entry is not finite, a divergence is negative or an order is not above 1.
+
+    References
+    ----------
+    I. Mironov, "Renyi differential privacy", CSF 2017, Proposition 1
+    (composition); `dpensemble.cost.conversion` and `dpensemble.cost.composition`
+    for the conversions. In the notation of Abadi et al. (2016) the moment is
+    ``alpha(l) = l * rdp(l + 1)``.
+
+    Examples
+    --------
+    >>> one = PrivacyCost(rdp=0.0032 / 2 * DEFAULT_ORDERS)
+    >>> round((one * 10).epsilon(1e-3, "classical Renyi conversion"), 3)
+    0.681
+    >>> epsilon, conversion = (one * 10).best(1e-3)
+    >>> round(epsilon, 3), conversion.value
+    (0.466, 'improved Renyi conversion')
+    """
+
+    rdp: NDArray[np.float64]
+    orders: NDArray[np.float64] = field(default_factory=lambda: DEFAULT_ORDERS)
+    parts: tuple[Part, ...] | None = None
+
+    def __post_init__(self) -> None:
+        rdp = np.array(self.rdp, dtype=np.float64)
+        orders = np.array(self.orders, dtype=np.float64)
+        if rdp.ndim != 1 or rdp.shape != orders.shape or rdp.size == 0:
+            raise AccountingError("rdp and orders must be non-empty and of one length.")
+        if not (np.all(np.isfinite(orders)) and np.all(orders > 1) and np.all(np.diff(orders) > 0)):
+            raise AccountingError("orders must be finite, increasing and above 1.")
+        if not (np.all(np.isfinite(rdp)) and np.all(rdp >= 0)):
+            raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
+        for name, array in (("rdp", rdp), ("orders", orders)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def zero(cls) -> PrivacyCost:
+        """Return the cost of answering nothing."""
+        return cls(rdp=np.zeros_like(DEFAULT_ORDERS), parts=())
+
+    @classmethod
+    def of(cls, pairs: DominatingPairs) -> PrivacyCost:
+        """Return the cost of one answer that a set of pairs dominates in both directions.
+
+        Parameters
+        ----------
+        pairs : DominatingPairs
+            Kept as they are: the same object in two costs counts as one kind of answer.
+        """
+        return cls(rdp=pairs.renyi(DEFAULT_ORDERS), parts=(Part(pairs, 1),))
+
+    def __add__(self, other: PrivacyCost) -> PrivacyCost:
+        if not isinstance(other, PrivacyCost):
+            return NotImplemented
+        if not np.array_equal(self.orders, other.orders):
+            raise AccountingError("costs over different orders cannot be added.")
+        parts = None if self.parts is None or other.parts is None else _merged(self.parts + other.parts)
+        return PrivacyCost(rdp=self.rdp + other.rdp, orders=self.orders, parts=parts)
+
+    def __mul__(self, count: int) -> PrivacyCost:
+        count = integer_between("count", count, 0, 2**62)
+        parts = self.parts
+        if parts is not None:
+            parts = tuple(Part(part.pairs, part.count * count) for part in parts if count)
+        return PrivacyCost(rdp=self.rdp * count, orders=self.orders, parts=parts)
+
+    __rmul__ = __mul__
+
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
+        """Convert to the epsilon that holds at `delta`.
+
+        Parameters
+        ----------
+        delta : float
+            Strictly between 0 and 1. No finite epsilon holds at 0 from a Renyi curve.
+        conversion : Conversion or str, default="best"
+            ``"best"`` is the smallest of the sound ones at hand (`best` names it);
+            the privacy loss distribution is computed only where asked for.
+
+        Returns
+        -------
+        float
+            Epsilon, rounded up. Exactly 0 if nothing was spent.
+
+        Raises
+        ------
+        AccountingError
+            If a conversion needs the finite outcomes of every answer and they are not known.
+        """
+        delta = delta_of(delta)
+        conversion = member("conversion", conversion, Conversion)
+        if conversion is Conversion.BEST:
+            return self.best(delta)[0]
+        if conversion in (Conversion.EXACT, Conversion.PLD):
+            if self.parts is None:
+                raise AccountingError(
+                    f"conversion={conversion.value!r} needs the finite outcomes of every answer, and only a "
+                    "Renyi curve is known here; use 'best'."
+                )
+            if self._n_answers > MOST_ANSWERS:
+                raise AccountingError(
+                    f"conversion={conversion.value!r} is for at most {MOST_ANSWERS} answers, "
+                    f"not {self._n_answers}; use 'best'."
+                )
+            return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts, delta)
+        convert = _RENYI_CONVERSIONS[conversion]
+        return convert(self.rdp, self.orders, delta)
+
+    def best(self, delta: float) -> tuple[float, Conversion]:
+        """Return the smallest sound epsilon at `delta` and the conversion that gives it.
+
+        Parameters
+        ----------
+        delta : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        epsilon : float
+        conversion : Conversion
+        """
+        delta = delta_of(delta)
+        found = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
+        if self.parts and self._n_answers <= MOST_ANSWERS and found[0][0] <= MOST_EPSILON / 3:
+            found.append((self._exact(delta), Conversion.EXACT))
+        return min(found)
+
+    def fits(self, epsilon: float, delta: float, conversion: str = Conversion.BEST) -> bool:
+        """Tell whether the cost stays within `epsilon` at `delta`.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The budget.
+        conversion : Conversion or str, default="best"
+            As for `epsilon`.
+        """
+        epsilon, delta = epsilon_of(epsilon), delta_of(delta)
+        # The cheap conversion often suffices.
+        if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
+            return True
+        return self.epsilon(delta, conversion) <= epsilon
+
+    @property
+    def _n_answers(self) -> int:
+        return sum(part.count for part in self.parts or ())
+
+    def _exact(self, delta: float) -> float:
+        if not self.parts:
+            return 0.0
+        ceiling = improved_epsilon(self.rdp, self.orders, delta)
+        if len(self.parts) > 1:
+            return ProductComposition([(part.pairs, part.count) for part in self.parts], ceiling).epsilon(delta)
+        return self._composition(ceiling).epsilon(self.parts[0].count, delta)
+
+    def _composition(self, largest_epsilon: float) -> AdaptiveComposition:
+        """Return the adaptive composition of answers of a single kind."""
+        assert self.parts is not None  # noqa: S101
+        return composition_of(self.parts[0].pairs, self.parts[0].count, largest_epsilon)
+
+
+@lru_cache(maxsize=256)
+def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: str = Conversion.BEST) -> int:
+    """Return how many answers of one kind fit a budget.
+
+    Parameters
+    ----------
+    one : PrivacyCost
+        Cost of one answer; must not be zero.
+    epsilon, delta : float
+        The budget.
+    conversion : Conversion or str, default="best"
+        As for `PrivacyCost.epsilon`.
+
+    Returns
+    -------
+    int
+        The count; 0 if not even one fits. Its own cost was checked against the
+        budget by the code that reports the spend.
+
+    Examples
+    --------
+    >>> one = PrivacyCost(rdp=2 / 125**2 * DEFAULT_ORDERS)
+    >>> largest_count(one, 1.0, 1e-5, "classical Renyi conversion"), largest_count(one, 1.0, 1e-5)
+    (162, 238)
+    """
+    if not one.rdp.any():
+        raise AccountingError("one answer that costs nothing fits any number of times.")
+    cheap = Conversion.IMPROVED if conversion in (Conversion.BEST, Conversion.EXACT) else conversion
+    within = _largest(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0)
+    if cheap == conversion or one.parts is None:
+        return within
+    if len(one.parts) == 1 and _HEADROOM * within < MOST_ANSWERS and epsilon <= MOST_EPSILON / 4:
+        # One layout for all the counts that will be tried.
+        most = one * math.ceil(_HEADROOM * within + 1)
+        most._composition(improved_epsilon(most.rdp, most.orders, delta))
+    return _largest(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06)
+
+
+def _largest(fits: Callable[[int], bool], within: int, growth: float) -> int:
+    """Return the last count that fits, searched upwards from one that does."""
+    beyond = max(within + 1, math.ceil(within * growth))
+    while fits(beyond):
+        within, beyond = beyond, max(beyond + 1, math.ceil(beyond * growth))
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within
+
+
+_RENYI_CONVERSIONS: dict[Conversion, Callable[[NDArray[np.float64], NDArray[np.float64], float], float]] = {
+    Conversion.CLASSICAL: classical_epsilon,
+    Conversion.IMPROVED: improved_epsilon,
+}
+
+
+def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts with those of one kind counted together."""
+    kinds = {id(part.pairs): part.pairs for part in parts}
+    return tuple(
+        Part(pairs, sum(part.count for part in parts if part.pairs is pairs)) for pairs in kinds.values()
+    )

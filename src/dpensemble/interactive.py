@@ -1,0 +1,74 @@
+"""The interactive loop: teachers are asked where they seem to contradict the student, who learns on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Meter
+from dpensemble.labelling import PrivateDiagnostics, Questions, Released, ask
+from dpensemble.laws import InteractiveNoisyMax
+from dpensemble.student import Learner
+
+
+def label_interactively(
+    questions: Questions,
+    law: InteractiveNoisyMax,
+    meter: Meter,
+    noise: NoiseSource,
+    diagnostics: PrivateDiagnostics | None,
+    learner: Learner,
+    *,
+    n_classes: int,
+    batch_size: int,
+    confidence: float,
+) -> Released:
+    """Ask in batches, each against a student of all labels released before it.
+
+    Where a query does not pass the threshold and the student is sure enough,
+    its own label is taken into its lessons, which costs nothing.
+
+    Parameters
+    ----------
+    questions, meter, noise, diagnostics
+        As for `dpensemble.labelling.label_rows`.
+    law : InteractiveNoisyMax
+        What is released; its threshold is against what the student expects.
+    learner : Learner
+        Fits the student, from released labels only.
+    n_classes : int
+        Number of declared classes.
+    batch_size : int
+        Queries between two fits of the student; public.
+    confidence : float
+        Probability from which the student's own label is reinforced.
+
+    Returns
+    -------
+    Released
+
+    References
+    ----------
+    Papernot et al. 2018, Algorithm 2 (Interactive-GNMax).
+    """
+    order = questions.order
+    found = Released(order[:0], np.empty(0, dtype=np.int64))
+    while len(found.asked) < len(order):
+        asked = len(found.asked)
+        size = min(batch_size, max(meter.next_chunk(asked), 1))
+        batch = order[asked : asked + size]
+        student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
+        # Without a student nothing is expected, and the threshold is on the highest count.
+        expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
+        outcomes = ask(questions, batch, law, meter, noise, diagnostics, asked, expected)
+        admitted = batch[: len(outcomes)]
+        sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
+        found = Released(
+            order[: asked + len(outcomes)],
+            np.concatenate([found.outcomes, outcomes]),
+            np.concatenate([found.reinforced, admitted[sure]]),
+            np.concatenate([found.own_labels, expected[: len(outcomes)][sure].argmax(axis=1)]),
+        )
+        if len(outcomes) < len(batch):
+            break
+    return found

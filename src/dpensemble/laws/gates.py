@@ -1,0 +1,201 @@
+"""Gated noisy-max: answer only where the teachers agree, or where they contradict the student."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from dpensemble._checks import real_between
+from dpensemble.errors import DataError
+from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.gaussian import GaussianNoisyMax
+from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianGate:
+    """A noisy threshold: pass where ``statistic + N(0, sigma**2) >= threshold``.
+
+    Parameters
+    ----------
+    threshold : float
+        In votes.
+    sigma : float
+        Standard deviation of the noise, in votes.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> GaussianGate(threshold=200, sigma=50).passing(np.array([200.0, 250.0])).round(3)
+    array([0.5  , 0.841])
+    """
+
+    threshold: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", real_between("threshold", self.threshold, -1e12, 1e12))
+        object.__setattr__(self, "sigma", real_between("threshold_sigma", self.sigma, 1e-9, 1e12))
+
+    def passing(self, statistic: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of passing for each value of the statistic."""
+        return ndtr((np.asarray(statistic, dtype=np.float64) - self.threshold) / self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidentNoisyMax(ReleaseLaw):
+    """Answer by Gaussian noisy-max if the highest count passes a noisy threshold (Confident-GNMax).
+
+    The outcome after the last class is "no answer". It is released too, and
+    paid for.
+
+    Parameters
+    ----------
+    threshold : float
+        Threshold on the highest count, in votes. Far above the number of teachers nothing is ever answered.
+    threshold_sigma : float
+        Standard deviation of the noise on the threshold check, in votes.
+    sigma : float
+        Standard deviation of the noise on the answer, in votes.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range.
+
+    References
+    ----------
+    Papernot et al. 2018, Algorithm 1.
+
+    Examples
+    --------
+    >>> law = ConfidentNoisyMax(threshold=8, threshold_sigma=1, sigma=2)
+    >>> law.probabilities(np.array([[9, 1], [5, 5]])).round(3)
+    array([[0.839, 0.002, 0.159],
+           [0.001, 0.001, 0.999]])
+    """
+
+    threshold: float
+    threshold_sigma: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        gate = GaussianGate(self.threshold, self.threshold_sigma)
+        object.__setattr__(self, "threshold", gate.threshold)
+        object.__setattr__(self, "threshold_sigma", gate.sigma)
+        object.__setattr__(self, "sigma", self.answer.sigma)
+
+    @property
+    def gate(self) -> GaussianGate:
+        """The threshold check."""
+        return GaussianGate(self.threshold, self.threshold_sigma)
+
+    @property
+    def answer(self) -> GaussianNoisyMax:
+        """The law of the answer once the check is passed."""
+        return GaussianNoisyMax(self.sigma)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the law's name, threshold and noise."""
+        return {
+            "law": "confident Gaussian noisy-max",
+            "threshold": self.threshold,
+            "threshold_sigma": self.threshold_sigma,
+            "sigma": self.sigma,
+        }
+
+    def mixing_weight(self, n_classes: int) -> float:
+        """Return the weight that pays for rounding when a single ballot changes."""
+        return least_mixing_weight(0.25 / max(self.sigma, self.threshold_sigma), n_classes + 1)
+
+    def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class and of no answer, shape (n_queries, n_classes + 1)."""
+        return _gated(self, counts, np.max(counts, axis=1, initial=0))
+
+
+@dataclass(frozen=True, slots=True)
+class InteractiveNoisyMax(ConfidentNoisyMax):
+    """Answer by Gaussian noisy-max where the teachers seem to contradict the student (Interactive-GNMax).
+
+    The threshold is on ``max_c (n_c - n_teachers * p_c)`` with the student's
+    current class probabilities ``p``, which are public. `against` binds them;
+    while there is no student (``p = 0``) the law is that of `ConfidentNoisyMax`.
+
+    Parameters
+    ----------
+    threshold, threshold_sigma, sigma : float
+        As for `ConfidentNoisyMax`; the threshold is on the surplus of votes over what the student expects.
+
+    References
+    ----------
+    Papernot et al. 2018, Algorithm 2.
+
+    Examples
+    --------
+    >>> law = InteractiveNoisyMax(threshold=8, threshold_sigma=1, sigma=2)
+    >>> law.against([[0.9, 0.1], [0.1, 0.9]]).probabilities(np.array([[9, 1], [9, 1]])).round(3)
+    array([[0.   , 0.   , 1.   ],
+           [0.499, 0.001, 0.5  ]])
+    """
+
+    def settings(self) -> dict[str, Any]:
+        """Return the law's name, threshold and noise."""
+        return ConfidentNoisyMax.settings(self) | {"law": "interactive Gaussian noisy-max"}
+
+    def against(self, predictions: ArrayLike) -> AgainstStudent:
+        """Return the law for queries whose student probabilities are `predictions`.
+
+        Parameters
+        ----------
+        predictions : array-like of shape (n_queries, n_classes)
+            Public.
+        """
+        table = np.asarray(predictions, dtype=np.float64)
+        return AgainstStudent(self, tuple(map(tuple, table.tolist())))
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstStudent(ReleaseLaw):
+    """An `InteractiveNoisyMax` for given queries.
+
+    Parameters
+    ----------
+    law : InteractiveNoisyMax
+        Public settings.
+    predictions : tuple of tuples of float
+        The student's class probabilities, one row a query. Public.
+    """
+
+    law: InteractiveNoisyMax
+    predictions: tuple[tuple[float, ...], ...]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the law."""
+        return self.law.settings()
+
+    def mixing_weight(self, n_classes: int) -> float:
+        """Return the mixing weight of the law."""
+        return self.law.mixing_weight(n_classes)
+
+    def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class and of no answer, shape (n_queries, n_classes + 1)."""
+        counts = np.asarray(counts, dtype=np.float64)
+        predictions = np.array(self.predictions).reshape(-1, counts.shape[1])
+        if len(predictions) != len(counts) or not np.all((predictions >= 0) & (predictions <= 1)):
+            raise DataError("predictions must be probabilities, one row a query and one column a class.")
+        surplus = counts - counts.sum(axis=1, keepdims=True) * predictions
+        return _gated(self.law, counts, np.max(surplus, axis=1, initial=-np.inf))
+
+
+def _gated(law: ConfidentNoisyMax, counts: NDArray[Any], statistic: NDArray[np.float64]) -> NDArray[np.float64]:
+    # The label is the mixed one, so that label and check can be priced one by one.
+    passing = law.gate.passing(statistic)[:, None]
+    return np.hstack([passing * mixed_probabilities(law.answer, counts), 1 - passing])

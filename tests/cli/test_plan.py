@@ -1,0 +1,150 @@
+"""``dpensemble plan`` as people and programs use it."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from dpensemble.cli import main
+
+PUBLISHED = [
+    (50, 25, "1e-3", (10, 84, 210)),
+    (100, 50, "1e-3", (42, 337, 842)),
+    (250, 125, "1e-3", (263, 2107, 5268)),
+    (250, 125, "1e-5", (162, 1354, 3512)),
+]
+KEYS = {
+    *("method", "basis", "labels", "epsilon", "epsilon_spent", "delta", "scale", "sigma", "accounting"),
+    *("conversion", "labels_in_paper_convention", "n_teachers", "n_partitions", "n_classes"),
+}
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        code = main(["plan", *(str(a) for a in arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def plan(run):
+    def plan(*arguments):
+        code, out, errors = run(*arguments, "--json")
+        assert (code, errors) == (0, "")
+        return json.loads(out)
+
+    return plan
+
+
+@pytest.mark.parametrize(("n", "scale", "delta", "labels"), PUBLISHED)
+def test_published_counts(plan, n, scale, delta, labels):
+    for epsilon, expected in zip((1, 3, 5), labels, strict=True):
+        asked = ("--method", "saa", "--teachers", n, "--scale", scale, "--epsilon", epsilon, "--delta", delta)
+        found = plan(*asked, "--accounting", "published")
+        assert found["labels"] == expected
+        assert found["labels_in_paper_convention"] == expected + 1
+        assert found["basis"] == "worst-case"
+
+
+def test_the_default_is_exact(plan):
+    found = plan("--teachers", 50, "--delta", "1e-3")
+    assert set(found) >= KEYS
+    assert (found["accounting"], found["epsilon"], found["scale"]) == ("exact", 1, 25)
+    assert found["conversion"] == "exact adaptive composition"
+    assert 85 < found["labels"] < 100
+    assert found["labels_in_paper_convention"] is None
+    rates = [row["wrong_label_rate"] for row in found["quality"]]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_two_give_the_third_and_the_smallest_ensemble(plan):
+    asked = ("--method", "gnmax", "--accounting", "published", "--labels", 100)
+    assert plan(*asked)["sigma"] == 40
+    found = plan(*asked, "--epsilon", 1, "--label-accuracy", 0.9)
+    assert found["labels"] == 100
+    assert found["sigma"] == pytest.approx(69.3, abs=0.1)
+    smallest = found["smallest_ensemble"]
+    assert smallest["n_teachers"] == 210
+    assert 0.9 <= smallest["label_accuracy"] < 0.91
+    assert plan(*asked[:4], "--sigma", found["sigma"])["labels"] >= 100
+
+
+def test_for_people_and_for_dpbag(run):
+    asked = ("--method", "dpbag", "--teachers", 250, "--partitions", 20)
+    code, out, errors = run(*asked, "--accounting", "published")
+    assert (code, errors) == (0, "")
+    assert "162 labels" in out
+    assert "20 partitions" in out
+    assert "as the paper counts" in out
+    assert "13.53%" in out
+    code, out, _ = run("--teachers", 30, "--delta", "1e-3", "--label-accuracy", 0.8)
+    assert code == 0
+    assert "Smallest ensemble" in out
+    assert "exact adaptive composition" in out
+    code, out, _ = run("--method", "confident-gnmax", "--accounting", "published", "--classes", 3)
+    assert code == 0
+    assert "if every query is answered" in out
+    assert "query answered" in out
+    assert "one other class" in out
+
+
+@pytest.mark.parametrize("method", ["saa", "confident-gnmax"])
+def test_the_plot_is_an_svg_of_two_charts(run, tmp_path, method):
+    path = tmp_path / "plan.svg"
+    code, out, errors = run("--method", method, "--teachers", 50, "--delta", "1e-3", "--plot", path)
+    assert (code, errors) == (0, "")
+    assert str(path) in out.replace("\n", "")
+    root = ElementTree.parse(path).getroot()  # noqa: S314
+    names = {"svg": "http://www.w3.org/2000/svg"}
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(root.findall("svg:svg", names)) == 2
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"exact", "published", "budget 1", "label wrong"} <= set(texts)
+    assert ("not answered" in texts) == (method != "saa")
+    assert "nan" not in path.read_text()
+
+
+def test_a_threshold_above_the_number_of_teachers_is_one_line(run):
+    asked = ("--method", "confident-gnmax", "--accounting", "published", "--threshold", 300)
+    for flags in ((), ("--json",)):
+        code, out, errors = run(*asked, *flags)
+        assert code == 0
+        assert out
+        assert errors.startswith("dpensemble: threshold=300 is above the number of teachers, 250")
+        assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epsilon", "x"], "--epsilon"),
+        (["--accounting", "exact!"], "--accounting"),
+        (["--method", "pate"], "--method"),
+        (["--epsilon", "1e-9"], "the smallest epsilon that would do is"),
+        (["--epsilon", "nan"], "epsilon=nan"),
+        (["--delta", "0"], "delta=0.0 is not a number strictly between 0 and 1"),
+        (["--partitions", "3"], "--partitions 3 is a setting of method 'dpbag'"),
+        (["--teachers", "0"], "--teachers 0 is not an integer from 1"),
+        (["--classes", "1"], "classes=1"),
+        (["--labels", "0"], "labels=0"),
+        (["--scale", "0"], "scale=0.0"),
+        (["--sigma", "3"], "sigma=3.0 is no setting of method 'saa'; give scale"),
+        (["--threshold", "3"], "threshold=3.0 is no setting of method 'saa'"),
+        (["--labels", "3", "--epsilon", "1", "--scale", "2"], "cannot all be given"),
+        (["--labels", "2000000000", "--epsilon", "0.01", "--accounting", "published"], "any noise up to"),
+        (["--agreement", "0.5"], "agreement=0.5"),
+        (["--label-accuracy", "1"], "label_accuracy=1"),
+        (["--plot", "plan.png"], "must end in .svg"),
+        (["--plot", "/nowhere/plan.svg"], "cannot be written"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2(run, arguments, message):
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, "")
+    assert errors.startswith("dpensemble: ")
+    assert errors.count("\n") == 1
+    assert message in errors

@@ -1,0 +1,137 @@
+"""Costs add up, convert soundly, and name the conversion."""
+
+import builtins
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from dpensemble.accounting import laplace_moments, worst_case_cost
+from dpensemble.cost import (
+    DEFAULT_ORDERS,
+    Conversion,
+    DominatingPairs,
+    PrivacyCost,
+    largest_count,
+    optimal_composition,
+)
+from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.laws import LaplaceNoisyMax
+
+LAPLACE = worst_case_cost(LaplaceNoisyMax(20), n_teachers=40, n_classes=2)
+RESPONSE = PrivacyCost.of(DominatingPairs([[0.52, 0.48]], [[0.48, 0.52]]))
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_composition_equals_listing_the_parts(a, b):
+    listed = sum([LAPLACE] * a + [RESPONSE] * b, start=PrivacyCost.zero())
+    counted = LAPLACE * a + RESPONSE * b
+    assert np.allclose(listed.rdp, counted.rdp, rtol=1e-12)
+    assert {id(p.pairs): p.count for p in listed.parts} == {id(p.pairs): p.count for p in counted.parts}
+    if a + b in (0, 1, 7):
+        assert listed.epsilon(1e-5) == pytest.approx(counted.epsilon(1e-5), rel=1e-9)
+
+
+def test_conversions_are_ordered_and_sound():
+    """All are upper bounds on the exact optimum of a binomial; the better ones are smaller."""
+    n, delta = 60, 1e-4
+    cost = RESPONSE * n
+    k = np.arange(n + 1)
+    p, q = binom.pmf(k, n, 0.52), binom.pmf(k, n, 0.48)
+    found = {conversion: cost.epsilon(delta, conversion) for conversion in Conversion}
+    for epsilon in found.values():
+        assert np.maximum(p - np.exp(epsilon) * q, 0).sum() <= delta
+    assert found[Conversion.EXACT] <= found[Conversion.PLD] * 1.001
+    assert found[Conversion.PLD] < found[Conversion.IMPROVED] < found[Conversion.CLASSICAL]
+    assert found[Conversion.BEST] == found[Conversion.EXACT]
+    assert cost.best(delta) == (found[Conversion.EXACT], Conversion.EXACT)
+    tight = found[Conversion.EXACT] * 0.99
+    assert np.maximum(p - np.exp(tight) * q, 0).sum() > delta
+
+
+def test_a_curve_alone_has_no_exact_composition():
+    cost = laplace_moments(20.0, 5)
+    assert cost.best(1e-5)[1] is Conversion.IMPROVED
+    assert (cost + RESPONSE).parts is None
+    for conversion in (Conversion.EXACT, Conversion.PLD):
+        with pytest.raises(AccountingError, match="finite outcomes"):
+            cost.epsilon(1e-5, conversion)
+
+
+def test_nothing_costs_nothing():
+    for conversion in Conversion:
+        assert PrivacyCost.zero().epsilon(1e-5, conversion) == 0
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, float("nan"), "small"])
+def test_delta_zero_and_nonsense_are_refused(delta):
+    with pytest.raises(InvalidParameterError, match="strictly between 0 and 1"):
+        LAPLACE.epsilon(delta)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_what_is_not_finite_or_negative_is_refused(bad):
+    rdp = np.ones(DEFAULT_ORDERS.size)
+    rdp[7] = bad
+    with pytest.raises(AccountingError, match="refused"):
+        PrivacyCost(rdp=rdp)
+
+
+@pytest.mark.parametrize("orders", [[1.0, 2.0], [np.nan, 2.0], [3.0, 2.0], [0.5, 2.0], [2.0, np.inf]])
+def test_orders_must_lie_above_one(orders):
+    with pytest.raises(AccountingError, match="above 1"):
+        PrivacyCost(rdp=np.ones(2), orders=np.array(orders))
+
+
+def test_the_largest_count_fits_and_one_more_does_not():
+    for conversion in Conversion:
+        count = largest_count(LAPLACE, 1.0, 1e-5, conversion)
+        assert (LAPLACE * count).fits(1.0, 1e-5, conversion)
+        assert not (LAPLACE * (count + 1)).fits(1.0, 1e-5, conversion)
+    assert largest_count(LAPLACE, 1e-3, 1e-5) == 0
+    with pytest.raises(AccountingError, match="costs nothing"):
+        largest_count(PrivacyCost.zero(), 1.0, 1e-5)
+
+
+def test_without_dp_accounting_the_extra_is_named(monkeypatch):
+    original = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("dp_accounting"):
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(AccountingError, match=r"dpensemble\[pld\]"):
+        LAPLACE.epsilon(1e-5, Conversion.PLD)
+
+
+def hockey(epsilon, n, each):
+    """Delta of n-fold randomized response, from the binomial law."""
+    k = np.arange(n + 1)
+    truth = 1 / (1 + np.exp(-each))
+    return np.maximum(binom.pmf(k, n, truth) - np.exp(epsilon) * binom.pmf(k, n, 1 - truth), 0).sum()
+
+
+@given(st.floats(0.01, 1.5), st.integers(1, 60), st.floats(1e-9, 0.2))
+def test_optimal_composition_of_equal_parts_is_the_binomial_one(each, n, delta):
+    epsilon = optimal_composition([(each, 0.0)] * n, delta)
+    assert 0 <= epsilon <= n * each * (1 + 1e-9)
+    assert hockey(epsilon, n, each) <= delta * (1 + 1e-6)
+    if epsilon > 1e-6:
+        assert hockey(epsilon * (1 - 1e-6) - 1e-9, n, each) > delta * (1 - 1e-3)
+
+
+def test_optimal_composition_of_unequal_parts():
+    assert optimal_composition([], 1e-5) == 0
+    same = optimal_composition([(0.1, 0.0)] * 50, 1e-6)
+    nearly = optimal_composition([(0.1, 0.0)] * 49 + [(0.1000001, 0.0)], 1e-6)
+    assert same <= nearly * (1 + 1e-9) <= same * 1.01
+    # With deltas: what all parts may betray is taken off first.
+    assert optimal_composition([(0.1, 1e-8)] * 50, 1e-6) > same
+    with pytest.raises(AccountingError, match="used up"):
+        optimal_composition([(0.1, 1e-6)] * 50, 1e-6)
+    with pytest.raises(InvalidParameterError):
+        optimal_composition([(float("nan"), 0.0)], 1e-6)

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble import Basis, PATEClassifier
+from dpensemble.accounting import gate_cost, worst_case_cost
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
+
+COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
+AGGREGATORS = ["gnmax", "lnmax", "confident-gnmax", "interactive-gnmax"]
+GATED = {"threshold": 15.0, "threshold_sigma": 4.0, "sigma": 3.0}
+
+
+def settings(aggregator):
+    return COMMON | {"aggregator": aggregator} | (GATED if "-" in aggregator else {})
+
+
+@pytest.mark.parametrize("accounting", ["exact", "published"])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_every_aggregator_teaches_a_student_within_the_budget(blobs, aggregator, accounting):
+    X, y, public = blobs
+    model = PATEClassifier(GaussianNB(), **settings(aggregator), accounting=accounting)
+    model.fit(X, y, X_public=public)
+    assert 0 < len(model.labels_) <= model.labels_.n_asked <= len(public)
+    assert ("-" in aggregator) or len(model.labels_) == model.labels_.n_asked
+    assert set(model.labels_.labels.tolist()) <= {0, 1}
+    assert model.guarantee_.basis is Basis.WORST_CASE
+    assert 0 < model.guarantee_.epsilon <= 8
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+def test_exact_accounting_answers_more_than_published(blobs):
+    X, y, public = blobs
+    for noise in ({"aggregator": "gnmax", "sigma": 12.0}, {"aggregator": "lnmax", "scale": 12.0}):
+        asked = [
+            PATEClassifier(**COMMON | noise, accounting=accounting).fit(X, y, X_public=public).labels_.n_asked
+            for accounting in ("exact", "published")
+        ]
+        assert asked[0] > asked[1]
+
+
+def test_laws_and_defaults():
+    expected = {
+        "gnmax": GaussianNoisyMax(40.0),
+        "lnmax": LaplaceNoisyMax(20.0),
+        "confident-gnmax": ConfidentNoisyMax(200.0, 150.0, 40.0),
+        "interactive-gnmax": InteractiveNoisyMax(200.0, 150.0, 40.0),
+    }
+    for aggregator, law in expected.items():
+        assert PATEClassifier(aggregator=aggregator)._law() == law
+    assert PATEClassifier(aggregator="lnmax", scale=7)._law() == LaplaceNoisyMax(7.0)
+
+
+def test_a_gate_spends_the_labels_it_did_not_give_on_more_questions(blobs):
+    """With a threshold that few queries pass, far more are asked than could be answered."""
+    X, y, public = blobs
+    model = PATEClassifier(**settings("confident-gnmax") | {"threshold": 20.0, "threshold_sigma": 8.0})
+    model.fit(X, y, X_public=public)
+    law = model.law_
+    both = gate_cost(law.threshold_sigma, 1.0) + worst_case_cost(law.answer, n_teachers=20, n_classes=2)
+    all_answered = PATEClassifier(**settings("confident-gnmax") | {"threshold": -1e6, "threshold_sigma": 8.0})
+    all_answered.fit(X, y, X_public=public)
+    assert len(all_answered.labels_) == all_answered.labels_.n_asked
+    assert both.epsilon(1e-5) < 8
+    assert model.labels_.n_asked > 2 * all_answered.labels_.n_asked
+
+
+def test_a_threshold_that_nothing_passes_warns_and_releases_nothing(blobs):
+    X, y, public = blobs
+    model = PATEClassifier(**settings("confident-gnmax") | {"threshold": 1000.0})
+    with (
+        pytest.warns(UserWarning, match="threshold=1000"),
+        pytest.raises(BudgetError, match="no query was answered"),
+    ):
+        model.fit(X, y, X_public=public)
+
+
+def test_the_interactive_loop_asks_in_batches_and_reinforces_for_free(blobs):
+    X, y, public = blobs
+    base = settings("interactive-gnmax") | {"epsilon": 60.0, "threshold": 8.0}
+    model = PATEClassifier(**base, batch_size=10, student_confidence=0.6)
+    model.fit(X, y, X_public=public)
+    assert model.labels_.n_asked > len(model.labels_)
+    # The released labels alone are what was paid for; the student learned from more.
+    assert len(set(model.labels_.indices.tolist())) == len(model.labels_)
+    assert np.mean(model.predict(X) == y) > 0.7
+
+
+def test_data_dependent_accounting_answers_more_where_teachers_agree(blobs):
+    X, y, public = blobs
+    base = COMMON | {"n_teachers": 40, "sigma": 4.0, "epsilon": 2.0}
+    worst = PATEClassifier(DecisionTreeClassifier(random_state=0), **base).fit(X, y, X_public=public)
+    spent = PATEClassifier(
+        DecisionTreeClassifier(random_state=0), **base, analysis="data-dependent", stop_when_spent=True
+    ).fit(X, y, X_public=public)
+    assert len(spent.labels_) > len(worst.labels_)
+    assert spent.guarantee_.basis is Basis.DATA_DEPENDENT
+    assert spent.guarantee_.epsilon == 2.0
+    assert not spent.guarantee_.fixed_number
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"aggregator": "loudest"}, "aggregator='loudest' is unknown"),
+        ({"aggregator": "gnmax", "scale": 3.0}, "scale=3.0 is no setting"),
+        ({"aggregator": "lnmax", "sigma": 3.0}, "sigma=3.0 is no setting"),
+        ({"aggregator": "gnmax", "threshold": 3.0}, "threshold"),
+        ({"sigma": 0.0}, "sigma=0.0"),
+        ({"sigma": float("nan")}, "sigma=nan"),
+        ({"aggregator": "lnmax", "scale": 0.0}, "scale=0.0"),
+        ({"aggregator": "confident-gnmax", "threshold_sigma": 0.0}, "threshold_sigma=0.0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"student_confidence": 1.5}, "student_confidence=1.5"),
+        ({"accounting": "hopeful"}, "accounting='hopeful'"),
+        ({"analysis": "lucky"}, "analysis='lucky'"),
+        ({"analysis": "data-dependent"}, "stop_when_spent=True"),
+        ({"analysis": "data-dependent", "max_labels": 5, "accounting": "published"}, "accounting='published'"),
+        ({"analysis": "data-dependent", "max_labels": 5, "aggregator": "interactive-gnmax"}, "interactive"),
+    ],
+)
+def test_bad_settings_get_one_clear_sentence(blobs, given, message):
+    X, y, public = blobs
+    with pytest.raises(InvalidParameterError, match=message) as caught:
+        PATEClassifier(**COMMON | given).fit(X, y, X_public=public)
+    assert str(caught.value).endswith(".")
