@@ -26,6 +26,9 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/exact_accounting.py
+	$(BIN)/python benchmarks/data_dependent_rdp.py
+	$(BIN)/python benchmarks/exact_personalised.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 clean:

@@ -71,7 +71,17 @@ def straightforward(X, y, public, n, k, epsilon):
 
 def library(X, y, public, n, k, epsilon):
     model = DPBaggingClassifier(
-        classes=[0, 1], n_teachers=n, n_partitions=k, epsilon=epsilon, delta=DELTA, random_state=0, n_jobs=-1
+        classes=[0, 1],
+        n_teachers=n,
+        n_partitions=k,
+        epsilon=epsilon,
+        delta=DELTA,
+        random_state=0,
+        n_jobs=-1,
+        # The same analysis as the straightforward way, so that both do the same work.
+        analysis="personalised",
+        stop_when_spent=True,
+        accounting="published",
     )
     model.fit(X, y, X_public=public)
     return model, len(model.labels_), model.seconds_
