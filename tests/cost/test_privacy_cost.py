@@ -65,8 +65,21 @@ def test_nothing_costs_nothing():
         assert PrivacyCost.zero().epsilon(1e-5, conversion) == 0
 
 
-@pytest.mark.parametrize("delta", [0, 1, -1e-5, float("nan"), "small"])
-def test_delta_zero_and_nonsense_are_refused(delta):
+def test_pure_privacy_adds_the_largest_losses_up():
+    """Laplace noisy-max of one vote is 2 / scale-private; a Renyi curve says nothing at delta 0."""
+    assert (LAPLACE * 7).epsilon(0) == pytest.approx(7 * 2 / 20, rel=1e-2)
+    assert (LAPLACE * 7 + RESPONSE).epsilon(0.0) == pytest.approx(
+        (LAPLACE * 7).epsilon(0) + np.log(52 / 48), rel=1e-6
+    )
+    assert PrivacyCost.zero().epsilon(0) == 0
+    with pytest.raises(AccountingError, match="delta=0"):
+        laplace_moments(20.0, 5).epsilon(0)
+    with pytest.raises(AccountingError, match="delta=0"):
+        LAPLACE.epsilon(0, Conversion.IMPROVED)
+
+
+@pytest.mark.parametrize("delta", [True, 1, -1e-5, float("nan"), "small"])
+def test_nonsense_for_a_delta_is_refused(delta):
     with pytest.raises(InvalidParameterError, match="strictly between 0 and 1"):
         LAPLACE.epsilon(delta)
 

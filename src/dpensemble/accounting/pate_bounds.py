@@ -1,5 +1,7 @@
 """From the probability of a miss to a Renyi divergence: the theorems behind PATE's data-dependent bounds."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -9,6 +11,8 @@ from dpensemble.errors import InvalidParameterError
 # Above the rounding of the few operations below, which work with logarithms of up to some thousands.
 _ROUND_UP = 1.0 + 1e-9
 _LEAST_COST = float(np.finfo(np.float64).tiny)
+# Queries whose tables stay in the cache together.
+_BLOCK = 1024
 
 
 def pure_rdp(epsilon: ArrayLike, orders: ArrayLike) -> NDArray[np.float64]:
@@ -84,6 +88,12 @@ def gaussian_rdp(
     array([[0.04    ],
            [0.010173]])
     """
+    return _in_blocks(lambda some: _gaussian_block(log_error[some], sigma, orders), len(log_error), len(orders))
+
+
+def _gaussian_block(
+    log_error: NDArray[np.float64], sigma: float, orders: NDArray[np.float64]
+) -> NDArray[np.float64]:
     bound = np.tile(orders / sigma**2, (len(log_error), 1))
     second = sigma * np.sqrt(-log_error)
     rows = np.flatnonzero((second > 1) & (log_error + second / sigma**2 < 0))
@@ -135,12 +145,31 @@ def laplace_rdp(
     # One loss for all queries is worked out once.
     bound = np.broadcast_to(pure_rdp(epsilon, orders), (len(log_error), len(orders))).copy()
     epsilon = np.broadcast_to(epsilon, log_error.shape)
+    _in_blocks(lambda some: _laplace_block(log_error[some], epsilon[some], orders, bound[some]), *bound.shape)
+    return bound
+
+
+def _laplace_block(
+    log_error: NDArray[np.float64],
+    epsilon: NDArray[np.float64],
+    orders: NDArray[np.float64],
+    bound: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Lower the bounds where the theorem applies."""
     # The theorem asks for q < (e^eps - 1) / (e^(2 eps) - 1) = 1 / (e^eps + 1).
     rows = np.flatnonzero(log_error < -np.logaddexp(0.0, epsilon))
     log_q, loss = log_error[rows, None], epsilon[rows, None]
     log_a = _log1mexp(log_q) - _log1mexp(log_q + loss)
     bound[rows] = np.minimum(bound[rows], _mixture(log_q, log_a, loss, orders))
     return bound
+
+
+def _in_blocks(
+    bound: Callable[[slice], NDArray[np.float64]], n_queries: int, n_orders: int
+) -> NDArray[np.float64]:
+    """Return the bounds of all queries, worked out for as many at a time as stay in the cache."""
+    blocks = [bound(slice(start, start + _BLOCK)) for start in range(0, n_queries, _BLOCK)]
+    return np.concatenate(blocks) if blocks else np.empty((0, n_orders))
 
 
 def _mixture(

@@ -155,7 +155,8 @@ class PrivacyCost:
         Parameters
         ----------
         delta : float
-            Strictly between 0 and 1. No finite epsilon holds at 0 from a Renyi curve.
+            From 0 to below 1. At 0 (pure privacy) the largest losses add up, which needs the finite
+            outcomes of every answer; no finite epsilon follows from a Renyi curve.
         conversion : Conversion or str, default="best"
             ``"best"`` is the smallest of the sound ones at hand (`best` names it);
             the privacy loss distribution is computed only where asked for.
@@ -170,8 +171,10 @@ class PrivacyCost:
         AccountingError
             If a conversion needs the finite outcomes of every answer and they are not known.
         """
-        delta = delta_of(delta)
         conversion = member("conversion", conversion, Conversion)
+        if isinstance(delta, int | float) and delta == 0:
+            return self._pure(conversion)
+        delta = delta_of(delta)
         if conversion is Conversion.BEST:
             return self.best(delta)[0]
         if conversion in (Conversion.EXACT, Conversion.PLD):
@@ -223,6 +226,16 @@ class PrivacyCost:
         if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
             return True
         return self.epsilon(delta, conversion) <= epsilon
+
+    def _pure(self, conversion: Conversion) -> float:
+        """Return the sum of the largest losses, rounded up."""
+        if self.parts is None or conversion not in (Conversion.BEST, Conversion.EXACT):
+            raise AccountingError(
+                "delta=0 needs the finite outcomes of every answer; from a Renyi curve no finite epsilon follows "
+                "there, so give a delta above 0."
+            )
+        largest = (part.count * float(part.pairs.losses().max()) for part in self.parts)
+        return math.fsum(largest) * (1 + 1e-9)
 
     @property
     def _n_answers(self) -> int:
