@@ -192,4 +192,4 @@ def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagn
 def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int, meter: Meter) -> None:
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
-    diagnostics.spend.append((asked, meter.spent_epsilon))
+    diagnostics.spend.append((asked, meter.charged_epsilon))

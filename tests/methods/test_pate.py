@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
@@ -114,6 +115,7 @@ def test_data_dependent_accounting_answers_more_where_teachers_agree(blobs):
         ({"aggregator": "lnmax", "scale": 0.0}, "scale=0.0"),
         ({"aggregator": "confident-gnmax", "threshold_sigma": 0.0}, "threshold_sigma=0.0"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"aggregator": "interactive-gnmax", "student": Perceptron()}, "no predict_proba"),
         ({"student_confidence": 1.5}, "student_confidence=1.5"),
         ({"accounting": "hopeful"}, "accounting='hopeful'"),
         ({"analysis": "lucky"}, "analysis='lucky'"),

@@ -92,6 +92,11 @@ class Meter(ABC):
         """Epsilon of the cost; never above the budget, within which every query was admitted."""
         return min(self.budget.epsilon, self.cost.epsilon(self.budget.delta, self.conversion))
 
+    @property
+    def charged_epsilon(self) -> float:
+        """Epsilon of what was charged so far, for the owner; the guarantee states `spent_epsilon`."""
+        return self.spent_epsilon
+
     def require_one_query(self) -> None:
         """Refuse a budget that does not surely cover one answer.
 

@@ -214,6 +214,12 @@ class FilterMeter(Meter):
         """The budget, once anything was asked: a filter's guarantee is for all that it would have allowed."""
         return self.budget.epsilon if self._checks else 0.0
 
+    @property
+    def charged_epsilon(self) -> float:
+        """Epsilon of the checks and labels charged so far, at the filter's order."""
+        charged = self.cost.epsilon(self.budget.delta, self.conversion) if self._checks else 0.0
+        return min(self.budget.epsilon, charged)
+
 
 def _best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
     """Return the order at which most answered queries fit."""

@@ -189,9 +189,10 @@ class AgainstStudent(ReleaseLaw):
         """Return the probability of each class and of no answer, shape (n_queries, n_classes + 1)."""
         counts = np.asarray(counts, dtype=np.float64)
         predictions = np.array(self.predictions).reshape(-1, counts.shape[1])
-        if len(predictions) != len(counts) or not np.all((predictions >= 0) & (predictions <= 1)):
+        # Students round: what is a probability up to that is taken for one.
+        if len(predictions) != len(counts) or not np.all((predictions >= -1e-9) & (predictions <= 1 + 1e-9)):
             raise DataError("predictions must be probabilities, one row a query and one column a class.")
-        surplus = counts - counts.sum(axis=1, keepdims=True) * predictions
+        surplus = counts - counts.sum(axis=1, keepdims=True) * np.clip(predictions, 0, 1)
         return _gated(self.law, counts, np.max(surplus, axis=1, initial=-np.inf))
 
 

@@ -18,7 +18,7 @@ from dpensemble.laws import InteractiveNoisyMax, ReleaseLaw
 from dpensemble.methods import inputs
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import VotingMethod, law_of
-from dpensemble.student import Learner
+from dpensemble.student import Learner, default_student
 
 
 class Aggregator(StrEnum):
@@ -180,6 +180,13 @@ class PATEClassifier(VotingEnsembleClassifier):
         aggregator = member("aggregator", self.aggregator, Aggregator)
         integer_between("batch_size", self.batch_size, 1)
         real_between("student_confidence", self.student_confidence, 0.0, 1.0)
+        if aggregator is Aggregator.INTERACTIVE_GNMAX and not hasattr(
+            self.student or default_student(), "predict_proba"
+        ):
+            raise InvalidParameterError(
+                f"student={type(self.student).__name__} has no predict_proba, which aggregator='interactive-gnmax' "
+                "needs; use logistic regression, naive Bayes, a tree or a forest."
+            )
         laplace = aggregator is Aggregator.LNMAX
         foreign, name = (self.sigma, "sigma") if laplace else (self.scale, "scale")
         if foreign is not None:

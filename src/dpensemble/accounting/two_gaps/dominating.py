@@ -1,8 +1,7 @@
 r"""Finitely many pairs that dominate one released label of a noisy maximum over three or more classes.
 
 Released is ``argmax_c n_c + Z_c``; a ballot of weight D moves from class a to class
-b. The bound is a certified supremum over all histograms (the project's own; see
-``shared/design/methods.md``, section 6). Proof, in three steps:
+b. The bound is a certified supremum over all histograms (the project's own). Proof, in three steps:
 
 1. *Three outcomes.* Given the largest noisy count ``M`` of the other classes, whose
    law no ballot for a or b changes, either a wins, or b, or another class, and which
