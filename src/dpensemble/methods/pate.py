@@ -184,8 +184,8 @@ class PATEClassifier(VotingEnsembleClassifier):
             self.student or default_student(), "predict_proba"
         ):
             raise InvalidParameterError(
-                f"student={type(self.student).__name__} has no predict_proba, which aggregator='interactive-gnmax' "
-                "needs; use logistic regression, naive Bayes, a tree or a forest."
+                f"student={type(self.student).__name__} has no predict_proba, which "
+                "aggregator='interactive-gnmax' needs; use logistic regression, naive Bayes, a tree or a forest."
             )
         laplace = aggregator is Aggregator.LNMAX
         foreign, name = (self.sigma, "sigma") if laplace else (self.scale, "scale")
