@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from dpensemble.accounting.pate import gnmax_rdp, threshold_rdp
 from dpensemble.accounting.smooth_grid import tabulate
 from dpensemble.accounting.smooth_release import release_epsilon, smooth_release_rdp
 from dpensemble.accounting.smooth_sensitivity import SmoothCost
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 
 
 def histograms(n_votes, n_classes):
@@ -46,11 +47,21 @@ def at_distance(local, counts, distance):
 
 
 TINY = [
-    SmoothCost(sigma=2.0, order=4.0, n_teachers=12, n_classes=2),
-    SmoothCost(sigma=0.7, order=2.0, n_teachers=9, n_classes=3),
-    SmoothCost(sigma=0.7, order=3.5, n_teachers=6, n_classes=4),
-    SmoothCost(sigma=1.2, order=3.0, n_teachers=9, n_classes=3, threshold=6, threshold_sigma=1.0),
-    SmoothCost(sigma=1.2, order=3.0, n_teachers=10, n_classes=2, threshold=11.5, threshold_sigma=0.4),
+    SmoothCost(sigma=2.0, order=4.0, n_teachers=12, n_classes=2, both_directions=False),
+    SmoothCost(sigma=0.7, order=2.0, n_teachers=9, n_classes=3, both_directions=False),
+    SmoothCost(sigma=0.7, order=3.5, n_teachers=6, n_classes=4, both_directions=False),
+    SmoothCost(
+        sigma=1.2, order=3.0, n_teachers=9, n_classes=3, threshold=6, threshold_sigma=1.0, both_directions=False
+    ),
+    SmoothCost(
+        sigma=1.2,
+        order=3.0,
+        n_teachers=10,
+        n_classes=2,
+        threshold=11.5,
+        threshold_sigma=0.4,
+        both_directions=False,
+    ),
     SmoothCost(sigma=1.0, order=3.0, n_teachers=9, n_classes=3, both_directions=True),
 ]
 
@@ -125,7 +136,7 @@ def test_the_case_that_exceeds_the_published_closed_form(n_classes):
 def test_the_published_cost_is_the_bound_rounded_up_a_little(sigma):
     votes = np.array([[250 - d, d, 0] for d in range(0, 126, 5)])
     for settings in ({}, {"threshold": 200, "threshold_sigma": 10.0}):
-        cost = SmoothCost(sigma=sigma, order=10.0, n_teachers=250, n_classes=3, **settings)
+        cost = SmoothCost(sigma, 10.0, n_teachers=250, n_classes=3, both_directions=False, **settings)
         raw = gnmax_rdp(votes, sigma, [10.0])[:, 0]
         if settings:
             raw = raw + threshold_rdp(votes, 200, 10.0, [10.0])[:, 0]
@@ -214,6 +225,8 @@ def test_the_published_cost_fails_as_often_as_stated():
 def test_the_epsilon_is_the_conversion_of_both_costs():
     cost, votes = example()
     release = release_epsilon(cost, votes, delta=1e-5, beta=0.03, noise_multiplier=20.0)
+    with pytest.raises(AccountingError, match="one direction only"):
+        release_epsilon(replace(cost, both_directions=False), votes, delta=1e-5, beta=0.03, noise_multiplier=20.0)
     assert release.for_release
     offset = 2.3263478740408408
     assert release.release_rdp == pytest.approx(smooth_release_rdp(12.0, 0.03, 20.0, offset))

@@ -119,6 +119,12 @@ def test_noise_beyond_the_analysis_is_still_bounded():
 def test_what_cannot_be_priced_is_refused():
     with pytest.raises(AccountingError, match="n_classes=3"):
         worst_case_cost(WIGGLY, n_teachers=3, n_classes=3)
+    interactive = InteractiveNoisyMax(1.0, 5.0, 200.0)
+    for law in (interactive, interactive.against([[0.5, 0.5]] * 4)):
+        with pytest.raises(AccountingError, match="use gated_cost"):
+            worst_case_cost(law, n_teachers=3, n_classes=2)
+        with pytest.raises(AccountingError, match="use gated_cost"):
+            table_pairs(law, 3, 1)
     with pytest.raises(AccountingError, match="has no gate"):
         gated_cost(GaussianNoisyMax(2), n_teachers=3, n_classes=2)
     for bad in ({"n_teachers": 0}, {"n_classes": 1}, {"votes_per_unit": 0}, {"n_teachers": 2.5}):

@@ -13,6 +13,7 @@ from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
     DominatingPairs,
+    Part,
     PrivacyCost,
     largest_count,
     optimal_composition,
@@ -95,6 +96,12 @@ def test_what_is_not_finite_or_negative_is_refused(bad):
         PrivacyCost(rdp=rdp)
 
 
+def test_a_curve_whose_answers_are_left_out_is_refused():
+    for parts in ((), (Part(RESPONSE.parts[0].pairs, 0),), (*RESPONSE.parts, Part(RESPONSE.parts[0].pairs, -1))):
+        with pytest.raises(AccountingError, match="parts must be"):
+            PrivacyCost(rdp=RESPONSE.rdp, parts=parts)
+
+
 @pytest.mark.parametrize("orders", [[1.0, 2.0], [np.nan, 2.0], [3.0, 2.0], [0.5, 2.0], [2.0, np.inf]])
 def test_orders_must_lie_above_one(orders):
     with pytest.raises(AccountingError, match="above 1"):
@@ -151,3 +158,16 @@ def test_optimal_composition_of_unequal_parts():
         optimal_composition([(0.1, 1e-6)] * 50, 1e-6)
     with pytest.raises(InvalidParameterError):
         optimal_composition([(float("nan"), 0.0)], 1e-6)
+    assert optimal_composition([(0.1, 0.0)] * 10, 1e-15) == pytest.approx(1.0, rel=1e-3)
+    assert optimal_composition([(50.0, 0.0), (60.0, 0.0)], 1e-5) == pytest.approx(110, rel=1e-3)
+
+
+def test_losses_beyond_the_grid_are_refused_in_one_sentence():
+    def response(loss):
+        table = np.array([[1.0, np.exp(-loss)]]) / (1 + np.exp(-loss))
+        return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))
+
+    many = response(20.0) * 50 + response(15.0) * 50
+    with pytest.raises(AccountingError, match="for epsilons up to"):
+        many.epsilon(1e-5, Conversion.EXACT)
+    assert many.epsilon(1e-5) < 50 * 20 + 50 * 15 + 1

@@ -280,7 +280,7 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
     assert X[:1, 2].tobytes() not in pickle.dumps(model)
     assert {name for name in vars(model) if name.endswith("_")} == {
         *("classes_", "labels_", "student_", "guarantee_", "law_", "votes_per_unit_"),
-        *("query_cost_", "conversion_", "seconds_", "private_diagnostics_", "n_features_in_"),
+        *("query_cost_", "conversion_", "public_spend_", "seconds_", "private_diagnostics_", "n_features_in_"),
     }
 
 

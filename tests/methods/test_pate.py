@@ -66,6 +66,14 @@ def test_a_gate_spends_the_labels_it_did_not_give_on_more_questions(blobs):
     all_answered.fit(X, y, X_public=public)
     assert len(all_answered.labels_) == all_answered.labels_.n_asked
     assert both.epsilon(1e-5) < 8
+    # The public curve covers the checks of unanswered questions too, and never passes the guarantee.
+    asked, charged = model.public_spend_[-1]
+    unanswered = model.labels_.n_asked - len(model.labels_)
+    spent = gate_cost(law.threshold_sigma, 1.0) * model.labels_.n_asked
+    spent += worst_case_cost(law.answer, n_teachers=20, n_classes=2) * len(model.labels_)
+    assert asked == model.labels_.n_asked
+    assert unanswered > 0
+    assert spent.epsilon(1e-5, "improved Renyi conversion") <= charged * (1 + 1e-9) <= 8
     assert model.labels_.n_asked > 1.5 * all_answered.labels_.n_asked
 
 

@@ -97,6 +97,11 @@ class Meter(ABC):
         """Epsilon of what was charged so far, for the owner; the guarantee states `spent_epsilon`."""
         return self.spent_epsilon
 
+    @property
+    def public_spend(self) -> list[tuple[int, float]] | None:
+        """Questions asked and the epsilon charged for them, where released outcomes decide that; else None."""
+        return None
+
     def require_one_query(self) -> None:
         """Refuse a budget that does not surely cover one answer.
 

@@ -6,15 +6,17 @@ most one vote for each ballot that changes, so the check releases one bit that i
 at a real ``y`` that moves by at most ``s = votes / sigma``.
 
 Its operating points ``(Phi(y), Phi(y + s))`` lie on one concave curve. Between two
-neighbouring points the crossing of their tangents lies above the curve, so finitely
-many pairs dominate all ``|y| <= 8``. For ``y < -8`` and ``order * s <= 8`` the Renyi moment is at most
+neighbouring points the tangents cross above the curve; between two such crossings the curve lies below the
+tangent that joins them, so every point is below a chord of two of them or of the ends, and (joint
+convexity) finitely many pairs dominate all ``|y| <= 8``. For ``y < -8`` and ``order * s <= 8`` the Renyi
+moment is at most
 ``1 + Phi(y + s)**order Phi(y)**(1 - order)``, which rises in ``y`` (the inverse Mills ratio at ``y`` exceeds
 ``|y|`` and changes by at most ``s``), so it is largest at -8; beyond 8 the rare outcome
 loses mass and the divergence is below rounding. Post-processing of the Gaussian
 mechanism caps everything at the published ``order * s**2 / 2`` (Papernot et al. 2018, section 4.2).
 
 The sampler's mixing of the whole answer with the uniform law is a mixture with a
-law that its rounding keeps within ``exp(1e-7)`` of uniform, which costs less than the check.
+law that its rounding keeps within ``exp(0.6 / largest sigma)`` of uniform, which costs less than check and label.
 """
 
 from __future__ import annotations
@@ -124,6 +126,7 @@ def gate_cost(sigma: float, votes: float) -> PrivacyCost:
     meet = (p[1:] - p[:-1] + slope[:-1] * q[:-1] - slope[1:] * q[1:]) / (slope[:-1] - slope[1:])
     meet = np.clip(meet, q[:-1], q[1:])
     height = np.minimum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:])
+    meet, height = np.concatenate([q[:1], meet, q[-1:]]), np.concatenate([p[:1], height, p[-1:]])
     passing = DominatingPairs(np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1))
     largest = passing.both_ways().renyi(DEFAULT_ORDERS)
     with np.errstate(over="ignore"):

@@ -161,6 +161,7 @@ class FilterMeter(Meter):
         self._check, self._label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
         self._allowed = _allowance(self._order, budget, conversion)
         self._checks = self._labels = 0
+        self._history: list[tuple[int, float]] = []
 
     @property
     def accounting(self) -> str:
@@ -196,6 +197,13 @@ class FilterMeter(Meter):
     def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:
         """Give back what the unanswered of the queries just admitted did not use."""
         self._labels -= int(np.count_nonzero(outcomes == n_classes))
+        if self._checks:
+            self._history.append((self._checks, self.charged_epsilon))
+
+    @property
+    def public_spend(self) -> list[tuple[int, float]]:
+        """Questions asked so far and the epsilon charged for their checks and labels, after each chunk."""
+        return list(self._history)
 
     @property
     def cost(self) -> PrivacyCost:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from dpensemble._checks import delta_of, real_between
+from dpensemble._checks import real_between
 from dpensemble._random import NoiseSource, SystemNoise
 from dpensemble.accounting.smooth_sensitivity import SmoothCost
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -113,7 +113,12 @@ def release_epsilon(
     >>> round(release.epsilon, 2), release.for_release, cost.worst_total(1000)
     (1.13, True, 7.5)
     """
-    delta = delta_of(delta)
+    if not cost.both_directions:
+        raise AccountingError(
+            "both_directions=False bounds one direction only, so no guarantee follows; use SmoothCost's default."
+        )
+    # The noise has 2**62 sizes; what its far tail misses lies below a thousandth of this.
+    delta = real_between("delta", delta, 1e-9, 1 - 1e-9)
     failure = real_between("failure", failure, 1e-15, 0.5)
     beta = real_between("beta", beta, 1e-9, 10)
     offset = max(0.0, -float(ndtri(failure)))

@@ -24,7 +24,9 @@ from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
+    AgainstStudent,
     GaussianNoisyMax,
+    InteractiveNoisyMax,
     LaplaceNoisyMax,
     RandomizedResponse,
     ReleaseLaw,
@@ -71,6 +73,7 @@ def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_p
     >>> round(float(cost.rdp[0] / (2 * cost.orders[0] / 125**2)), 3)
     0.25
     """
+    _refuse_students(law)
     n_classes = integer_between("n_classes", n_classes, 2)
     n_teachers = integer_between("n_teachers", n_teachers, 1)
     votes_per_unit = min(integer_between("votes_per_unit", votes_per_unit, 1), n_teachers)
@@ -99,6 +102,7 @@ def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int) -> DominatingPairs
     DominatingPairs
         Both ways, on the probabilities that are sampled.
     """
+    _refuse_students(law)
     second = np.arange(n_teachers + 1)
     table = mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
     rising = table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
@@ -160,6 +164,13 @@ def _noisy_max(
     if not pairs.dominate_randomized_response(eta):
         raise AccountingError("the noise is so large that the sampler's rounding outweighs it; use less noise.")
     return PrivacyCost.of(pairs)
+
+
+def _refuse_students(law: ReleaseLaw) -> None:
+    if isinstance(law, AgainstStudent | InteractiveNoisyMax):
+        raise AccountingError(
+            f"{type(law).__name__} depends on a student too, so counts alone do not price it; use gated_cost."
+        )
 
 
 def _covered(shift: float) -> bool:

@@ -51,6 +51,7 @@ _UNLIMITED = 1e13
 MOST_ANSWERS = 20_000
 # A guarantee beyond this is none; its grid would be needlessly large.
 MOST_EPSILON = 60.0
+_TINY = 1e-300
 _MOST_RECENT = 8
 
 
@@ -155,10 +156,7 @@ class AdaptiveComposition:
     def __init__(self, pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> None:
         self.n_answers, self.largest_epsilon = n_answers, largest_epsilon
         spread = _spread([(pairs, n_answers)])
-        if largest_epsilon + spread > MOST_EPSILON:
-            raise AccountingError(
-                f"exact composition is for epsilons up to {MOST_EPSILON:g}, not {largest_epsilon:g}."
-            )
+        _require_range(largest_epsilon, spread)
         groups, n_steps = _within_reach(pairs, n_answers, largest_epsilon + 0.5 * spread**2 + 9 * spread)
         worst = int(np.argmax([groups.rows(i, i + 1).renyi([2.0])[0] for i in range(len(groups))]))
         self._grid = LossGrid(float(np.abs(groups.losses()[worst]).max()) / n_steps, largest_epsilon, spread)
@@ -184,6 +182,8 @@ class AdaptiveComposition:
             for n in range(start + 1, n_answers + 1):
                 padded = self._grid.padded(values, self._lowest, self._highest)
                 values = (sliding_window_view(padded, len(self._kernels)) @ self._kernels).max(axis=1)
+                # Nothing may vanish by underflow.
+                values = np.maximum(values, _TINY)
                 if n % self._stride == 0:
                     self._kept[n] = values
         self._last = (n_answers, values)
@@ -207,6 +207,7 @@ class ProductComposition:
     def __init__(self, kinds: list[tuple[DominatingPairs, int]], largest_epsilon: float) -> None:
         kinds = [(pairs.single(_MOST_OUTCOMES), count) for pairs, count in kinds if count]
         spread = _spread(kinds)
+        _require_range(largest_epsilon, spread)
         n_answers = max(1, sum(count for _, count in kinds))
         step = max(spread / math.sqrt(n_answers) / 8, (largest_epsilon + 9 * spread) / _MOST_NODES)
         self._grid = LossGrid(step, largest_epsilon, spread)
@@ -216,7 +217,8 @@ class ProductComposition:
             taps = np.flatnonzero(kernels[:, 0])
             for _ in range(count):
                 padded = self._grid.padded(self._values, lowest, highest)
-                self._values = sum(kernels[k, 0] * padded[k : k + len(self._values)] for k in taps)
+                stepped = sum(kernels[k, 0] * padded[k : k + len(self._values)] for k in taps)
+                self._values = np.maximum(stepped, _TINY)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon`, rounded up."""
@@ -250,6 +252,14 @@ def _spread(kinds: list[tuple[DominatingPairs, int]]) -> float:
     """Return roughly the standard deviation of the whole loss; order 2 is its variance where losses are small."""
     variance = sum(count * float(pairs.renyi([2.0])[0]) for pairs, count in kinds)
     return math.sqrt(variance) + max((float(np.abs(pairs.losses()).max()) for pairs, _ in kinds), default=0.0)
+
+
+def _require_range(largest_epsilon: float, spread: float) -> None:
+    if largest_epsilon + spread > MOST_EPSILON:
+        raise AccountingError(
+            f"exact composition is for epsilons up to {MOST_EPSILON:g}, not {largest_epsilon + spread:.4g}; "
+            "use 'best'."
+        )
 
 
 def _within_reach(pairs: DominatingPairs, n_answers: int, span: float) -> tuple[DominatingPairs, int]:

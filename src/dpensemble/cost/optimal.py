@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
-from dpensemble.cost.composition import ProductComposition
+from dpensemble.cost.composition import MOST_EPSILON, ProductComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
@@ -54,7 +54,7 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
         return 0.0
     log_safe = math.fsum(math.log1p(-each) for _, each in checked)
     # What remains once the chances of betraying everything are paid for.
-    allowed = 1 - (1 - delta) * math.exp(-log_safe) * (1 + 1e-15)
+    allowed = -math.expm1(math.log1p(-delta) - log_safe) * (1 - 1e-12)
     if allowed <= 0:
         raise AccountingError(
             f"delta={delta:g} is used up by the parts, whose own deltas come to "
@@ -64,8 +64,11 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
     if epsilons[0] == epsilons[-1]:
         return _equal_parts(epsilons[0], len(epsilons), allowed)
     ceiling = sum(epsilons)
+    largest = _advanced(epsilons, allowed)
+    if largest + max(epsilons) > MOST_EPSILON / 2:
+        return min(ceiling, largest)
     kinds = [(_randomized_response(epsilon), epsilons.count(epsilon)) for epsilon in dict.fromkeys(epsilons)]
-    return min(ceiling, ProductComposition(kinds, _advanced(epsilons, allowed)).epsilon(allowed))
+    return min(ceiling, ProductComposition(kinds, largest).epsilon(allowed))
 
 
 def _equal_parts(epsilon: float, count: int, delta: float) -> float:

@@ -80,7 +80,7 @@ class PrivacyCost:
     Raises
     ------
     AccountingError
-        If an entry is not finite, a divergence is negative or an order is not above 1.
+        If an entry is not finite, a divergence is negative, an order is not above 1, or `parts` leave answers out.
 
     References
     ----------
@@ -112,6 +112,12 @@ class PrivacyCost:
             raise AccountingError("orders must be finite, increasing and above 1.")
         if not (np.all(np.isfinite(rdp)) and np.all(rdp >= 0)):
             raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
+        if self.parts is not None and (
+            any(part.count < 1 for part in self.parts) or (rdp.any() and not self.parts)
+        ):
+            raise AccountingError(
+                "parts must be at least one answer each, and some answer where rdp is not zero."
+            )
         for name, array in (("rdp", rdp), ("orders", orders)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)

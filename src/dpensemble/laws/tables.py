@@ -94,6 +94,8 @@ class TableLaw(ReleaseLaw):
         rows = np.array(self.table, dtype=np.float64)
         if not (np.all(rows >= 0) and np.all(np.abs(rows.sum(axis=1) - 1) < 1e-12)):
             raise InvalidParameterError("table must have rows of probabilities that sum to 1.")
+        # The sampler and the accounts take rows for exact.
+        rows /= rows.sum(axis=1, keepdims=True)
         object.__setattr__(self, "table", tuple(map(tuple, rows.tolist())))
 
     def settings(self) -> dict[str, Any]:

@@ -201,6 +201,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.law_, self.votes_per_unit_ = law, allocation.votes_per_unit
         self.query_cost_, self.conversion_ = meter.one_query, meter.conversion
+        self.public_spend_ = meter.public_spend
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
         self.seconds_, self.private_diagnostics_ = seconds, diagnostics
         return self

@@ -62,6 +62,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_header(record),
         **_verdict(record),
         "spend_chart": _spend_chart(record, private),
+        "is_gated": _is_gated(record),
         **_quality_view(record, is_private=private is not None),
         "labels": _labels(record, is_private=private is not None),
         "private": None if private is None else _private(record, private),
@@ -113,14 +114,22 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
 
 def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | None:
     """Draw the public curve whole, so that where it ends says nothing about the votes."""
-    curves = [Series("worst case", record.worst_case_spend, "main" if private is None else "other")]
-    if private is not None:
+    curves = [
+        Series("worst case", record.worst_case_spend, "main" if private is None or _is_gated(record) else "other")
+    ]
+    if private is not None and not _is_gated(record):
         curves.append(Series("spent", private.spend, "main"))
     if not any(curve.points for curve in curves):
         return None
     budget = record.budget["epsilon"]
-    words = Words("spend", "Privacy budget spent over labels", "labels answered", "epsilon")
+    axis = "questions asked" if _is_gated(record) else "labels answered"
+    words = Words("spend", f"Privacy budget spent over {axis}", axis, "epsilon")
     return line_chart(curves, (f"budget {wording.number(budget, 4)}", budget), words)
+
+
+def _is_gated(record: RunRecord) -> bool:
+    """Whether questions may go unanswered."""
+    return record.settings.get("threshold") is not None
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class RunRecord:
     student, baseline : dict or None
         ``accuracy``, ``auroc``, ``auprc`` on the test rows, where there are any.
     worst_case_spend : list of [int, float]
-        Epsilon of the data-independent analysis after so many labels; public.
+        Epsilon of the data-independent analysis after so many labels (questions, under a gate); public.
     data : dict
         Name and numbers of rows, features and classes.
     settings : dict

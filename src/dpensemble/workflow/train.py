@@ -104,7 +104,12 @@ def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | 
 
 
 def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
-    """Return the data-independent spend up to the answered labels or, where those are private, to the budget."""
+    """Return the data-independent spend up to the answered labels or, where those are private, to the budget.
+
+    A gated run's is over questions asked, since unanswered ones cost something too.
+    """
+    if model.public_spend_ is not None:
+        return [list(point) for point in model.public_spend_]
     one, conversion = model.query_cost_, model.conversion_
     most = len(model.labels_)
     if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
