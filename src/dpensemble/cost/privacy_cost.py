@@ -80,7 +80,7 @@ class PrivacyCost:
     Raises
     ------
     AccountingError
-        If an entry is not finite, a divergence is negative, an order is not above 1, or `parts` leave answers out.
+        If an entry is not finite, a divergence is negative, an order is not above 1, or `parts` lack answers.
 
     References
     ----------
