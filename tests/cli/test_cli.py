@@ -181,6 +181,8 @@ BAD = [
     ({"method": "magic"}, None, "magic"),
     ({"student": "gradient-boosting"}, None, "student='gradient-boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
+    ({"classes": "no,yes,"}, None, "names an empty label"),
+    ({"drop": "cty"}, None, "drop='cty' is no column"),
     ({"partitions": 5}, None, "a setting of --method dpbag"),
     ({"analysis": "personalised"}, None, "not for --method saa"),
     ({"method": "dpbag", "analysis": "personalised"}, None, "stop_when_spent"),

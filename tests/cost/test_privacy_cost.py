@@ -171,3 +171,14 @@ def test_losses_beyond_the_grid_are_refused_in_one_sentence():
     with pytest.raises(AccountingError, match="for epsilons up to"):
         many.epsilon(1e-5, Conversion.EXACT)
     assert many.epsilon(1e-5) < 50 * 20 + 50 * 15 + 1
+
+
+def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
+    cost = worst_case_cost(LaplaceNoisyMax(25), n_teachers=50, n_classes=2)
+    before = (cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)
+    (cost * 3000).epsilon(1e-5)
+    (cost * 40).epsilon(1e-200)
+    largest_count.cache_clear()
+    assert ((cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)) == before
+    assert repr(cost * 40).startswith("PrivacyCost(")
+    assert len(repr(cost)) < 120

@@ -34,6 +34,8 @@ from dpensemble.laws import (
 )
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
+# Tables over all counts stay within seconds and a gigabyte.
+MOST_TEACHERS = 1_000_000
 # Beyond this pure epsilon a probability of randomized response is lost to rounding.
 _LARGEST_EPSILON = 500.0
 # Range of one vote in units of the noise for which three and more classes are analysed.
@@ -75,7 +77,7 @@ def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_p
     """
     _refuse_students(law)
     n_classes = integer_between("n_classes", n_classes, 2)
-    n_teachers = integer_between("n_teachers", n_teachers, 1)
+    n_teachers = integer_between("n_teachers", n_teachers, 1, MOST_TEACHERS)
     votes_per_unit = min(integer_between("votes_per_unit", votes_per_unit, 1), n_teachers)
     if n_classes == 2 and not isinstance(law, RandomizedResponse):
         return _two_classes(law, n_teachers, votes_per_unit)

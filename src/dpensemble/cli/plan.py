@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +13,7 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.accounting import Accounting
 from dpensemble.cli.plan_plot import check_plot_file, write_plot
+from dpensemble.cli.show import warnings_as_lines
 from dpensemble.cli.show_plan import (
     Budgets,
     other_budgets,
@@ -122,7 +120,7 @@ def plan(
         check_plot_file(plot)
     if epsilon is None and labels is None:
         epsilon = 1.0
-    with _warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
+    with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         found = find_plan(delta=delta, epsilon=epsilon, labels=labels, scale=scale, sigma=sigma, **settings)
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
@@ -185,13 +183,3 @@ def _show(
         print_smallest(smallest)
     if plot is not None:
         typer.echo(f"Plot: {plot}")
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print each warning of the library once, as one line on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        typer.echo(f"dpensemble: {text}", err=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -59,3 +63,13 @@ def _hints(record: RunRecord) -> list[str]:
     if record.asked == record.data["public_rows"]:
         hints.append("all public rows were asked about; more of them would use the rest of the budget.")
     return hints
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print each warning of the library once, as one line on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        typer.echo(f"dpensemble: {text}", err=True)

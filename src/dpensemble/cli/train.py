@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpensemble.accounting import Accounting
-from dpensemble.cli.show import print_run
+from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
 from dpensemble.methods.base import VotingEnsembleClassifier
@@ -209,7 +209,8 @@ def train(
         optional = {"test": test, "unit": unit, "drop": names, "test_is_public": test_is_public}
         tables = _tables(dataset, given, optional, seed)
         read = perf_counter() - start
-        outcome = run_training(tables, model, baseline=baseline)
+        with warnings_as_lines():
+            outcome = run_training(tables, model, baseline=baseline)
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         write_outcome(outcome, staging)

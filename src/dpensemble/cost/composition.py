@@ -24,7 +24,7 @@ monotone. Pairs are taken in groups, each behind one pair that dominates it
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from functools import lru_cache
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -39,7 +39,7 @@ _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
 _ROUND_UP = 1 + 1e-9
 _SNAPSHOT_BYTES = 48_000_000
 # Multiplications that take a few seconds.
-_MOST_WORK = 2.6e10
+_MOST_WORK = 6.5e10
 # Tolerance of the groups and nodes a step of the privacy loss, from fine to coarse.
 _FINENESS = ((0.002, 10), (0.01, 8), (0.03, 6), (0.1, 4), (0.3, 3))
 _MOST_OUTCOMES = 10
@@ -52,7 +52,6 @@ MOST_ANSWERS = 20_000
 # A guarantee beyond this is none; its grid would be needlessly large.
 MOST_EPSILON = 60.0
 _TINY = 1e-300
-_MOST_RECENT = 8
 
 
 def grouped(pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OUTCOMES) -> DominatingPairs:
@@ -154,7 +153,6 @@ class AdaptiveComposition:
     """
 
     def __init__(self, pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> None:
-        self.n_answers, self.largest_epsilon = n_answers, largest_epsilon
         spread = _spread([(pairs, n_answers)])
         _require_range(largest_epsilon, spread)
         groups, n_steps = _within_reach(pairs, n_answers, largest_epsilon + 0.5 * spread**2 + 9 * spread)
@@ -229,23 +227,10 @@ class ProductComposition:
         return self._grid.epsilon(self._values, delta)
 
 
-_RECENT: OrderedDict[int, tuple[DominatingPairs, AdaptiveComposition]] = OrderedDict()
-
-
+@lru_cache(maxsize=12)
 def composition_of(pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> AdaptiveComposition:
-    """Return a composition laid out for at least these figures.
-
-    The latest one of each of a few kinds is kept, with what it computed, so
-    that budgets, spends and curves of one kind share the work.
-    """
-    found = _RECENT.get(id(pairs))
-    if found is None or found[1].n_answers < n_answers or found[1].largest_epsilon < largest_epsilon:
-        found = (pairs, AdaptiveComposition(pairs, n_answers, largest_epsilon))
-        _RECENT[id(pairs)] = found
-    _RECENT.move_to_end(id(pairs))
-    while len(_RECENT) > _MOST_RECENT:
-        _RECENT.popitem(last=False)
-    return found[1]
+    """Return the composition laid out for exactly these figures; recent ones are kept."""
+    return AdaptiveComposition(pairs, n_answers, largest_epsilon)
 
 
 def _spread(kinds: list[tuple[DominatingPairs, int]]) -> float:

@@ -81,23 +81,23 @@ def _equal_parts(epsilon: float, count: int, delta: float) -> float:
     )
     log_p = log_choose + (count - lost) * epsilon - count * np.logaddexp(0.0, epsilon)
     # Between two possible losses delta is linear in exp(epsilon), so each piece is solved in closed form.
-    p, q = np.exp(log_p), np.exp(log_p - losses)
-    above_p, above_q = np.cumsum(p) * (1 + 1e-12), np.cumsum(q) * (1 - 1e-12)
-    if above_p[-1] - above_q[-1] <= delta:
+    slack = 1e-12 + 8e-15 * math.lgamma(count + 1)
+    above_p = np.exp(np.logaddexp.accumulate(log_p) + slack)
+    log_above_q = np.logaddexp.accumulate(log_p - losses) - slack
+    if above_p[-1] - math.exp(log_above_q[-1]) <= delta:
         return 0.0
     for i in range(len(lost)):
         at_next = losses[i + 1] if i + 1 < len(lost) else 0.0
         # With the losses above i counted, the line crosses delta at this epsilon.
         if above_p[i] > delta:
-            crossing = math.log((above_p[i] - delta) / above_q[i]) + 1e-12
+            crossing = math.log(above_p[i] - delta) - log_above_q[i] + 1e-12
             if crossing >= at_next:
                 return float(min(crossing, losses[i]))
     return 0.0
 
 
 def _randomized_response(epsilon: float) -> DominatingPairs:
-    truth = 1 / (1 + math.exp(-epsilon))
-    table = np.array([[truth, 1 - truth]])
+    table = np.array([[1.0, math.exp(-epsilon)]]) / (1 + math.exp(-epsilon))
     return DominatingPairs(table, table[:, ::-1])
 
 

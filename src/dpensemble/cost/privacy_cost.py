@@ -30,9 +30,6 @@ DEFAULT_ORDERS: NDArray[np.float64] = 1.0 + np.concatenate(
 )
 DEFAULT_ORDERS.flags.writeable = False
 
-# Exact composition answers up to about this many times as much as the Renyi curve.
-_HEADROOM = 1.25
-
 
 class Conversion(StrEnum):
     """How a cost becomes an epsilon at a delta."""
@@ -250,15 +247,29 @@ class PrivacyCost:
     def _exact(self, delta: float) -> float:
         if not self.parts:
             return 0.0
-        ceiling = improved_epsilon(self.rdp, self.orders, delta)
         if len(self.parts) > 1:
+            ceiling = improved_epsilon(self.rdp, self.orders, delta)
             return ProductComposition([(part.pairs, part.count) for part in self.parts], ceiling).epsilon(delta)
-        return self._composition(ceiling).epsilon(self.parts[0].count, delta)
+        return self._composition(delta).epsilon(self.parts[0].count, delta)
 
-    def _composition(self, largest_epsilon: float) -> AdaptiveComposition:
-        """Return the adaptive composition of answers of a single kind."""
+    def _composition(self, delta: float) -> AdaptiveComposition:
+        """Return the adaptive composition of answers of a single kind, laid out for a round number of them.
+
+        The layout follows from the count and delta alone, so that the same question has the same answer
+        whatever was asked before, and neighbouring counts share the work.
+        """
         assert self.parts is not None  # noqa: S101
-        return composition_of(self.parts[0].pairs, self.parts[0].count, largest_epsilon)
+        part = self.parts[0]
+        laid_out = min(2 ** math.ceil(math.log2(part.count)), MOST_ANSWERS)
+        ceiling = improved_epsilon(self.rdp / part.count * laid_out, self.orders, delta)
+        return composition_of(part.pairs, laid_out, min(ceiling, MOST_EPSILON / 2))
+
+    def __repr__(self) -> str:
+        answers = "unknown answers" if self.parts is None else f"{self._n_answers} answers"
+        epsilon = improved_epsilon(self.rdp, self.orders, 1e-5)
+        return (
+            f"PrivacyCost({answers}, {len(self.orders)} Renyi orders, epsilon below {epsilon:.4g} at delta 1e-05)"
+        )
 
 
 @lru_cache(maxsize=256)
@@ -292,10 +303,6 @@ def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: st
     within = _largest(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0)
     if cheap == conversion or one.parts is None:
         return within
-    if len(one.parts) == 1 and _HEADROOM * within < MOST_ANSWERS and epsilon <= MOST_EPSILON / 4:
-        # One layout for all the counts that will be tried.
-        most = one * math.ceil(_HEADROOM * within + 1)
-        most._composition(improved_epsilon(most.rdp, most.orders, delta))
     return _largest(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06)
 
 

@@ -142,8 +142,8 @@ def law_of(
     )
     if law.threshold > n_teachers:
         warnings.warn(
-            f"threshold={law.threshold:g} is above the number of teachers, {n_teachers}, so hardly any query "
-            "will ever be answered; use a threshold of fewer votes.",
+            f"threshold={law.threshold:g} is above the number of teachers, {n_teachers}, so "
+            "only noise lets a query pass; use a threshold of fewer votes.",
             UserWarning,
             stacklevel=2,
         )

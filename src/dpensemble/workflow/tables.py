@@ -120,8 +120,11 @@ def file_tables(
     """
     declared = _parse_classes(classes)
     _refuse_overlaps(private, public, test, target, unit)
-    private_table = _without(read_table(private), drop)
-    public_table = _without(read_table(public, guess=True), drop)
+    private_table, public_table = read_table(private), read_table(public, guess=True)
+    unknown = [name for name in drop if name not in private_table and name not in public_table]
+    if unknown:
+        raise InvalidParameterError(f"drop={unknown[0]!r} is no column of the private or public table.")
+    private_table, public_table = _without(private_table, drop), _without(public_table, drop)
     units = None if unit is None else _take(private_table, unit, "unit", "private")
     y_private = _take(private_table, target, "target", "private")
     y_public = public_table.pop(target) if target in public_table else None
@@ -205,6 +208,8 @@ def _parse_classes(classes: str | None) -> list[Any]:
             'for example --classes "no,yes", because reading them off the private labels would leak.'
         )
     names = [name.strip() for name in classes.split(",")]
+    if "" in names:
+        raise InvalidParameterError(f"classes={classes!r} names an empty label; remove a comma.")
     try:
         numbers = [float(name) for name in names]
     except ValueError:

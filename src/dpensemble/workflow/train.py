@@ -111,7 +111,7 @@ def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
     if model.public_spend_ is not None:
         return [list(point) for point in model.public_spend_]
     one, conversion = model.query_cost_, model.conversion_
-    most = len(model.labels_)
+    most = model.labels_.n_asked
     if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
         most = largest_count(one, model.epsilon, model.delta, conversion)
     return [list(point) for point in spend_curve(one, most, model.delta, conversion)]
