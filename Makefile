@@ -25,7 +25,7 @@ types: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/exact_accounting.py
 	$(BIN)/python benchmarks/data_dependent_rdp.py
 	$(BIN)/python benchmarks/exact_personalised.py
