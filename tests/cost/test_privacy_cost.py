@@ -171,6 +171,9 @@ def test_losses_beyond_the_grid_are_refused_in_one_sentence():
     with pytest.raises(AccountingError, match="for epsilons up to"):
         many.epsilon(1e-5, Conversion.EXACT)
     assert many.epsilon(1e-5) < 50 * 20 + 50 * 15 + 1
+    # A rare outcome of huge loss: the best conversion that is left, not an error.
+    rare = PrivacyCost.of(DominatingPairs([[0.5, 0.5 - 1e-26, 1e-26]], [[0.5, 0.5 - 1e-55, 1e-55]]).both_ways())
+    assert rare.best(1e-5)[1] is Conversion.IMPROVED
 
 
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -211,7 +212,9 @@ class PrivacyCost:
         delta = delta_of(delta)
         found = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
         if self.parts and self._n_answers <= MOST_ANSWERS and found[0][0] <= MOST_EPSILON / 3:
-            found.append((self._exact(delta), Conversion.EXACT))
+            # Losses too large for the grid leave the Renyi conversion.
+            with suppress(AccountingError):
+                found.append((self._exact(delta), Conversion.EXACT))
         return min(found)
 
     def fits(self, epsilon: float, delta: float, conversion: str = Conversion.BEST) -> bool:
