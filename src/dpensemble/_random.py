@@ -25,6 +25,8 @@ class Stream(IntEnum):
     PUBLIC_ROWS = 2
     STUDENT = 3
     SPLIT = 4
+    PARTICIPATION = 5
+    CONSENT = 6
 
 
 def public_entropy(random_state: object) -> int:

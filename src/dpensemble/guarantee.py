@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpensemble._checks import delta_of, epsilon_of, member
+from dpensemble._checks import delta_of, epsilon_of, member, real_between
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGuarantee:
+    """What is promised to the records of one group.
+
+    Parameters
+    ----------
+    name : str
+        Name of the group: a consent level, or its epsilon.
+    epsilon : float
+        As for `Guarantee`, for the records of this group; 0 if nothing was taken from them.
+    budget : float
+        Epsilon that was allowed.
+    """
+
+    name: str
+    epsilon: float
+    budget: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", epsilon_of(self.budget))
+        object.__setattr__(self, "epsilon", real_between("epsilon", self.epsilon, 0.0, self.budget))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +62,9 @@ class Guarantee:
     fixed_number : bool
         Whether the number of queries was public from the start, rather than decided by the spend; matters
         under a data-dependent basis only.
+    groups : tuple of GroupGuarantee
+        What is promised to each group, where groups of records have budgets of their own; `epsilon` is then
+        the largest of them.
 
     Examples
     --------
@@ -58,6 +85,7 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     for_release: bool = True
     fixed_number: bool = True
+    groups: tuple[GroupGuarantee, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
@@ -65,6 +93,7 @@ class Guarantee:
         object.__setattr__(self, "basis", member("basis", self.basis, Basis))
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        object.__setattr__(self, "groups", tuple(self.groups))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, ready for JSON."""
@@ -72,34 +101,35 @@ class Guarantee:
         fields["basis"] = self.basis.value
         fields["relation"] = self.relation.value
         fields["assumptions"] = list(self.assumptions)
+        fields["groups"] = [asdict(group) for group in self.groups]
         return fields
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
         """Rebuild a guarantee from `to_dict`; unknown or missing fields raise."""
-        return cls(**fields)
+        groups = tuple(GroupGuarantee(**group) for group in fields.get("groups", ()))
+        return cls(**fields | {"groups": groups})
 
     def sentences(self) -> list[str]:
         """Return the guarantee in plain English, one statement an entry."""
+        same = " of the same group" if self.groups else ""
         change = {
-            Relation.REPLACE_ONE: f"Replacing any one {self.unit} by any other",
+            Relation.REPLACE_ONE: f"Replacing any one {self.unit} by any other{same}",
             Relation.ADD_OR_REMOVE_ONE: f"Adding or removing any one {self.unit}",
         }[self.relation]
-        factor = (
-            f"a factor of {round_up(math.exp(self.epsilon), 3):g}"
-            if self.epsilon < 700
-            else "an unlimited factor"
-        )
         # The loop's stopping time is outside a data-dependent guarantee.
         subject = "every published result"
         if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
         delta = f"{round_up(self.delta, 4):g}"
         lines = [
-            f"Differential privacy with epsilon = {round_up(self.epsilon, 4):g} and delta = {delta}.",
-            f"{change} changes the probability of {subject} by at most {factor}, up to an additive {delta}.",
+            f"Differential privacy with epsilon = {self._each(_epsilon)} and delta = {delta}.",
+            f"{change} changes the probability of {subject} by at most {self._each(_factor)}, up to an additive "
+            f"{delta}.",
             _WORST_CASE if self.basis is Basis.WORST_CASE else _DATA_DEPENDENT[self.fixed_number],
         ]
+        if self.groups:
+            lines.append("Which group each of them belongs to is taken to be public knowledge.")
         if not self.for_release:
             lines.append(
                 "NOT FOR RELEASE: the noise came from a seed, so whoever knows the seed can remove it; "
@@ -107,11 +137,25 @@ class Guarantee:
             )
         return lines
 
+    def _each(self, text: Callable[[float], str]) -> str:
+        """Return the text of the one epsilon, or of each group's."""
+        if not self.groups:
+            return text(self.epsilon)
+        return ", ".join(f"{text(group.epsilon)} (group {group.name!r})" for group in self.groups)
+
     def __str__(self) -> str:
         lines = [" ".join(self.sentences()), f"Accounting: {self.accounting}."]
         if self.assumptions:
             lines.append("Assumptions: " + " ".join(self.assumptions))
         return "\n".join(lines)
+
+
+def _epsilon(epsilon: float) -> str:
+    return f"{round_up(epsilon, 4):g}" if epsilon else "0"
+
+
+def _factor(epsilon: float) -> str:
+    return f"a factor of {round_up(math.exp(epsilon), 3):g}" if epsilon < 700 else "an unlimited factor"
 
 
 _WORST_CASE = "This holds for every possible private data set."

@@ -6,14 +6,14 @@ import numpy as np
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
+from dpensemble.electorate import Electorate
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released, ask
-from dpensemble.laws import InteractiveNoisyMax
 from dpensemble.student import Learner
 
 
 def label_interactively(
     questions: Questions,
-    law: InteractiveNoisyMax,
+    electorate: Electorate,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
@@ -30,10 +30,8 @@ def label_interactively(
 
     Parameters
     ----------
-    questions, meter, noise, diagnostics
-        As for `dpensemble.labelling.label_rows`.
-    law : InteractiveNoisyMax
-        What is released; its threshold is against what the student expects.
+    questions, electorate, meter, noise, diagnostics
+        As for `dpensemble.labelling.label_rows`; the law's threshold is against what the student expects.
     learner : Learner
         Fits the student, from released labels only.
     n_classes : int
@@ -55,12 +53,14 @@ def label_interactively(
     found = Released(order[:0], np.empty(0, dtype=np.int64))
     while len(found.asked) < len(order):
         asked = len(found.asked)
-        size = min(batch_size, max(meter.next_chunk(asked), 1))
+        size = electorate.left_in_stage(asked, min(batch_size, max(meter.next_chunk(asked), 1)))
+        if not size:
+            break
         batch = order[asked : asked + size]
         student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
         # Without a student nothing is expected, and the threshold is on the highest count.
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
-        outcomes = ask(questions, batch, law, meter, noise, diagnostics, asked, expected)
+        outcomes = ask(questions, batch, electorate, meter, noise, diagnostics, asked, expected)
         admitted = batch[: len(outcomes)]
         sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
         found = Released(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
-from dpensemble.laws import InteractiveNoisyMax, ReleaseLaw, sample
+from dpensemble.electorate import Electorate
+from dpensemble.laws import InteractiveNoisyMax, sample
 from dpensemble.votes import Votes
 
 # Ballots held at once.
@@ -102,7 +103,7 @@ class Released:
 
 def label_rows(
     questions: Questions,
-    law: ReleaseLaw,
+    electorate: Electorate,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None = None,
@@ -115,8 +116,8 @@ def label_rows(
     ----------
     questions : Questions
         Whom to ask about what.
-    law : ReleaseLaw
-        What is released.
+    electorate : Electorate
+        Whose votes count, and by which law they are answered.
     meter : Meter
         What it costs, and when to stop.
     noise : NoiseSource
@@ -133,8 +134,11 @@ def label_rows(
     outcomes: list[NDArray[np.int64]] = []
     asked = 0
     while asked < len(order):
-        chunk = order[asked : asked + min(largest, max(meter.next_chunk(asked), 1))]
-        found = ask(questions, chunk, law, meter, noise, diagnostics, asked)
+        size = electorate.left_in_stage(asked, min(largest, max(meter.next_chunk(asked), 1)))
+        if not size:
+            break
+        chunk = order[asked : asked + size]
+        found = ask(questions, chunk, electorate, meter, noise, diagnostics, asked)
         outcomes.append(found)
         asked += len(found)
         if len(found) < len(chunk):
@@ -145,7 +149,7 @@ def label_rows(
 def ask(
     questions: Questions,
     chunk: NDArray[np.int64],
-    law: ReleaseLaw,
+    electorate: Electorate,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
@@ -156,10 +160,10 @@ def ask(
 
     Parameters
     ----------
-    questions, law, meter, noise, diagnostics
+    questions, electorate, meter, noise, diagnostics
         As for `label_rows`.
     chunk : ndarray
-        Public rows to ask about.
+        Public rows to ask about, all in one stage of the electorate.
     asked : int
         Queries asked before.
     expected : ndarray of shape (n_chunk, n_classes), optional
@@ -172,7 +176,8 @@ def ask(
     """
     votes = questions.vote(questions.rows[chunk])
     admitted = meter.admit(votes)
-    counts = votes.counts[:admitted]
+    counts = electorate.counts(votes, asked)[:admitted]
+    law = electorate.law(asked)
     if isinstance(law, InteractiveNoisyMax) and expected is not None:
         law = law.against(expected[:admitted])
     outcomes = sample(law, counts, noise)

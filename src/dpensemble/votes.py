@@ -77,3 +77,22 @@ class Votes:
             counts[:, label] = np.count_nonzero(self.ballots == label, axis=1)
         counts[:, -1] = self.n_teachers - counts[:, :-1].sum(axis=1)
         return counts
+
+    def weighted_counts(self, ballots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of whole-number weights of the teachers voting for each class.
+
+        Parameters
+        ----------
+        ballots : ndarray of shape (n_queries, n_teachers)
+            Weight of each ballot; 0 where a teacher does not take part.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+            Private.
+        """
+        counts = np.empty((self.n_queries, self.n_classes), dtype=np.int64)
+        for label in range(self.n_classes - 1):
+            counts[:, label] = np.sum(ballots, axis=1, where=self.ballots == label)
+        counts[:, -1] = ballots.sum(axis=1) - counts[:, :-1].sum(axis=1)
+        return counts

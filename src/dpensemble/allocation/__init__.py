@@ -2,5 +2,14 @@
 
 from dpensemble.allocation.base import Allocation
 from dpensemble.allocation.partition import keyed_partitions, partitions, slot_partitions
+from dpensemble.allocation.personal import grouped_partitions, teachers_of_groups, upsampled_partition
 
-__all__ = ["Allocation", "keyed_partitions", "partitions", "slot_partitions"]
+__all__ = [
+    "Allocation",
+    "grouped_partitions",
+    "keyed_partitions",
+    "partitions",
+    "slot_partitions",
+    "teachers_of_groups",
+    "upsampled_partition",
+]

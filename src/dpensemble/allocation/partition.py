@@ -78,7 +78,7 @@ def partitions(
     n_subsets = integer_between("n_teachers", n_subsets, 1)
     n_partitions = integer_between("n_partitions", n_partitions, 1)
     relation = member("relation", relation, Relation)
-    units, unit_of_record = _number_units(identities)
+    units, unit_of_record = number_units(identities)
     if len(units) < n_subsets:
         raise InvalidParameterError(
             f"n_teachers={n_subsets} is more than the {len(units)} private records (or units); "
@@ -119,13 +119,11 @@ def keyed_partitions(
     Subset sizes vary like binomial draws and may be zero. An added unit may
     land in any subset, so `Allocation.next_slot` is None.
     """
-    key = hashlib.blake2b(str(entropy).encode()).digest()
-    digests = b"".join(hashlib.blake2b(unit, digest_size=8, key=key).digest() for unit in units)
-    hashed = np.frombuffer(digests, dtype=np.uint64)
+    hashed = hashed_identities(units, entropy)
     columns = np.empty((len(units), n_partitions), dtype=np.int64)
     for index in range(n_partitions):
-        salt = np.uint64(seed_integer(entropy, Stream.ALLOCATION, index))
-        columns[:, index] = _mix(hashed ^ _mix(np.array([salt]))) % np.uint64(n_subsets)
+        salt = seed_integer(entropy, Stream.ALLOCATION, index)
+        columns[:, index] = mixed(hashed, salt) % np.uint64(n_subsets)
     return _allocation(columns, n_subsets, unit_of_record, Relation.ADD_OR_REMOVE_ONE, None)
 
 
@@ -148,13 +146,25 @@ def _allocation(
     )
 
 
-def _number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], NDArray[np.int64]]:
+def number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], NDArray[np.int64]]:
     """Give numbers to distinct identities in order of first appearance."""
     numbers: dict[bytes, int] = {}
     unit_of_record = np.array(
         [numbers.setdefault(_canonical(item), len(numbers)) for item in identities], dtype=np.int64
     )
     return list(numbers), unit_of_record
+
+
+def hashed_identities(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:
+    """Return a keyed hash of each unit, from the public seed and its own identity alone."""
+    key = hashlib.blake2b(str(entropy).encode()).digest()
+    digests = b"".join(hashlib.blake2b(unit, digest_size=8, key=key).digest() for unit in units)
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
+def mixed(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+    """Return hashes that look independent for each salt."""
+    return _mix(hashed ^ _mix(np.array([salt], dtype=np.uint64)))
 
 
 def _canonical(identity: Hashable) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -21,6 +21,7 @@ from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy
 from dpensemble.accounting import Accounting, Meter, worst_case_meter
 from dpensemble.allocation import Allocation, partitions
 from dpensemble.budget import Budget
+from dpensemble.electorate import Electorate
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_rows
@@ -51,6 +52,36 @@ class ReleasedLabels:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateRecords:
+    """Checked private records and what is known about whose they are.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_records, n_features)
+        Features. Private.
+    targets : ndarray of shape (n_records,)
+        Class ids. Private.
+    units, budgets : array-like of shape (n_records,) or None
+        Unit, and budget or consent level, of each record. Public.
+    """
+
+    X: NDArray[np.float64]
+    targets: NDArray[np.int64]
+    units: ArrayLike | None
+    budgets: ArrayLike | None
+
+    def identities(self, relation: Relation) -> Sequence[Hashable]:
+        """Return the unit of each record."""
+        return inputs.identities(self.X, self.targets, self.units, relation)
+
+    def check_delta(self, budget: Budget, allocation: Allocation) -> None:
+        """Refuse a delta that would allow publishing one record or unit outright."""
+        # By content, equal records are one unit; the number to beat is still that of records.
+        n_units, noun = (len(self.X), "records") if self.units is None else (allocation.n_units, "units")
+        budget.check_delta_for(n_units, noun)
 
 
 class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -154,10 +185,12 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         TeacherError
             If no teacher could be fitted.
         """
-        with _all_or_nothing(self):
+        with all_or_nothing(self):
             return self._fit(X, y, X_public, units)
 
-    def _fit(self, X: Any, y: Any, X_public: Any, units: ArrayLike | None) -> VotingEnsembleClassifier:
+    def _fit(
+        self, X: Any, y: Any, X_public: Any, units: ArrayLike | None, budgets: ArrayLike | None = None
+    ) -> VotingEnsembleClassifier:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         X, y = inputs.private_rows(self, X, y)
@@ -166,7 +199,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         classes, targets = inputs.class_ids(self, y)
         entropy = public_entropy(self.random_state)
         noise = noise_source(self.insecure_release_seed)
-        law, allocation, meter = self._prepare(X, targets, units, classes, entropy)
+        records = PrivateRecords(X, targets, units, budgets)
+        electorate, allocation, meter = self._prepare(records, len(classes), entropy)
         order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
         if self.max_labels is not None:
             order = order[: integer_between("max_labels", self.max_labels, 1)]
@@ -183,7 +217,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None, shown=self.progress):
             released = self._label(
                 Questions(ensemble.vote, rows, order, allocation.n_teachers),
-                law,
+                electorate,
                 meter,
                 noise,
                 diagnostics,
@@ -199,7 +233,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             student = learner.fit(released.lesson_rows, released.lesson_labels)
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
-        self.law_, self.votes_per_unit_ = law, allocation.votes_per_unit
+        self.law_, self.votes_per_unit_ = self._law(), allocation.votes_per_unit
         self.query_cost_, self.conversion_ = meter.one_query, meter.conversion
         self.public_spend_ = meter.public_spend
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
@@ -209,42 +243,40 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     def _label(
         self,
         questions: Questions,
-        law: Any,
+        electorate: Electorate,
         meter: Meter,
         noise: NoiseSource,
         diagnostics: PrivateDiagnostics | None,
         learner: Learner,  # noqa: ARG002
     ) -> Released:
         """Ask the teachers; a method may let the student learn on the way."""
-        return label_rows(questions, law, meter, noise, diagnostics)
+        return label_rows(questions, electorate, meter, noise, diagnostics)
 
     def _prepare(
-        self,
-        X: NDArray[np.float64],
-        targets: NDArray[np.int64],
-        units: ArrayLike | None,
-        classes: NDArray[Any],
-        entropy: int,
-    ) -> tuple[ReleaseLaw, Allocation, Meter]:
+        self, records: PrivateRecords, n_classes: int, entropy: int
+    ) -> tuple[Electorate, Allocation, Meter]:
         """Check every setting and the budget before anything is fitted."""
-        relation = member("relation", self.relation, Relation)
-        if self.n_jobs is not None and integer_between("n_jobs", self.n_jobs, -1024, 1024) == 0:
-            raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
+        relation = self._relation()
         budget = Budget(epsilon=self.epsilon, delta=self.delta)
         law = self._law()
-        law.mixing_weight(len(classes))
+        law.mixing_weight(n_classes)
         allocation = partitions(
-            inputs.identities(X, targets, units, relation),
+            records.identities(relation),
             self.n_teachers,
             self._n_partitions(),
             relation=relation,
             entropy=entropy,
         )
-        # By content, equal records are one unit; the number to beat is still that of records.
-        budget.check_delta_for(*((len(X), "records") if units is None else (allocation.n_units, "units")))
-        meter = self._meter(law, allocation, budget, len(classes))
+        records.check_delta(budget, allocation)
+        meter = self._meter(law, allocation, budget, n_classes)
         meter.require_one_query()
-        return law, allocation, meter
+        return Electorate.everyone(law, allocation.n_teachers), allocation, meter
+
+    def _relation(self) -> Relation:
+        """Return the neighbouring relation, with the settings checked that every method has."""
+        if self.n_jobs is not None and integer_between("n_jobs", self.n_jobs, -1024, 1024) == 0:
+            raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
+        return member("relation", self.relation, Relation)
 
     def _fit_teachers(
         self,
@@ -320,7 +352,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
 
 
 @contextmanager
-def _all_or_nothing(estimator: Any) -> Iterator[None]:
+def all_or_nothing(estimator: Any) -> Iterator[None]:
     """Put an estimator's attributes back if the block fails, so that no fit mixes with an earlier one."""
     before = dict(vars(estimator))
     try:

@@ -103,10 +103,7 @@ def identities(
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
         declared = np.asarray(units, dtype=object)
-        if declared.shape != (len(X),):
-            raise DataError(
-                f"units has shape {declared.shape} but must name one unit for each of {len(X)} records."
-            )
+        require_one_a_record("units", declared, len(X))
         names: list[Hashable] = declared.tolist()
         if any(map(is_missing, names)):
             raise DataError("units has a missing value; every record needs a unit.")
@@ -115,6 +112,14 @@ def identities(
         return range(len(X))
     # A position would shift when another record goes; the content of a record does not.
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
+
+
+def require_one_a_record(name: str, values: NDArray[Any], n_records: int) -> None:
+    """Refuse what has not one entry a record."""
+    if values.shape != (n_records,):
+        raise DataError(
+            f"{name} has shape {values.shape} but must have one entry for each of {n_records} records."
+        )
 
 
 def require_fixed_number(max_labels: int | None, stop_when_spent: bool) -> None:

@@ -11,6 +11,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import Accounting, ExactPersonalisedMeter, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
+from dpensemble.electorate import Electorate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.interactive import label_interactively
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released
@@ -205,30 +206,24 @@ class PATEClassifier(VotingEnsembleClassifier):
     def _meter(self, law: ReleaseLaw, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
         if member("analysis", self.analysis, PATEAnalysis) is PATEAnalysis.WORST_CASE:
             return super()._meter(law, allocation, budget, n_classes)
-        if member("accounting", self.accounting, Accounting) is Accounting.PUBLISHED:
-            raise InvalidParameterError(
-                "accounting='published' has no data-dependent meter: the published bounds hold in one direction "
-                "only; use accounting='exact', and gnmax_rdp and its kin to compare."
-            )
-        if isinstance(law, InteractiveNoisyMax):
-            raise InvalidParameterError("analysis='data-dependent' is not for aggregator='interactive-gnmax'.")
+        refuse_data_dependent(member("accounting", self.accounting, Accounting), law)
         inputs.require_fixed_number(self.max_labels, self.stop_when_spent)
         return ExactPersonalisedMeter(law, allocation, budget, n_classes, stop_when_spent=self.stop_when_spent)
 
     def _label(
         self,
         questions: Questions,
-        law: Any,
+        electorate: Electorate,
         meter: Meter,
         noise: NoiseSource,
         diagnostics: PrivateDiagnostics | None,
         learner: Learner,
     ) -> Released:
-        if not isinstance(law, InteractiveNoisyMax):
-            return super()._label(questions, law, meter, noise, diagnostics, learner)
+        if not isinstance(electorate.law(0), InteractiveNoisyMax):
+            return super()._label(questions, electorate, meter, noise, diagnostics, learner)
         return label_interactively(
             questions,
-            law,
+            electorate,
             meter,
             noise,
             diagnostics,
@@ -237,3 +232,14 @@ class PATEClassifier(VotingEnsembleClassifier):
             batch_size=self.batch_size,
             confidence=self.student_confidence,
         )
+
+
+def refuse_data_dependent(accounting: Accounting, law: ReleaseLaw) -> None:
+    """Refuse what has no data-dependent meter."""
+    if accounting is Accounting.PUBLISHED:
+        raise InvalidParameterError(
+            "accounting='published' has no data-dependent meter: the published bounds hold in one direction "
+            "only; use accounting='exact', and gnmax_rdp and its kin to compare."
+        )
+    if isinstance(law, InteractiveNoisyMax):
+        raise InvalidParameterError("analysis='data-dependent' is not for aggregator='interactive-gnmax'.")

@@ -1,0 +1,235 @@
+"""Personal budgets: how much privacy loss each record's owner allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._checks import delta_of, is_missing, real_between
+from dpensemble.budget import Budget
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+
+_MOST_GROUPS = 1000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PersonalBudgets:
+    """Budgets of groups of records; who is in which group is public by assumption.
+
+    Records with equal epsilons form one group, the strictest group first.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Name of each group.
+    budgets : tuple of Budget
+        Budget of each group, epsilons ascending, all with one delta.
+    group_of_record : ndarray of shape (n_records,)
+        Index of each record's group.
+
+    See Also
+    --------
+    personal_budgets : Builds one from epsilons or consent levels.
+    """
+
+    names: tuple[str, ...]
+    budgets: tuple[Budget, ...]
+    group_of_record: NDArray[np.int64]
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.budgets)
+
+    @property
+    def epsilons(self) -> NDArray[np.float64]:
+        """Epsilon of each group, ascending."""
+        return np.array([budget.epsilon for budget in self.budgets])
+
+    def group_of_unit(self, unit_of_record: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the group of each unit.
+
+        Parameters
+        ----------
+        unit_of_record : ndarray of shape (n_records,)
+            The unit that each record belongs to, numbered from 0.
+
+        Raises
+        ------
+        DataError
+            If the records of one unit have different budgets.
+        """
+        groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
+        groups[unit_of_record] = self.group_of_record
+        if np.any(groups[unit_of_record] != self.group_of_record):
+            raise DataError(
+                "budgets differ between records of one unit; give all records of a unit the strictest of them."
+            )
+        return groups
+
+
+def personal_budgets(
+    values: ArrayLike,
+    *,
+    delta: float,
+    levels: Mapping[Any, float] | None = None,
+    declared: Iterable[Any] | None = None,
+) -> PersonalBudgets:
+    """Group records by their budgets.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_records,)
+        Epsilon of each record, from 1e-9 to 1e12; or, where `levels` is given, the name of its consent level.
+    delta : float
+        Delta of every budget.
+    levels : mapping from level to epsilon, optional
+        What the consent levels stand for, such as ``{"low": 2.0, "medium": 1.0, "high": 0.5}``.
+    declared : iterable, optional
+        All epsilons (or levels) that a record may have, with or without a record at hand; read off `values` by
+        default.
+
+    Returns
+    -------
+    PersonalBudgets
+        With at most a thousand groups.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a level's epsilon or `delta` is out of range.
+    BudgetError
+        If a record's budget is missing, zero, negative, infinite, no number or not declared, or there are too
+        many different ones.
+    DataError
+        If `values` is not one-dimensional, or names a level that is not among `levels`.
+
+    Examples
+    --------
+    >>> found = personal_budgets(["low", "high", "low"], delta=1e-5, levels={"low": 2.0, "high": 0.5})
+    >>> found.names, found.epsilons, found.group_of_record
+    (('high', 'low'), array([0.5, 2. ]), array([1, 0, 1]))
+    """
+    delta = delta_of(delta)
+    items = np.asarray(values, dtype=object)
+    if items.ndim != 1 or not items.size:
+        raise DataError(f"budgets has shape {items.shape} but must be one entry a record.")
+    names = (
+        None
+        if levels is None
+        else {level: real_between(f"levels[{level!r}]", levels[level], 1e-9, 1e12) for level in levels}
+    )
+    read = _plain_epsilons if names is None else partial(_epsilons_of_levels, levels=names)
+    epsilons = read(items)
+    distinct = np.unique(epsilons if declared is None else read(np.array(list(declared), dtype=object)))
+    group_of_record = np.searchsorted(distinct, epsilons).clip(max=len(distinct) - 1)
+    undeclared = np.flatnonzero(distinct[group_of_record] != epsilons)
+    if undeclared.size:
+        raise BudgetError(
+            f"budgets is not one of the declared ones at row {undeclared[0]}, counting from 0; declare a share for "
+            "every budget that a record may have."
+        )
+    if len(distinct) > _MOST_GROUPS:
+        raise BudgetError(
+            f"budgets has {len(distinct)} different values, more than {_MOST_GROUPS} groups; round them down to "
+            "fewer."
+        )
+    return PersonalBudgets(
+        names=tuple(_name(epsilon, names) for epsilon in distinct.tolist()),
+        budgets=tuple(Budget(epsilon=epsilon, delta=delta) for epsilon in distinct.tolist()),
+        group_of_record=group_of_record,
+    )
+
+
+def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
+    found = np.empty(len(items))
+    for row, item in enumerate(items.tolist()):
+        try:
+            found[row] = real_between("budgets", item, 1e-9, 1e12)
+        except InvalidParameterError:
+            what = "missing" if is_missing(item) else f"{item!r:.40}"
+            raise BudgetError(
+                f"budgets is {what} at row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
+                "1e+12 (or give levels, which say what the names stand for)."
+            ) from None
+    return found
+
+
+def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDArray[np.float64]:
+    found = np.empty(len(items))
+    for row, item in enumerate(items.tolist()):
+        if is_missing(item) or item not in levels:
+            what = "missing" if is_missing(item) else f"{item!r:.40}"
+            raise BudgetError(
+                f"budgets is {what} at row {row}, counting from 0, which is none of levels={list(levels)!r}; "
+                "give every record one of them."
+            )
+        found[row] = levels[item]
+    return found
+
+
+def _name(epsilon: float, levels: Mapping[Any, float] | None) -> str:
+    if levels is None:
+        return f"epsilon {epsilon:.6g}"
+    return ", ".join(str(level) for level, value in levels.items() if value == epsilon)
+
+
+def whole_number_ratios(ratios: Sequence[float], precision: float, largest: int) -> tuple[int, ...]:
+    """Return the smallest whole numbers that are proportional to `ratios` to a precision.
+
+    Parameters
+    ----------
+    ratios : sequence of float
+        Positive.
+    precision : float
+        Largest relative error of any of them, from 1e-6 to 0.5.
+    largest : int
+        Largest number allowed.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    InvalidParameterError
+        If the precision would take a larger number; the message names one that would not.
+
+    Examples
+    --------
+    >>> whole_number_ratios([0.69, 1.39], 0.05, largest=250), whole_number_ratios([0.69, 1.0], 0.01, largest=250)
+    ((1, 2), (9, 13))
+    """
+    precision = real_between("precision", precision, 1e-6, 0.5)
+    relative = np.asarray(ratios, dtype=np.float64) / min(ratios)
+    best, best_error = None, np.inf
+    for least in range(1, max(1, int(largest / relative.max() + 0.5)) + 1):
+        numbers = np.maximum(np.floor(relative * least + 0.5), 1)
+        error = float(np.abs(numbers / (relative * least) - 1).max())
+        if numbers.max() > largest:
+            break
+        if error < best_error:
+            best, best_error = numbers, error
+        if error <= precision * (1 + 1e-9):
+            return tuple(int(number) for number in numbers)
+    needed = int(np.ceil(relative.max()))
+    if best is None:
+        raise InvalidParameterError(
+            f"budgets whose parameters are {relative.max():.4g} to 1 need {needed} copies of a record, more than "
+            f"{largest}; use n_teachers={needed} or more, or bring the budgets closer together."
+        )
+    raise InvalidParameterError(
+        f"precision={precision:g} needs more copies of a record than n_teachers={largest}; "
+        f"precision={_up(best_error):g} would do with {int(best.max())}."
+    )
+
+
+def _up(error: float) -> float:
+    """Return an error rounded up to three digits."""
+    scale = 10.0 ** (np.floor(np.log10(max(error, 1e-6))) - 2)
+    return float(np.ceil(error / scale) * scale)

@@ -1,0 +1,220 @@
+"""Who votes on which query, with what weight, and by which law the answer is drawn; all of it is public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble._random import Stream, seed_sequence
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import ReleaseLaw
+from dpensemble.votes import Votes
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Teachers that are treated alike.
+
+    Parameters
+    ----------
+    n_teachers : int
+        Teachers in the pool.
+    participants : int
+        How many of them vote on each query, in turns; 0 if the pool sits out.
+    ballot : int
+        Weight of each ballot, a whole number.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a number is out of range.
+    """
+
+    n_teachers: int
+    participants: int
+    ballot: int = 1
+
+    def __post_init__(self) -> None:
+        integer_between("n_teachers", self.n_teachers, 1)
+        integer_between("participants", self.participants, 0, self.n_teachers)
+        integer_between("ballot", self.ballot, 1)
+
+    def turns(self, n_queries: int) -> int:
+        """Return the most queries, out of so many in a row, that one teacher votes on."""
+        return -(-n_queries * self.participants // self.n_teachers)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Queries in a row that the same pools answer under one law.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        What is released; counts are sums of ballots.
+    pools : tuple of Pool
+        The same ones in every stage; they differ in who participates and with what weight.
+    n_queries : int, optional
+        How many queries; None in the last stage, which lasts as long as the budget.
+    """
+
+    law: ReleaseLaw
+    pools: tuple[Pool, ...]
+    n_queries: int | None = None
+
+    @property
+    def total(self) -> int:
+        """Sum of all ballots on one query."""
+        return sum(pool.participants * pool.ballot for pool in self.pools)
+
+
+@dataclass(frozen=True, eq=False)
+class Electorate:
+    """A public schedule of votings.
+
+    Teachers are numbered pool after pool. Within a pool they are dealt to the queries
+    like cards: after every full deck each has voted equally often, and the next deck is
+    shuffled anew, so that no clique of teachers stays together.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        In turn; only the last one may be without an end.
+    entropy : int, default=0
+        Public seed of the dealing.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the stages do not share their pools, or one of them has no voter.
+
+    References
+    ----------
+    Mühl and Boenisch 2022 (personalised PATE), definitions 7 and 8 and appendix B (stable number of
+    participants, periodic reshuffling).
+
+    Examples
+    --------
+    >>> from dpensemble.laws import GaussianNoisyMax
+    >>> half = Stage(GaussianNoisyMax(1.0), (Pool(4, 2), Pool(2, 2, ballot=3)))
+    >>> electorate = Electorate((half,))
+    >>> electorate.ballots(0, 2).sum(axis=0), half.total
+    (array([1, 1, 1, 1, 6, 6]), 8)
+    """
+
+    stages: tuple[Stage, ...]
+    entropy: int = 0
+    _dealt: dict[tuple[int, int], list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sizes = {tuple(pool.n_teachers for pool in stage.pools) for stage in self.stages}
+        if len(sizes) != 1 or any(stage.total < 1 for stage in self.stages):
+            raise InvalidParameterError("stages must share their pools, and have at least one voter each.")
+        if any(stage.n_queries is None for stage in self.stages[:-1]):
+            raise InvalidParameterError("only the last stage may be without a number of queries.")
+
+    @classmethod
+    def everyone(cls, law: ReleaseLaw, n_teachers: int) -> Electorate:
+        """Return the electorate in which every teacher has one vote on every query."""
+        return cls((Stage(law, (Pool(n_teachers, n_teachers),)),))
+
+    @property
+    def n_teachers(self) -> int:
+        """Number of teachers in all pools."""
+        return sum(pool.n_teachers for pool in self.stages[0].pools)
+
+    @property
+    def n_queries(self) -> int | None:
+        """Number of queries in all stages; None if the last one has no end."""
+        last = self.stages[-1].n_queries
+        return None if last is None else sum(stage.n_queries or 0 for stage in self.stages)
+
+    def stage_at(self, asked: int) -> tuple[int, int]:
+        """Return the index of the stage that the next query belongs to, and how many queries came before it there.
+
+        Parameters
+        ----------
+        asked : int
+            Queries asked before.
+        """
+        for index, stage in enumerate(self.stages[:-1]):
+            if asked < (stage.n_queries or 0):
+                return index, asked
+            asked -= stage.n_queries or 0
+        return len(self.stages) - 1, asked
+
+    def law(self, asked: int) -> ReleaseLaw:
+        """Return the law of the next query."""
+        return self.stages[self.stage_at(asked)[0]].law
+
+    def left_in_stage(self, asked: int, n_queries: int) -> int:
+        """Return how many of the next queries, at most `n_queries`, are answered under the same law."""
+        index, before = self.stage_at(asked)
+        length = self.stages[index].n_queries
+        return n_queries if length is None else max(0, min(n_queries, length - before))
+
+    def ballots(self, asked: int, n_queries: int) -> NDArray[np.int64]:
+        """Return the weight of each teacher's ballot on the next queries of one stage.
+
+        Parameters
+        ----------
+        asked : int
+            Queries asked before.
+        n_queries : int
+            At most `left_in_stage`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_teachers)
+            0 where a teacher sits out. Public; may be a read-only view.
+        """
+        index, before = self.stage_at(asked)
+        pools = self.stages[index].pools
+        columns = []
+        for number, pool in enumerate(pools):
+            if pool.participants in (0, pool.n_teachers):
+                weight = pool.ballot if pool.participants else 0
+                columns.append(np.broadcast_to(np.int64(weight), (n_queries, pool.n_teachers)))
+                continue
+            hands = self._hands(index, number, before + n_queries)[before : before + n_queries]
+            column = np.zeros((n_queries, pool.n_teachers), dtype=np.int64)
+            np.put_along_axis(column, np.reshape(hands, (n_queries, pool.participants)), pool.ballot, axis=1)
+            columns.append(column)
+        return columns[0] if len(columns) == 1 else np.hstack(columns)
+
+    def counts(self, votes: Votes, asked: int) -> NDArray[np.int64]:
+        """Return the sum of the ballots for each class, shape (n_queries, n_classes); private.
+
+        Parameters
+        ----------
+        votes : Votes
+            All teachers' votes on the next queries of one stage.
+        asked : int
+            Queries asked before.
+        """
+        pools = self.stages[self.stage_at(asked)[0]].pools
+        if all(pool.participants == pool.n_teachers and pool.ballot == 1 for pool in pools):
+            return votes.counts
+        return votes.weighted_counts(self.ballots(asked, votes.n_queries))
+
+    def _hands(self, stage: int, pool: int, n_queries: int) -> list[NDArray[np.int64]]:
+        """Return who votes on the first queries of a stage; each deck is dealt to its last card."""
+        size, hand_size = self.stages[stage].pools[pool].n_teachers, self.stages[stage].pools[pool].participants
+        hands = self._dealt.setdefault((stage, pool), [])
+        while len(hands) < n_queries:
+            # From a fresh deck on, deal until a hand ends with a deck.
+            generator = np.random.default_rng(
+                seed_sequence(self.entropy, Stream.PARTICIPATION, len(hands) + (stage << 32) + (pool << 40))
+            )
+            cards = np.empty(0, dtype=np.int64)
+            for _ in range(hand_size // int(np.gcd(size, hand_size))):
+                rest = cards[len(cards) - len(cards) % hand_size :]
+                deck = generator.permutation(size)
+                held = np.isin(deck, rest)
+                # Who is in the unfinished hand already goes to the bottom of the deck.
+                cards = np.concatenate([cards, deck[~held], deck[held]])
+            hands.extend(cards.reshape(-1, hand_size))
+        return hands
