@@ -11,7 +11,14 @@ from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.guarantee import Guarantee
-from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
+from dpensemble.methods import (
+    DPBaggingClassifier,
+    PATEClassifier,
+    SubsampleAggregateClassifier,
+    UpsamplingPATEClassifier,
+    VanishingPATEClassifier,
+    WeightingPATEClassifier,
+)
 from dpensemble.persistence import load_classifier, save_classifier
 from dpensemble.planning import Plan, plan, plan_labels
 from dpensemble.relations import Basis, Relation
@@ -28,6 +35,9 @@ __all__ = [
     "PrivacyCost",
     "Relation",
     "SubsampleAggregateClassifier",
+    "UpsamplingPATEClassifier",
+    "VanishingPATEClassifier",
+    "WeightingPATEClassifier",
     "load_adult",
     "load_classifier",
     "plan",

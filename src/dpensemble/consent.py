@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -131,8 +131,8 @@ def personal_budgets(
     undeclared = np.flatnonzero(distinct[group_of_record] != epsilons)
     if undeclared.size:
         raise BudgetError(
-            f"budgets is not one of the declared ones at row {undeclared[0]}, counting from 0; declare a share for "
-            "every budget that a record may have."
+            f"budgets is not one of the declared ones at row {undeclared[0]}, counting from 0; declare a share "
+            "for every budget that a record may have."
         )
     if len(distinct) > _MOST_GROUPS:
         raise BudgetError(
@@ -179,12 +179,12 @@ def _name(epsilon: float, levels: Mapping[Any, float] | None) -> str:
     return ", ".join(str(level) for level, value in levels.items() if value == epsilon)
 
 
-def whole_number_ratios(ratios: Sequence[float], precision: float, largest: int) -> tuple[int, ...]:
+def whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tuple[int, ...]:
     """Return the smallest whole numbers that are proportional to `ratios` to a precision.
 
     Parameters
     ----------
-    ratios : sequence of float
+    ratios : array-like of shape (n_ratios,)
         Positive.
     precision : float
         Largest relative error of any of them, from 1e-6 to 0.5.
@@ -206,7 +206,8 @@ def whole_number_ratios(ratios: Sequence[float], precision: float, largest: int)
     ((1, 2), (9, 13))
     """
     precision = real_between("precision", precision, 1e-6, 0.5)
-    relative = np.asarray(ratios, dtype=np.float64) / min(ratios)
+    relative = np.asarray(ratios, dtype=np.float64)
+    relative = relative / relative.min()
     best, best_error = None, np.inf
     for least in range(1, max(1, int(largest / relative.max() + 0.5)) + 1):
         numbers = np.maximum(np.floor(relative * least + 0.5), 1)

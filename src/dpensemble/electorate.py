@@ -133,7 +133,7 @@ class Electorate:
         return None if last is None else sum(stage.n_queries or 0 for stage in self.stages)
 
     def stage_at(self, asked: int) -> tuple[int, int]:
-        """Return the index of the stage that the next query belongs to, and how many queries came before it there.
+        """Return the index of the next query's stage, and how many queries came before it there.
 
         Parameters
         ----------
@@ -181,7 +181,8 @@ class Electorate:
                 continue
             hands = self._hands(index, number, before + n_queries)[before : before + n_queries]
             column = np.zeros((n_queries, pool.n_teachers), dtype=np.int64)
-            np.put_along_axis(column, np.reshape(hands, (n_queries, pool.participants)), pool.ballot, axis=1)
+            seats = np.array(hands, dtype=np.int64).reshape(n_queries, pool.participants)
+            np.put_along_axis(column, seats, pool.ballot, axis=1)
             columns.append(column)
         return columns[0] if len(columns) == 1 else np.hstack(columns)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Meter
+from dpensemble.accounting import GroupMeter, Meter
 from dpensemble.electorate import Electorate
 from dpensemble.laws import InteractiveNoisyMax, sample
 from dpensemble.votes import Votes
@@ -31,12 +31,15 @@ class PrivateDiagnostics:
         Number of queries and the epsilon charged for them.
     n_constant, n_failed : int
         Teachers that vote a constant, and teachers whose fit raised.
+    group_spent : list of float
+        Epsilon charged to each group, where groups of records have budgets of their own.
     """
 
     margins: list[float] = field(default_factory=list)
     spend: list[tuple[int, float]] = field(default_factory=list)
     n_constant: int = 0
     n_failed: int = 0
+    group_spent: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,3 +201,5 @@ def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
     diagnostics.spend.append((asked, meter.charged_epsilon))
+    if isinstance(meter, GroupMeter):
+        diagnostics.group_spent[:] = meter.group_epsilons

@@ -7,6 +7,7 @@ import pytest
 
 import dpensemble.laws
 from dpensemble._random import SeededNoise
+from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (
     AgainstStudent,
     ConfidentNoisyMax,
@@ -59,6 +60,33 @@ def test_a_law_is_a_law(law, counts):
     assert np.allclose(p, np.concatenate([law.probabilities(row[None]) for row in counts]), atol=1e-14)
     assert 0 < law.mixing_weight(counts.shape[1]) <= 0.01
     assert [sum(map(int, row)) for row in integer_weights(law, counts)] == [2**63] * len(counts)
+
+
+SCALABLE = (LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax)
+
+
+@every
+@pytest.mark.parametrize("factor", [0.37, 3.0, 1000.0])
+def test_counts_in_other_units_are_answered_alike(law, factor):
+    if not isinstance(law, SCALABLE):
+        with pytest.raises(InvalidParameterError, match="GaussianNoisyMax, ConfidentNoisyMax and"):
+            law.scaled(factor)
+        return
+    scaled = law.scaled(factor)
+    assert type(scaled) is type(law)
+    assert scaled != law
+    for counts in COUNTS:
+        assert np.allclose(scaled.probabilities(factor * counts), law.probabilities(counts), atol=1e-13, rtol=0)
+    assert law.scaled(1.0) == law
+    for bad in (0.0, -1.0, np.nan, np.inf, "2"):
+        with pytest.raises(InvalidParameterError, match="factor="):
+            law.scaled(bad)
+
+
+def test_special_laws_have_no_units():
+    for law in (TableLaw(((0.9, 0.1), (0.1, 0.9))), InteractiveNoisyMax(2.0, 1.0, 1.0).against([[0.5, 0.5]])):
+        with pytest.raises(InvalidParameterError, match="cannot be scaled"):
+            law.scaled(2.0)
 
 
 @every

@@ -5,9 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Accounting, ExactPersonalisedMeter, PersonalisedMeter, worst_case_meter
+from dpensemble.accounting import (
+    Accounting,
+    ExactPersonalisedMeter,
+    Group,
+    PersonalisedMeter,
+    grouped_meter,
+    worst_case_meter,
+)
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
+from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
@@ -28,6 +36,20 @@ def gate_of(law):
     return ConfidentNoisyMax(0.6 * SUBSETS * K, 2 * law.scale, law.scale)
 
 
+# Pools of the three variants, and (pool, votes) of each group.
+VARIANTS = {
+    "upsampling": ((Pool(18, 18),), ((0, 1), (0, 3))),
+    "weighting": ((Pool(12, 12), Pool(6, 6, 3)), ((0, 1), (1, 1))),
+    "vanishing": ((Pool(12, 5), Pool(6, 6)), ((0, 1), (1, 1))),
+}
+
+
+def grouped(variant, law, budget, **options):
+    pools, groups = VARIANTS[variant]
+    groups = [Group(f"group {i}", budget, *group) for i, group in enumerate(groups)]
+    return grouped_meter(Electorate((Stage(law, pools),)), groups, n_classes=2, **options)
+
+
 METERS = {
     "worst-case": lambda law, budget: worst_case_meter(law, **REACH, budget=budget),
     "worst-case, published": lambda law, budget: worst_case_meter(
@@ -45,6 +67,17 @@ METERS = {
     for kind in (PersonalisedMeter, ExactPersonalisedMeter)
     for relation in Relation
 }
+for variant in VARIANTS:
+    METERS |= {
+        f"{variant}, {name}": lambda law, budget, variant=variant, options=options: grouped(
+            variant, law, budget, **options
+        )
+        for name, options in {
+            "worst-case": {},
+            "published": {"accounting": Accounting.PUBLISHED},
+            "data-dependent": {"data_dependent": True, "stop_when_spent": True},
+        }.items()
+    } | {f"{variant}, gated": lambda law, budget, variant=variant: grouped(variant, gate_of(law), budget)}
 every = pytest.mark.parametrize("make", METERS.values(), ids=METERS)
 
 

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dpensemble.report.charts import WIDTH, Bar, Series, Words, bar_chart, histogram, line_chart, nice_ticks
+from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, line_chart
+from dpensemble.report.drawing import WIDTH, Words, nice_ticks
 from dpensemble.report.wording import date, number, setting
 
 WORDS = Words("chart", "A title", "labels", "epsilon")
@@ -50,7 +51,7 @@ def texts(root):
     ],
 )
 def test_line_chart_survives(points):
-    root = parsed(line_chart([Series("worst case", points, "main")], ("budget 1", 1.0), WORDS))
+    root = parsed(line_chart([Series("worst case", points, "main")], [Limit("budget 1", 1.0)], WORDS))
     assert "nan" not in ElementTree.tostring(root, encoding="unicode")
     finite = [point for point in points if all(map(math.isfinite, point))]
     assert len(root.findall("path")) == (1 if finite else 0)
@@ -59,7 +60,7 @@ def test_line_chart_survives(points):
 
 
 def test_line_chart_draws_up_to_the_last_of_many_points():
-    root = parsed(line_chart([Series("a", [[n, n] for n in range(1, 7351)], "main")], ("b", 1.0), WORDS))
+    root = parsed(line_chart([Series("a", [[n, n] for n in range(1, 7351)], "main")], [Limit("b", 1.0)], WORDS))
     path, dot = root.find("path").get("d"), root.find("circle")
     assert path.endswith(f"{dot.get('cx')} {dot.get('cy')}")
     assert path.count("L") <= 301
@@ -68,7 +69,7 @@ def test_line_chart_draws_up_to_the_last_of_many_points():
 
 def test_labels_that_end_together_are_moved_apart():
     lines = [Series(name, [[1, 0.1], [9, 1.0]], "main") for name in ("first", "second", "third")]
-    root = parsed(line_chart(lines, ("budget", 1.0), WORDS))
+    root = parsed(line_chart(lines, [Limit("budget", 1.0)], WORDS))
     heights = sorted(
         float(t.get("y")) for t in root.iter("text") if t.text in {"first", "second", "third", "budget"}
     )
@@ -78,7 +79,7 @@ def test_labels_that_end_together_are_moved_apart():
 
 def test_labels_at_the_bottom_stay_inside():
     lines = [Series(f"line {n}", [[9, 0.0]], "main") for n in range(5)]
-    parsed(line_chart(lines, ("budget", 1.0), WORDS))
+    parsed(line_chart(lines, [Limit("budget", 1.0)], WORDS))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.853, math.nan, math.inf, -0.2, 1.7])
@@ -109,7 +110,7 @@ def test_histogram_opens_bins_on_the_left():
 
 def test_long_and_hostile_names_are_cut_and_escaped():
     for svg in (
-        line_chart([Series(LONG, [[1, 1]], "main")], ("<script>", 1.0), WORDS),
+        line_chart([Series(LONG, [[1, 1]], "main")], [Limit("<script>", 1.0)], WORDS),
         bar_chart([(LONG, [Bar("<script>" + LONG, 0.5, "main")])], WORDS),
         histogram([0.5], Words("h", "<script>", "<script>", "<script>")),
     ):

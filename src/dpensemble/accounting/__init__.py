@@ -4,10 +4,16 @@ from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.exact_personalised import ExactPersonalisedMeter
 from dpensemble.accounting.exact_queries import exact_query_rdp
 from dpensemble.accounting.gates import GatedCost, gate_cost, gated_cost, published_gated_cost
+from dpensemble.accounting.group_data import GroupDataMeter
+from dpensemble.accounting.group_filter import GroupFilterMeter
+from dpensemble.accounting.group_meters import grouped_meter
+from dpensemble.accounting.groups import Group, GroupMeter
 from dpensemble.accounting.meters import FilterMeter, WorstCaseMeter, worst_case_meter
 from dpensemble.accounting.moments import laplace_moments, published_cost
 from dpensemble.accounting.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.personalised import PersonalisedMeter
+from dpensemble.accounting.published_groups import PublishedRdp, published_group_rdp
+from dpensemble.accounting.scheduled_groups import ScheduledGroupMeter, vanishing_end
 from dpensemble.accounting.smooth_release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth_sensitivity import SmoothCost
 from dpensemble.accounting.worst_case import table_pairs, worst_case_cost
@@ -17,8 +23,14 @@ __all__ = [
     "ExactPersonalisedMeter",
     "FilterMeter",
     "GatedCost",
+    "Group",
+    "GroupDataMeter",
+    "GroupFilterMeter",
+    "GroupMeter",
     "Meter",
     "PersonalisedMeter",
+    "PublishedRdp",
+    "ScheduledGroupMeter",
     "SmoothCost",
     "SmoothRelease",
     "WorstCaseMeter",
@@ -27,13 +39,16 @@ __all__ = [
     "gate_cost",
     "gated_cost",
     "gnmax_rdp",
+    "grouped_meter",
     "laplace_moments",
     "lnmax_rdp",
     "published_cost",
     "published_gated_cost",
+    "published_group_rdp",
     "release_epsilon",
     "table_pairs",
     "threshold_rdp",
+    "vanishing_end",
     "worst_case_cost",
     "worst_case_meter",
 ]

@@ -113,7 +113,9 @@ def shift_rdp(
     return found[0], found[1]
 
 
-def move_rdp(law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def move_rdp(
+    law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.float64], weight: int = 1
+) -> NDArray[np.float64]:
     """Price moving one ballot from each class to wherever that reveals most.
 
     Parameters
@@ -124,6 +126,8 @@ def move_rdp(law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.floa
         Votes for each class. Private.
     orders : ndarray of shape (n_orders,)
         Above 1.
+    weight : int
+        Weight of the ballot.
 
     Returns
     -------
@@ -134,13 +138,14 @@ def move_rdp(law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.floa
     order = np.argsort(-counts, axis=1, kind="stable") if alike else np.argsort(0 * counts, axis=1, kind="stable")
     rows, back = np.unique(np.take_along_axis(counts, order, axis=1), axis=0, return_inverse=True)
     block = max(1, _BLOCK_PAIRS // counts.shape[1] ** 2)
-    parts = [_moves(law, rows[start : start + block], orders, alike) for start in range(0, len(rows), block)]
+    starts = range(0, len(rows), block)
+    parts = [_moves(law, rows[start : start + block], orders, alike, weight) for start in starts]
     ranks = np.argsort(order, axis=1)
     return np.take_along_axis(np.concatenate(parts)[back.ravel()], ranks[:, :, None], axis=1)
 
 
 def _moves(
-    law: ReleaseLaw, rows: NDArray[np.int64], orders: NDArray[np.float64], alike: bool
+    law: ReleaseLaw, rows: NDArray[np.int64], orders: NDArray[np.float64], alike: bool, weight: int
 ) -> NDArray[np.float64]:
     """Return `move_rdp` of distinct rows; if classes are alike the rows are sorted, largest first."""
     n_classes = rows.shape[1]
@@ -148,12 +153,12 @@ def _moves(
     last, first = np.ones(rows.shape, dtype=bool), np.ones(rows.shape, dtype=bool)
     if alike:
         last[:, :-1] = first[:, 1:] = rows[:, :-1] != rows[:, 1:]
-    losing = last & (rows >= 1)
+    losing = last & (rows >= weight)
     queries, source, target = np.nonzero(losing[:, :, None] & first[:, None, :] & ~np.eye(n_classes, dtype=bool))
     moved = rows[queries]
     each = np.arange(len(moved))
-    moved[each, source] -= 1
-    moved[each, target] += 1
+    moved[each, source] -= weight
+    moved[each, target] += weight
     rdp = neighbours_rdp(law, rows, queries, moved, orders)
     found = np.zeros((*rows.shape, len(orders)))
     starts = np.flatnonzero(np.diff(queries * n_classes + source, prepend=-1))

@@ -169,7 +169,7 @@ class ExactPersonalisedMeter(Meter):
     @property
     def spent_epsilon(self) -> float:
         """Largest epsilon of any present or added unit; private."""
-        return min(self.budget.epsilon, float(_epsilons(self._spent, self.budget.delta).max()))
+        return min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max()))
 
     def unit_epsilons(self) -> NDArray[np.float64]:
         """Return what each present unit has spent, at the budget's delta.
@@ -179,7 +179,7 @@ class ExactPersonalisedMeter(Meter):
         ndarray of shape (n_units,)
             Epsilons, rounded up. Private.
         """
-        return _epsilons(self._spent, self.budget.delta)[self._row_of_unit]
+        return curve_epsilons(self._spent, self.budget.delta)[self._row_of_unit]
 
     def _charge(self, ballots: NDArray[np.unsignedinteger], counts: NDArray[np.int64]) -> int:
         """Charge for the leading queries of a block that fit for every unit, and return how many."""
@@ -188,7 +188,7 @@ class ExactPersonalisedMeter(Meter):
         n_queries = len(ballots)
         while too_many - fits > 1:
             spent = self._spent + self._sums(ballots[:n_queries], costs[:n_queries])
-            if float(_epsilons(spent, self.budget.delta).max()) <= self.budget.epsilon:
+            if float(curve_epsilons(spent, self.budget.delta).max()) <= self.budget.epsilon:
                 fits, best = n_queries, spent
             else:
                 too_many = n_queries
@@ -234,7 +234,7 @@ def _partition_shape(allocation: Allocation, k: int) -> tuple[int, int]:
     return k, n_subsets
 
 
-def _epsilons(spent: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+def curve_epsilons(spent: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
     """Convert curves to epsilons as `dpensemble.cost.conversion.improved_epsilon` does, one a row."""
     beyond = np.log1p(-1 / FEW_ORDERS) - (np.log(delta) + np.log(FEW_ORDERS)) / (FEW_ORDERS - 1)
     found = (np.maximum((spent + beyond).min(axis=1), 0.0) + 1e-13) * (1 + 1e-13)

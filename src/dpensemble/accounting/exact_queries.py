@@ -30,7 +30,11 @@ _MOST_GATED_PAIRS = 30_000
 
 
 def exact_query_rdp(
-    law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike = FEW_ORDERS, votes_per_unit: int = 1
+    law: ReleaseLaw,
+    counts: ArrayLike,
+    orders: ArrayLike = FEW_ORDERS,
+    votes_per_unit: int = 1,
+    ballot_weight: int = 1,
 ) -> NDArray[np.float64]:
     """Return the Renyi divergence of each answer from that of its worst neighbour, exact but for rounding up.
 
@@ -39,11 +43,13 @@ def exact_query_rdp(
     law : ReleaseLaw
         The law that answers, with or without a "no answer".
     counts : array-like of shape (n_queries, n_classes)
-        Whole votes for each class. Private.
+        Whole votes, or sums of whole weights, for each class. Private.
     orders : array-like of shape (n_orders,), optional
         Renyi orders above 1, by default a choice of `dpensemble.cost.DEFAULT_ORDERS`.
     votes_per_unit : int, default=1
         Most ballots that one unit can change; which of those cast they are is not known, so any may move.
+    ballot_weight : int, default=1
+        Weight of each of those ballots.
 
     Returns
     -------
@@ -80,22 +86,24 @@ def exact_query_rdp(
     """
     table, levels = _whole_votes(counts), _checked_orders(orders)
     votes = integer_between("votes_per_unit", votes_per_unit, 1)
+    weight = integer_between("ballot_weight", ballot_weight, 1)
     refuse_students(law)
     if table.shape[1] == 2:
-        return _two_classes(law, table, levels, votes)
+        return _two_classes(law, table, levels, votes, weight)
     rows, back = np.unique(table, axis=0, return_inverse=True)
-    return _many_classes(law, rows, levels, votes)[back.ravel()]
+    return _many_classes(law, rows, levels, votes, weight)[back.ravel()]
 
 
 def _two_classes(
-    law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.float64], votes: int
+    law: ReleaseLaw, counts: NDArray[np.int64], orders: NDArray[np.float64], votes: int, weight: int
 ) -> NDArray[np.float64]:
     found = np.zeros((len(counts), len(orders)))
     totals = counts.sum(axis=1)
     for total in np.unique(totals).tolist():
         law_table = second_class_table(law, total)
-        most = min(votes, total)
-        shifts = np.array([most]) if is_rising(law_table) else np.arange(1, most + 1)
+        # A move ends where no votes are left, so steps beyond the total add nothing.
+        most = min(votes, -(-total // weight))
+        shifts = weight * (np.array([most]) if is_rising(law_table) else np.arange(1, most + 1))
         second, back = np.unique(counts[totals == total, 1], return_inverse=True)
         block = max(1, _BLOCK_PAIRS // max(1, len(shifts)))
         parts = [
@@ -109,23 +117,26 @@ def _two_classes(
 
 
 def _many_classes(
-    law: ReleaseLaw, rows: NDArray[np.int64], orders: NDArray[np.float64], votes: int
+    law: ReleaseLaw, rows: NDArray[np.int64], orders: NDArray[np.float64], votes: int, weight: int
 ) -> NDArray[np.float64]:
     n_classes = rows.shape[1]
     if votes == 1:
         block = max(1, 2 * _BLOCK_PAIRS // n_classes**2)
-        parts = [move_rdp(law, rows[i : i + block], orders).max(axis=1) for i in range(0, len(rows), block)]
+        parts = [
+            move_rdp(law, rows[i : i + block], orders, weight).max(axis=1) for i in range(0, len(rows), block)
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, len(orders)))
     offsets = reachable_offsets(n_classes, votes, _MOST_NEIGHBOURS)
     if offsets is None:
         n_teachers = int(rows.sum(axis=1).max(initial=1))
-        worst = largest_cost(law, n_teachers=n_teachers, n_classes=n_classes, votes_per_unit=votes)
+        reach = {"n_classes": n_classes, "votes_per_unit": votes, "ballot_weight": weight}
+        worst = largest_cost(law, n_teachers=n_teachers, **reach)
         return np.tile(at_orders(worst, orders), (len(rows), 1))
     found = np.zeros((len(rows), len(orders)))
     block = max(1, _BLOCK_PAIRS // len(offsets))
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        moved = part[:, None, :] + offsets
+        moved = part[:, None, :] + weight * offsets
         queries, reached = np.nonzero(np.all(moved >= 0, axis=2))
         rdp = neighbours_rdp(law, part, queries, moved[queries, reached], orders)
         starts = np.flatnonzero(np.diff(queries, prepend=-1))
@@ -134,9 +145,12 @@ def _many_classes(
     return found
 
 
-def largest_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int) -> PrivacyCost:
+def largest_cost(
+    law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int, ballot_weight: int = 1
+) -> PrivacyCost:
     """Return the public worst case of one answer, gated or not, as a Renyi curve over the default orders."""
-    reach = {"n_teachers": n_teachers, "n_classes": n_classes, "votes_per_unit": votes_per_unit}
+    change = {"votes_per_unit": votes_per_unit, "ballot_weight": ballot_weight}
+    reach = {"n_teachers": n_teachers, "n_classes": n_classes} | change
     # Two classes are also listed together, which is tighter but slow for many votes.
     listed = n_classes == 2 and n_teachers * votes_per_unit <= _MOST_GATED_PAIRS
     if isinstance(law, ConfidentNoisyMax) and not listed:

@@ -2,8 +2,8 @@ r"""The threshold check of Confident- and Interactive-GNMax, and what a gated qu
 
 A query is two answers: whether it passes, then (if so) a label. Both the
 highest count and the highest surplus over the student's expectation move by at
-most one vote for each ballot that changes, so the check releases one bit that is 1 with probability ``Phi(y)``
-at a real ``y`` that moves by at most ``s = votes / sigma``.
+most the weight of each ballot that changes, so the check releases one bit that is 1 with probability ``Phi(y)``
+at a real ``y`` that moves by at most ``s = votes / sigma``, votes being the sum of those weights.
 
 Its operating points ``(Phi(y), Phi(y + s))`` lie on one concave curve. Between two
 neighbouring points the tangents cross above the curve; between two such crossings the curve lies below the
@@ -53,14 +53,16 @@ class GatedCost:
     label: PrivacyCost
 
 
-def gated_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int = 1) -> GatedCost:
+def gated_cost(
+    law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int = 1, ballot_weight: int = 1
+) -> GatedCost:
     """Return the exact worst-case cost of a gated law.
 
     Parameters
     ----------
     law : ConfidentNoisyMax or InteractiveNoisyMax
         The law that answers.
-    n_teachers, n_classes, votes_per_unit : int
+    n_teachers, n_classes, votes_per_unit, ballot_weight : int
         As for `worst_case_cost`.
 
     Returns
@@ -79,16 +81,19 @@ def gated_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_un
     """
     law = _settings_of(law)
     votes_per_unit = integer_between("votes_per_unit", votes_per_unit, 1)
-    label = worst_case_cost(law.answer, n_teachers=n_teachers, n_classes=n_classes, votes_per_unit=votes_per_unit)
-    return GatedCost(check=gate_cost(law.threshold_sigma, float(votes_per_unit)), label=label)
+    ballot_weight = integer_between("ballot_weight", ballot_weight, 1)
+    reach = {"votes_per_unit": votes_per_unit, "ballot_weight": ballot_weight}
+    label = worst_case_cost(law.answer, n_teachers=n_teachers, n_classes=n_classes, **reach)
+    return GatedCost(check=gate_cost(law.threshold_sigma, float(votes_per_unit * ballot_weight)), label=label)
 
 
-def published_gated_cost(law: ReleaseLaw, *, votes_per_unit: int = 1) -> GatedCost:
+def published_gated_cost(law: ReleaseLaw, *, votes_per_unit: int = 1, ballot_weight: int = 1) -> GatedCost:
     """Return the published, data-independent cost of a gated law (Papernot et al. 2018, section 4.2)."""
     law = _settings_of(law)
+    moved = votes_per_unit * integer_between("ballot_weight", ballot_weight, 1)
     return GatedCost(
-        check=PrivacyCost(rdp=DEFAULT_ORDERS / 2 * (votes_per_unit / law.threshold_sigma) ** 2),
-        label=PrivacyCost(rdp=DEFAULT_ORDERS * (votes_per_unit / law.sigma) ** 2),
+        check=PrivacyCost(rdp=DEFAULT_ORDERS / 2 * (moved / law.threshold_sigma) ** 2),
+        label=PrivacyCost(rdp=DEFAULT_ORDERS * (moved / law.sigma) ** 2),
     )
 
 

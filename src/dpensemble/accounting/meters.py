@@ -27,6 +27,7 @@ def worst_case_meter(
     votes_per_unit: int,
     budget: Budget,
     accounting: Accounting = Accounting.EXACT,
+    ballot_weight: int = 1,
 ) -> Meter:
     """Return the data-independent meter of a law.
 
@@ -35,13 +36,15 @@ def worst_case_meter(
     law : ReleaseLaw
         The law that answers.
     n_teachers, n_classes : int
-        Number of ballots and of declared classes.
+        Sum of the ballots' weights (their number if each weighs 1), and number of declared classes.
     votes_per_unit : int
         Most ballots that one unit can change.
     budget : Budget
         What may be spent.
     accounting : Accounting, default="exact"
         What the label alone reveals, or the published bound.
+    ballot_weight : int, default=1
+        Weight of each ballot that one unit can change.
 
     Returns
     -------
@@ -55,11 +58,12 @@ def worst_case_meter(
     162
     """
     exact = accounting is Accounting.EXACT
-    reach = {"n_teachers": n_teachers, "n_classes": n_classes, "votes_per_unit": votes_per_unit}
+    change = {"votes_per_unit": votes_per_unit, "ballot_weight": ballot_weight}
+    reach = {"n_teachers": n_teachers, "n_classes": n_classes} | change
     if isinstance(law, ConfidentNoisyMax):
-        gated = gated_cost(law, **reach) if exact else published_gated_cost(law, votes_per_unit=votes_per_unit)
+        gated = gated_cost(law, **reach) if exact else published_gated_cost(law, **change)
         return FilterMeter(gated, budget, accounting)
-    one = worst_case_cost(law, **reach) if exact else published_cost(law, votes_per_unit)
+    one = worst_case_cost(law, **reach) if exact else published_cost(law, **change)
     source = (
         "Jordon et al. 2019, Theorems 1 and 3"
         if isinstance(law, LaplaceNoisyMax)
@@ -156,10 +160,10 @@ class FilterMeter(Meter):
         conversion = Conversion.IMPROVED if accounting is Accounting.EXACT else accounting.conversion
         super().__init__(budget, conversion)
         self._gated, self._accounting = gated, accounting
-        self._order = _best_order(gated.check + gated.label, budget, conversion)
+        self._order = best_order(gated.check + gated.label, budget, conversion)
         at = int(np.searchsorted(DEFAULT_ORDERS, self._order))
         self._check, self._label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
-        self._allowed = _allowance(self._order, budget, conversion)
+        self._allowed = allowance(self._order, budget, conversion)
         self._checks = self._labels = 0
         self._history: list[tuple[int, float]] = []
 
@@ -229,13 +233,13 @@ class FilterMeter(Meter):
         return min(self.budget.epsilon, charged)
 
 
-def _best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
+def best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
     """Return the order at which most answered queries fit."""
-    counts = [_allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
+    counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
     return float(one.orders[int(np.argmax(counts))])
 
 
-def _allowance(order: float, budget: Budget, conversion: Conversion) -> float:
+def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
     """Return the Renyi divergence at `order` that converts to the budget, rounded down; 0 if there is none."""
     convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
     orders = np.array([order])

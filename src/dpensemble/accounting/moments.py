@@ -2,6 +2,7 @@
 
 from functools import singledispatch
 
+from dpensemble._checks import integer_between
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
@@ -43,8 +44,7 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
     return PrivacyCost(rdp=2.0 * float(squared_votes) / scale**2 * DEFAULT_ORDERS)
 
 
-@singledispatch
-def published_cost(law: ReleaseLaw, votes_per_unit: int) -> PrivacyCost:  # noqa: ARG001
+def published_cost(law: ReleaseLaw, votes_per_unit: int, ballot_weight: int = 1) -> PrivacyCost:
     """Return the published data-independent cost of one answer.
 
     Parameters
@@ -53,12 +53,14 @@ def published_cost(law: ReleaseLaw, votes_per_unit: int) -> PrivacyCost:  # noqa
         The law that answers.
     votes_per_unit : int
         Most ballots that one unit can change.
+    ballot_weight : int, default=1
+        Weight of each of those ballots.
 
     Returns
     -------
     PrivacyCost
         Laplace: `laplace_moments`. Gaussian: ``order * votes**2 / sigma**2``
-        (Papernot et al. 2018, Proposition 8).
+        (Papernot et al. 2018, Proposition 8), votes being the sum of the weights of the ballots that can change.
 
     Raises
     ------
@@ -70,14 +72,19 @@ def published_cost(law: ReleaseLaw, votes_per_unit: int) -> PrivacyCost:  # noqa
     >>> round(float(published_cost(GaussianNoisyMax(40), 1).rdp[0]), 6)
     0.00125
     """
+    return _published(law, votes_per_unit * integer_between("ballot_weight", ballot_weight, 1))
+
+
+@singledispatch
+def _published(law: ReleaseLaw, votes: int) -> PrivacyCost:  # noqa: ARG001
     raise AccountingError(f"no published accounting covers {type(law).__name__}; use accounting='exact'.")
 
 
-@published_cost.register
-def _(law: LaplaceNoisyMax, votes_per_unit: int) -> PrivacyCost:
-    return laplace_moments(law.scale, votes_per_unit**2)
+@_published.register
+def _(law: LaplaceNoisyMax, votes: int) -> PrivacyCost:
+    return laplace_moments(law.scale, votes**2)
 
 
-@published_cost.register
-def _(law: GaussianNoisyMax, votes_per_unit: int) -> PrivacyCost:
-    return PrivacyCost(rdp=DEFAULT_ORDERS * (votes_per_unit / law.sigma) ** 2)
+@_published.register
+def _(law: GaussianNoisyMax, votes: int) -> PrivacyCost:
+    return PrivacyCost(rdp=DEFAULT_ORDERS * (votes / law.sigma) ** 2)

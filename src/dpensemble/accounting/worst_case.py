@@ -5,7 +5,8 @@ is sampled (mixing included) is taken at its word:
 
 - *Two classes*: the reachable counts are finitely many, so all neighbouring
   pairs of rows are listed. Where the chance of one label rises with its count, the row furthest
-  away dominates all nearer ones (its operating point lies above theirs).
+  away dominates all nearer ones (its operating point lies above theirs); many such pairs are
+  covered in blocks (`dpensemble.accounting.lattice`).
 - *Three or more classes, one vote*: `dpensemble.accounting.two_gaps`.
 - *Three or more classes, several votes* (or noise beyond the range of that analysis): pure
   privacy of Laplace noise, or the Gaussian mechanism's own curve.
@@ -20,6 +21,8 @@ from typing import Literal
 import numpy as np
 
 from dpensemble._checks import integer_between
+from dpensemble.accounting.exact_neighbours import is_rising, second_class_table
+from dpensemble.accounting.lattice import MOST_LISTED, block_pairs
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError
@@ -30,7 +33,6 @@ from dpensemble.laws import (
     LaplaceNoisyMax,
     RandomizedResponse,
     ReleaseLaw,
-    mixed_probabilities,
 )
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
@@ -42,7 +44,9 @@ _LARGEST_EPSILON = 500.0
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-4, 4.0
 
 
-def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int = 1) -> PrivacyCost:
+def worst_case_cost(
+    law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_per_unit: int = 1, ballot_weight: int = 1
+) -> PrivacyCost:
     """Return the most that one answer can cost, over all votes and all neighbours.
 
     Parameters
@@ -50,11 +54,13 @@ def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_p
     law : ReleaseLaw
         The law that answers, without a gate (for those see `dpensemble.accounting.gates`).
     n_teachers : int
-        Number of ballots.
+        Sum of the weights of all ballots, which is their number if each weighs 1.
     n_classes : int
         Number of declared classes.
     votes_per_unit : int, default=1
         Most ballots that one unit can change.
+    ballot_weight : int, default=1
+        Weight of each of those ballots; other units' ballots may weigh otherwise.
 
     Returns
     -------
@@ -67,6 +73,11 @@ def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_p
     AccountingError
         If no exact analysis of the law is known.
 
+    Notes
+    -----
+    With two classes all whole counts up to the sum of weights are taken for reachable. They contain every sum
+    of ballots, whatever the weights of the other ballots, so the bound holds.
+
     Examples
     --------
     Four times less than the published ``2 * order / scale**2``:
@@ -78,18 +89,24 @@ def worst_case_cost(law: ReleaseLaw, *, n_teachers: int, n_classes: int, votes_p
     _refuse_students(law)
     n_classes = integer_between("n_classes", n_classes, 2)
     n_teachers = integer_between("n_teachers", n_teachers, 1, MOST_TEACHERS)
-    votes_per_unit = min(integer_between("votes_per_unit", votes_per_unit, 1), n_teachers)
+    weight = integer_between("ballot_weight", ballot_weight, 1)
+    # No more ballots of this weight fit into the sum of all.
+    votes = min(integer_between("votes_per_unit", votes_per_unit, 1), max(1, n_teachers // weight))
     if n_classes == 2 and not isinstance(law, RandomizedResponse):
-        return _two_classes(law, n_teachers, votes_per_unit)
-    return _many_classes(law, n_classes, votes_per_unit)
+        return _two_classes(law, n_teachers, votes, weight)
+    return _many_classes(law, n_classes, votes, weight)
 
 
 @lru_cache(maxsize=64)
-def _two_classes(law: ReleaseLaw, n_teachers: int, votes: int) -> PrivacyCost:
-    return PrivacyCost.of(table_pairs(law, n_teachers, votes))
+def _two_classes(law: ReleaseLaw, n_teachers: int, votes: int, weight: int) -> PrivacyCost:
+    if n_teachers > MOST_LISTED:
+        table = second_class_table(law, n_teachers)
+        if is_rising(table):
+            return PrivacyCost.of(block_pairs(table[:, 1], votes * weight).inflated(PROBABILITY_ERROR))
+    return PrivacyCost.of(table_pairs(law, n_teachers, votes, weight))
 
 
-def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int) -> DominatingPairs:
+def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int, ballot_weight: int = 1) -> DominatingPairs:
     """Return all neighbouring pairs of outcome laws for two classes, neighbours side by side.
 
     Parameters
@@ -97,7 +114,9 @@ def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int) -> DominatingPairs
     law : ReleaseLaw
         Any law of two classes.
     n_teachers, votes : int
-        Ballots, and how many of them can change.
+        Sum of the ballots' weights, and how many ballots can change.
+    ballot_weight : int, default=1
+        Weight of each ballot that can change.
 
     Returns
     -------
@@ -106,11 +125,10 @@ def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int) -> DominatingPairs
     """
     _refuse_students(law)
     second = np.arange(n_teachers + 1)
-    table = mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
-    rising = table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
+    table = second_class_table(law, n_teachers)
     # A law that does not rise, or has further outcomes, may be worst at a smaller change.
-    shifts = [votes] if rising else range(1, votes + 1)
-    steps = [shift * sign for shift in shifts for sign in (1, -1)]
+    shifts = [votes] if is_rising(table) else range(1, votes + 1)
+    steps = [shift * ballot_weight * sign for shift in shifts for sign in (1, -1)]
     moved = np.concatenate([np.clip(second + step, 0, n_teachers) for step in steps])
     here = np.tile(second, len(steps))
     apart = moved != here
@@ -118,7 +136,7 @@ def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int) -> DominatingPairs
 
 
 @singledispatch
-def _many_classes(law: ReleaseLaw, n_classes: int, votes: int) -> PrivacyCost:
+def _many_classes(law: ReleaseLaw, n_classes: int, votes: int, weight: int) -> PrivacyCost:  # noqa: ARG001
     raise AccountingError(
         f"no exact worst case is known for {type(law).__name__} with n_classes={n_classes} and "
         f"votes_per_unit={votes}; use accounting='published' or two classes."
@@ -126,23 +144,23 @@ def _many_classes(law: ReleaseLaw, n_classes: int, votes: int) -> PrivacyCost:
 
 
 @_many_classes.register
-def _(law: LaplaceNoisyMax, n_classes: int, votes: int) -> PrivacyCost:
-    if votes == 1 and _covered(1 / law.scale):
-        return _noisy_max("laplace", law, 1 / law.scale, n_classes)
-    # Moving `votes` ballots changes the counts by at most twice as much in the L1 norm.
-    return _pure(2 * votes / law.scale)
+def _(law: LaplaceNoisyMax, n_classes: int, votes: int, weight: int) -> PrivacyCost:
+    if votes == 1 and _covered(weight / law.scale):
+        return _noisy_max("laplace", law, weight / law.scale, n_classes)
+    # Moving `votes` ballots changes the counts by at most twice their weight in the L1 norm.
+    return _pure(2 * votes * weight / law.scale)
 
 
 @_many_classes.register
-def _(law: GaussianNoisyMax, n_classes: int, votes: int) -> PrivacyCost:
-    if votes == 1 and _covered(1 / law.sigma):
-        return _noisy_max("gaussian", law, 1 / law.sigma, n_classes)
-    # Papernot et al. 2018, Proposition 8: two counts move by `votes` each.
-    return PrivacyCost(rdp=DEFAULT_ORDERS * (votes / law.sigma) ** 2)
+def _(law: GaussianNoisyMax, n_classes: int, votes: int, weight: int) -> PrivacyCost:
+    if votes == 1 and _covered(weight / law.sigma):
+        return _noisy_max("gaussian", law, weight / law.sigma, n_classes)
+    # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
+    return PrivacyCost(rdp=DEFAULT_ORDERS * (votes * weight / law.sigma) ** 2)
 
 
 @_many_classes.register
-def _(law: RandomizedResponse, n_classes: int, votes: int) -> PrivacyCost:  # noqa: ARG001
+def _(law: RandomizedResponse, n_classes: int, votes: int, weight: int) -> PrivacyCost:  # noqa: ARG001
     # Whatever wins, a changed winner swaps two probabilities; ties are averages of such laws.
     other = np.exp(-law.epsilon) / (1 + (n_classes - 1) * np.exp(-law.epsilon))
     rest = (n_classes - 2) * other

@@ -204,8 +204,8 @@ def upsampled_partition(
         raise InvalidParameterError(
             f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records; use fewer."
         )
-    place = _dealt if relation is Relation.REPLACE_ONE else _drawn
-    starts, strides = place(units, copies, n_teachers, entropy)
+    by_position = relation is Relation.REPLACE_ONE
+    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _drawn(units, n_teachers, entropy)
     offsets = np.concatenate([[0], np.cumsum(copies)])
     turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
     return Allocation(
@@ -218,10 +218,10 @@ def upsampled_partition(
 
 
 def _dealt(
-    units: Sequence[bytes], copies: NDArray[np.int64], n_teachers: int, entropy: int
+    copies: NDArray[np.int64], n_teachers: int, entropy: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, by position."""
-    starts, strides = np.empty(len(units), dtype=np.int64), np.ones(len(units), dtype=np.int64)
+    starts, strides = np.empty(len(copies), dtype=np.int64), np.ones(len(copies), dtype=np.int64)
     next_teacher = 0
     for index, number in enumerate(np.unique(copies).tolist()):
         members = np.flatnonzero(copies == number)
@@ -238,9 +238,7 @@ def _dealt(
     return starts, strides
 
 
-def _drawn(
-    units: Sequence[bytes], copies: NDArray[np.int64], n_teachers: int, entropy: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _drawn(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, from its identity."""
     hashed = hashed_identities(units, entropy)
     coprime = _coprime(n_teachers)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.accounting import Accounting
+from dpensemble.cli import options as o
+from dpensemble.cli import plan_options as p
+from dpensemble.cli.options import Method
+from dpensemble.cli.plan_groups import plan_groups
 from dpensemble.cli.plan_plot import check_plot_file, write_plot
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.cli.show_plan import (
@@ -22,8 +26,10 @@ from dpensemble.cli.show_plan import (
     print_quality,
     print_smallest,
 )
+from dpensemble.errors import InvalidParameterError
 from dpensemble.planning import (
     Plan,
+    Rule,
     SmallestEnsemble,
     VotingMethod,
     answer_rate,
@@ -33,66 +39,31 @@ from dpensemble.planning import (
 from dpensemble.planning import plan as find_plan
 from dpensemble.relations import Basis
 
-_NOISE, _QUALITY, _OUTPUT = "Votes and noise", "Label quality", "Output"
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def plan(
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget (1 unless --labels is given; left out: found).")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Delta of the budget.")] = 1e-5,
-    labels: Annotated[int | None, typer.Option(help="Labels wanted (left out: found).")] = None,
-    method: Annotated[VotingMethod, typer.Option(help="Method.")] = VotingMethod.SAA,
-    accounting: Annotated[
-        Accounting, typer.Option(help="Charge for what a label alone reveals, or as the papers do.")
-    ] = Accounting.EXACT,
-    teachers: Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=_NOISE)] = 250,
-    partitions: Annotated[
-        int | None, typer.Option(help="dpbag only: partitions (default 10).", rich_help_panel=_NOISE)
-    ] = None,
-    classes: Annotated[int, typer.Option(help="Number of classes.", rich_help_panel=_NOISE)] = 2,
-    scale: Annotated[
-        float | None,
-        typer.Option(
-            help="saa, dpbag, lnmax: Laplace scale in votes (found if --epsilon and --labels are given).",
-            rich_help_panel=_NOISE,
-        ),
-    ] = None,
-    sigma: Annotated[
-        float | None,
-        typer.Option(
-            help="gnmax and its kin: standard deviation of the noise in votes (found likewise).",
-            rich_help_panel=_NOISE,
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="confident and interactive: votes needed for an answer.", rich_help_panel=_NOISE),
-    ] = None,
-    threshold_sigma: Annotated[
-        float | None,
-        typer.Option(
-            help="confident and interactive: standard deviation of the noise on the threshold.",
-            rich_help_panel=_NOISE,
-        ),
-    ] = None,
-    agreement: Annotated[
-        float, typer.Option(help="Share of the teachers that agree on a typical row.", rich_help_panel=_QUALITY)
-    ] = 0.8,
-    label_accuracy: Annotated[
-        float | None,
-        typer.Option(
-            help="Also find the smallest ensemble whose labels of such a row are right this often.",
-            rich_help_panel=_QUALITY,
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw epsilon and wrong labels as SVG.", rich_help_panel=_OUTPUT)
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the plan as JSON.", rich_help_panel=_OUTPUT)
-    ] = False,
+    epsilon: p.Epsilon = None,
+    delta: p.Delta = 1e-5,
+    labels: p.Labels = None,
+    method: p.PlannedMethod = Method.SAA,
+    budgets: p.Budgets = None,
+    accounting: p.PlannedAccounting = Accounting.EXACT,
+    aggregator: o.AggregatorOption = None,
+    rule: o.RuleOption = None,
+    precision: o.Precision = None,
+    vanish_at_end: o.VanishAtEnd = False,
+    teachers: p.Teachers = 250,
+    partitions: p.Partitions = None,
+    classes: p.Classes = 2,
+    scale: p.Scale = None,
+    sigma: p.Sigma = None,
+    threshold: p.Threshold = None,
+    threshold_sigma: p.ThresholdSigma = None,
+    agreement: p.Agreement = None,
+    label_accuracy: p.LabelAccuracy = None,
+    plot: p.Plot = None,
+    as_json: p.AsJson = False,
 ) -> None:
     """Tell what a budget buys, before any record is touched.
 
@@ -100,28 +71,64 @@ def plan(
 
     For dpbag the plan is data-independent (DPBag-); the personalised analysis answers at least as many.
 
+    Personalised methods take --budgets instead of --epsilon, and plan labels from noise, or noise from --labels.
+
     Example: dpensemble plan --method saa --teachers 250 --epsilon 1 --delta 1e-5
     """
-    default_partitions = 10 if method is VotingMethod.DPBAG else 1
+    integer_between("classes", classes, 2)
+    if plot is not None:
+        check_plot_file(plot)
+    personal = {"aggregator": aggregator, "rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
     settings: dict[str, Any] = {
-        "method": method.value,
         "n_teachers": teachers,
-        "n_partitions": default_partitions if partitions is None else partitions,
         "n_classes": classes,
         "threshold": threshold,
         "threshold_sigma": threshold_sigma,
         "accounting": accounting.value,
     }
-    integer_between("classes", classes, 2)
+    noise = {"scale": scale, "sigma": sigma}
+    if method.personalised:
+        _refuse(
+            {
+                "epsilon": epsilon,
+                "partitions": partitions,
+                "agreement": agreement,
+                "label_accuracy": label_accuracy,
+            },
+            f"is no option of --method {method.value}, whose plan is about --budgets; leave it out",
+        )
+        settings |= noise | {"method": VotingMethod.GNMAX.value if aggregator is None else aggregator.value}
+        wanted = {"labels": labels, "rule": rule or Rule.SOLVED, "precision": precision}
+        wanted["vanish_at_end"] = vanish_at_end
+        plan_groups(method, budgets, settings, wanted, delta=delta, plot=plot, as_json=as_json)
+        return
+    _refuse(personal | {"budgets": budgets}, f"is for personalised methods only, not --method {method.value}")
+    default_partitions = 10 if method is Method.DPBAG else 1
+    settings["n_partitions"] = default_partitions if partitions is None else partitions
+    asked = {"epsilon": 1.0 if epsilon is None and labels is None else epsilon, "labels": labels, "delta": delta}
+    _plan(settings | {"method": method.value}, asked | noise, (agreement, label_accuracy), plot, as_json)
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    for name, value in options.items():
+        if value not in (None, False):
+            raise InvalidParameterError(f"--{name.replace('_', '-')} {why}.")
+
+
+def _plan(
+    settings: dict[str, Any],
+    asked: dict[str, Any],
+    typical: tuple[float | None, float | None],
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Plan a method that treats all records alike, and print what a budget buys."""
+    agreement, label_accuracy = 0.8 if typical[0] is None else typical[0], typical[1]
     real_between("agreement", agreement, 0.501, 1.0)
     if label_accuracy is not None:
         real_between("label_accuracy", label_accuracy, 0.5, 0.999)
-    if plot is not None:
-        check_plot_file(plot)
-    if epsilon is None and labels is None:
-        epsilon = 1.0
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
-        found = find_plan(delta=delta, epsilon=epsilon, labels=labels, scale=scale, sigma=sigma, **settings)
+        found = find_plan(**asked, **settings)
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
             write_plot(found, plot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from markupsafe import Markup
 from dpensemble.accounting import Accounting
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.planning import Plan, answer_rate, spend_curve, wrong_label_rate
-from dpensemble.report.charts import WIDTH, Series, Words, line_chart
+from dpensemble.report.charts import Limit, Series, line_chart
+from dpensemble.report.drawing import GROUP_COLOURS, WIDTH, Words
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81
@@ -27,8 +29,12 @@ _PAGE = Markup(
     ".limit {{ stroke: #18202c; stroke-width: 1.5; stroke-dasharray: 6 4; }}"
     ".line {{ fill: none; stroke-width: 2.5; stroke-linejoin: round; stroke-linecap: round; }}"
     ".line.main {{ stroke: #1c5fa8; }} .line.other {{ stroke: #7c899b; }}"
-    ".main:not(.line) {{ fill: #1c5fa8; }} .other:not(.line) {{ fill: #7c899b; }}"
+    ".main:not(.line) {{ fill: #1c5fa8; }} .other:not(.line) {{ fill: #7c899b; }}{groups}"
     '</style><rect width="{width}" height="{height}" fill="#fff"/>{body}</svg>\n'
+)
+_GROUP = Markup(
+    ".line.{css}, .limit.{css} {{ stroke: {colour}; }} "
+    ".dot.{css}, .{css}-label {{ fill: {colour}; font-weight: 600; }}"
 )
 _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
@@ -62,6 +68,26 @@ def write_plot(found: Plan, path: Path) -> None:
         ("How often a label is wrong", _quality_chart(found)),
     ]
     setting = f"{found.method}, {found.n_teachers:,} teachers, {found.n_classes} classes, delta {found.delta:g}"
+    write_charts(setting, charts, path)
+
+
+def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path) -> None:
+    """Write charts with their titles, one above the other, as one SVG.
+
+    Parameters
+    ----------
+    setting : str
+        What they are about.
+    charts : sequence of (str, Markup)
+        Titles and drawings.
+    path : Path
+        Where to.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be written.
+    """
     y, body = _HEADING, _TITLE.format(css="tick", y=18, text=setting)
     for title, chart in charts:
         drawn = str(chart)
@@ -69,8 +95,12 @@ def write_plot(found: Plan, path: Path) -> None:
         placed = drawn.replace("<svg ", f'<svg y="{y + _HEADING}" width="{WIDTH}" height="{height}" ', 1)
         body += _TITLE.format(css="title", y=y + 22, text=title) + Markup(placed)  # noqa: S704
         y += _HEADING + height + _GAP
+    groups = Markup("").join(
+        _GROUP.format(css=f"group-{number}", colour=colour)
+        for number, colour in enumerate(GROUP_COLOURS[0], start=1)
+    )
     try:
-        path.write_text(_PAGE.format(width=WIDTH, height=y, body=body), encoding="utf-8")
+        path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
     except OSError as error:
         raise FileError(f"plot={str(path)!r} cannot be written: {error.strerror}.") from None
 
@@ -82,7 +112,7 @@ def _epsilon_chart(found: Plan) -> Markup:
         points = spend_curve(ensemble.one_query(), found.labels, found.delta, ensemble.conversion)
         lines.append(Series(accounting.value, points, css))
     words = Words("epsilon", "Epsilon of a number of labels", "labels", "epsilon")
-    return line_chart(lines, (f"budget {found.epsilon:.3g}", found.epsilon), words)
+    return line_chart(lines, [Limit(f"budget {found.epsilon:.3g}", found.epsilon)], words)
 
 
 def _quality_chart(found: Plan) -> Markup:
@@ -94,4 +124,4 @@ def _quality_chart(found: Plan) -> Markup:
         unanswered = 1 - answer_rate(law, ballots, margins, found.n_classes)
         lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
     words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")
-    return line_chart(lines, ("a guess", 1 - 1 / found.n_classes), words)
+    return line_chart(lines, [Limit("a guess", 1 - 1 / found.n_classes)], words)

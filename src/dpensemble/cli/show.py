@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
+from dpensemble.report.groups import varied_setting
 
 _FEW_UNITS = 10
 
@@ -30,6 +34,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
     answered = f"Labels answered: {record.labels:,} of {rows:,} public rows"
     console.print(f"{answered}{asked}{right}{inside}", markup=False)
+    if record.groups:
+        console.print(_groups(record))
+        console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if not record.scores_are_public:
@@ -52,6 +59,45 @@ def _scores(record: RunRecord) -> Table:
     if record.data["most_common_label"] is not None:
         table.add_row("always the most common label", f"{record.data['most_common_label']:.3f}", "0.500", "-")
     return table
+
+
+def _groups(record: RunRecord) -> Table:
+    varied = varied_setting(record.method)
+    shared = all(group["teachers"] is None for group in record.groups)
+    table = Table("group")
+    for head in ("budget", "spent", "records", *([] if shared else ["teachers"]), varied):
+        table.add_column(head, justify="right")
+    for group in record.groups:
+        spent = f"{round_up(group['epsilon'], 4):g}" if group["epsilon"] else "0"
+        table.add_row(
+            escape(group["name"]),
+            f"{round_up(group['budget'], 4):g}",
+            spent if record.group_spend_is_promised else f"at most {spent}",
+            "-" if group["records"] is None else f"{group['records']:,}",
+            *([] if shared else [f"{group['teachers']:,}"]),
+            f"{group[varied]:.4g}",
+        )
+    return table
+
+
+def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
+    """Say what one budget for all would have bought.
+
+    Parameters
+    ----------
+    entries : sequence of dict
+        `RunRecord.plain_labels`.
+    noun : str
+        What is counted.
+
+    Returns
+    -------
+    str
+    """
+    counts = ", ".join(
+        f"{entry['labels']:,} at the {entry['name']} ({round_up(entry['epsilon'], 4):g})" for entry in entries
+    )
+    return f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}."
 
 
 def _hints(record: RunRecord) -> list[str]:

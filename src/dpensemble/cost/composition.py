@@ -54,6 +54,7 @@ MOST_EPSILON = 60.0
 _TINY = 1e-300
 
 
+@lru_cache(maxsize=32)
 def grouped(pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OUTCOMES) -> DominatingPairs:
     """Return fewer pairs that dominate the set: neighbouring rows stand behind one pair.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,6 +111,14 @@ class ConfidentNoisyMax(ReleaseLaw):
             "threshold_sigma": self.threshold_sigma,
             "sigma": self.sigma,
         }
+
+    def _scaled(self, factor: float) -> Self:
+        return replace(
+            self,
+            threshold=self.threshold * factor,
+            threshold_sigma=self.threshold_sigma * factor,
+            sigma=self.sigma * factor,
+        )
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes."""

@@ -1,7 +1,7 @@
 """Report-noisy-max with Gaussian noise (GNMax)."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ class GaussianNoisyMax(ReleaseLaw):
     def settings(self) -> dict[str, Any]:
         """Return the law's name and sigma."""
         return {"law": "Gaussian noisy-max", "sigma": self.sigma}
+
+    def _scaled(self, factor: float) -> Self:
+        return replace(self, sigma=self.sigma * factor)
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes.

@@ -1,7 +1,7 @@
 """Report-noisy-max: add noise to every count, release the class that comes out on top."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,9 @@ class LaplaceNoisyMax(ReleaseLaw):
     def settings(self) -> dict[str, Any]:
         """Return the law's name and scale."""
         return {"law": "Laplace noisy-max", "scale": self.scale}
+
+    def _scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale * factor)
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes.

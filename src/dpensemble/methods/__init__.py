@@ -3,5 +3,15 @@
 from dpensemble.methods.dpbag import DPBaggingClassifier
 from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.saa import SubsampleAggregateClassifier
+from dpensemble.methods.upsampling import UpsamplingPATEClassifier
+from dpensemble.methods.vanishing import VanishingPATEClassifier
+from dpensemble.methods.weighting import WeightingPATEClassifier
 
-__all__ = ["DPBaggingClassifier", "PATEClassifier", "SubsampleAggregateClassifier"]
+__all__ = [
+    "DPBaggingClassifier",
+    "PATEClassifier",
+    "SubsampleAggregateClassifier",
+    "UpsamplingPATEClassifier",
+    "VanishingPATEClassifier",
+    "WeightingPATEClassifier",
+]

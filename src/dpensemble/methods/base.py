@@ -256,9 +256,13 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         self, records: PrivateRecords, n_classes: int, entropy: int
     ) -> tuple[Electorate, Allocation, Meter]:
         """Check every setting and the budget before anything is fitted."""
-        relation = self._relation()
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        law = self._law()
+        return self._one_budget(records, Budget(epsilon=self.epsilon, delta=self.delta), n_classes, entropy)
+
+    def _one_budget(
+        self, records: PrivateRecords, budget: Budget, n_classes: int, entropy: int
+    ) -> tuple[Electorate, Allocation, Meter]:
+        """Let every teacher vote on every query, and charge all records alike."""
+        relation, law = self._relation(), self._law()
         law.mixing_weight(n_classes)
         allocation = partitions(
             records.identities(relation),

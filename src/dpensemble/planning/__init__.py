@@ -2,24 +2,38 @@
 
 from dpensemble.accounting import Accounting
 from dpensemble.planning.ensemble import Ensemble, spend_curve
+from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
+from dpensemble.planning.plan_personal import GroupPlan, PersonalPlan, baselines, plan_personalised
 from dpensemble.planning.plans import Plan
 from dpensemble.planning.quality import SmallestEnsemble, answer_rate, smallest_ensemble, wrong_label_rate
 from dpensemble.planning.settings import VotingMethod, default_scale, law_of
 from dpensemble.planning.solve import plan, plan_epsilon, plan_labels, plan_noise
+from dpensemble.planning.solve_personal import group_cost, personalise, queries_of_groups
 
 __all__ = [
     "Accounting",
+    "Census",
     "Ensemble",
+    "GroupPlan",
+    "PersonalPlan",
+    "Personalisation",
+    "Personalised",
     "Plan",
+    "Rule",
     "SmallestEnsemble",
     "VotingMethod",
     "answer_rate",
+    "baselines",
     "default_scale",
+    "group_cost",
     "law_of",
+    "personalise",
     "plan",
     "plan_epsilon",
     "plan_labels",
     "plan_noise",
+    "plan_personalised",
+    "queries_of_groups",
     "smallest_ensemble",
     "spend_curve",
     "wrong_label_rate",

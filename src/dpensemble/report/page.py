@@ -12,7 +12,9 @@ from markupsafe import Markup
 from dpensemble._rounding import round_up
 from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
-from dpensemble.report.charts import Bar, Series, Words, bar_chart, histogram, line_chart
+from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, line_chart
+from dpensemble.report.drawing import GROUP_COLOURS, Words
+from dpensemble.report.groups import History, history_chart, personal_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 
 _METHODS = {
@@ -22,6 +24,9 @@ _METHODS = {
     "gnmax": "PATE, Gaussian noisy-max",
     "confident-gnmax": "PATE, confident Gaussian noisy-max",
     "interactive-gnmax": "PATE, interactive Gaussian noisy-max",
+    "upsampling-pate": "Personalised PATE, upsampling",
+    "vanishing-pate": "Personalised PATE, vanishing",
+    "weighting-pate": "Personalised PATE, weighting",
 }
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
 _BASES = {
@@ -61,8 +66,10 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     view = {
         **_header(record),
         **_verdict(record),
+        "palettes": GROUP_COLOURS,
+        "personal": personal_view(record, private),
         "spend_chart": _spend_chart(record, private),
-        "is_gated": _is_gated(record),
+        "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
         "labels": _labels(record, is_private=private is not None),
         "private": None if private is None else _private(record, private),
@@ -114,22 +121,19 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
 
 def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | None:
     """Draw the public curve whole, so that where it ends says nothing about the votes."""
+    axis = "questions asked" if record.gated else "labels answered"
+    if record.groups:
+        return history_chart(History.of_run(record, private), axis)
     curves = [
-        Series("worst case", record.worst_case_spend, "main" if private is None or _is_gated(record) else "other")
+        Series("worst case", record.worst_case_spend, "main" if private is None or record.gated else "other")
     ]
-    if private is not None and not _is_gated(record):
+    if private is not None and not record.gated:
         curves.append(Series("spent", private.spend, "main"))
     if not any(curve.points for curve in curves):
         return None
     budget = record.budget["epsilon"]
-    axis = "questions asked" if _is_gated(record) else "labels answered"
     words = Words("spend", f"Privacy budget spent over {axis}", axis, "epsilon")
-    return line_chart(curves, (f"budget {wording.number(budget, 4)}", budget), words)
-
-
-def _is_gated(record: RunRecord) -> bool:
-    """Whether questions may go unanswered."""
-    return record.settings.get("threshold") is not None
+    return line_chart(curves, [Limit(f"budget {wording.number(budget, 4)}", budget)], words)
 
 
 def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
@@ -194,7 +198,7 @@ def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
     total = record.seconds.get("total", sum(times.values()))
     return {
         "rows": [
-            ("Epsilon actually spent", f"{wording.number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
+            (_spent_head(record), f"{wording.number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
             ("Labels answered", wording.number(record.labels)),
             ("Constant teachers", wording.number(private.constant_teachers)),
             ("Failed teachers", wording.number(private.failed_teachers)),
@@ -205,6 +209,10 @@ def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
             Words("margins", "Histogram of vote margins", "winner's share minus runner-up's", "labels"),
         ),
     }
+
+
+def _spent_head(record: RunRecord) -> str:
+    return "Epsilon actually spent" + (", largest of all groups" if record.groups else "")
 
 
 def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -11,10 +11,12 @@ from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
-SCHEMA = 2
+SCHEMA = 3
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
+_GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies", "weight", "frequency"})
+_BASELINE = frozenset({"name", "epsilon", "labels"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,16 @@ class RunRecord:
         Reasons why this run is an experiment and not a release; empty for a release.
     created : str
         Date and time, ISO 8601, UTC.
+    groups : list of dict
+        Where groups of records have budgets of their own, the strictest first: ``name``, ``budget``, ``epsilon``
+        as promised, number of ``records``, number of ``teachers`` (None where groups share them), ``copies`` of
+        each record, ``weight`` of a ballot and ``frequency`` of voting.
+    group_spend : list of [int, list of float]
+        Epsilon of each group after so many labels (questions, under a gate); empty where that is private.
+    plain_spend : list of [int, float]
+        What as many would cost every record of an ensemble with the same noise and no groups; public.
+    plain_labels : list of dict
+        ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     schema : int
         Version of this format.
     """
@@ -70,6 +82,10 @@ class RunRecord:
     seconds: dict[str, float]
     experiment: list[str] = field(default_factory=list)
     created: str = ""
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    group_spend: list[list[Any]] = field(default_factory=list)
+    plain_spend: list[list[float]] = field(default_factory=list)
+    plain_labels: list[dict[str, Any]] = field(default_factory=list)
     schema: int = SCHEMA
 
     @property
@@ -86,6 +102,21 @@ class RunRecord:
         elif self.guarantee["unit"] != "record":
             withheld.add("private_records")
         return frozenset(withheld)
+
+    @property
+    def gated(self) -> bool:
+        """Whether questions may go unanswered."""
+        return self.settings.get("threshold") is not None
+
+    @property
+    def group_spend_is_promised(self) -> bool:
+        """Whether each group's guarantee is what was spent on it, rather than the budget that bounded it."""
+        return bool(self.group_spend) and not self.gated
+
+    @property
+    def group_sizes_are_public(self) -> bool:
+        """Whether the number of records in each group may be shown outside."""
+        return "private_records" not in self.unprotected_data
 
     @property
     def scores_are_public(self) -> bool:
@@ -109,6 +140,10 @@ class RunRecord:
         record = cls(**values)
         if not set(record.data) >= _SHOWN_DATA or "n_teachers" not in record.settings:
             raise FileError("the run record lacks entries that its summary needs; train again with this version.")
+        if any(set(group) != _GROUP for group in record.groups) or any(
+            set(entry) != _BASELINE for entry in record.plain_labels
+        ):
+            raise FileError("the run record's groups lack entries or have others; train again with this version.")
         record.statement()
         return record
 
@@ -129,6 +164,8 @@ class PrivateRecord:
         Teachers that saw one class or nothing and vote a constant.
     failed_teachers : int
         Teachers whose fit raised and who vote their own majority class.
+    group_spent : list of float
+        What each group was charged, in the order of `RunRecord.groups`; empty where there are none.
     schema : int
         Version of this format.
     """
@@ -138,6 +175,7 @@ class PrivateRecord:
     margins: list[float]
     constant_teachers: int
     failed_teachers: int
+    group_spent: list[float] = field(default_factory=list)
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:

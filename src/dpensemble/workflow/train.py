@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
+from dpensemble.budget import Budget
 from dpensemble.cost import largest_count
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
@@ -25,6 +26,7 @@ from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import Outcome
+from dpensemble.workflow.personal import method_name, personal_fields, require_budgets, stated_budget
 from dpensemble.workflow.tables import Tables
 
 
@@ -36,7 +38,7 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     tables : Tables
         Checked rows.
     model : VotingEnsembleClassifier
-        Unfitted estimator; its ``classes`` are set from the tables.
+        Unfitted estimator; its ``classes``, ``levels`` and ``group_shares`` are set from the tables.
     baseline : bool, default=False
         Also fit the student's kind of model on the private records without any
         privacy, which marks the run an experiment.
@@ -45,13 +47,23 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     -------
     Outcome
         The publishable classifier, labels and record, and the private record where asked for.
+
+    Raises
+    ------
+    InvalidParameterError
+        If records have budgets and the model is not personalised, or the other way round.
     """
+    personal = require_budgets(model, tables)
     start = perf_counter()
     encoder = fit_encoder(tables.X_public)
     private, public = encoder.transform(tables.X_private), encoder.transform(tables.X_public)
     seconds = {"encoding": perf_counter() - start}
     model = clone(model).set_params(classes=tables.classes)
-    model.fit(private, tables.y_private.to_numpy(), X_public=public, units=tables.units)
+    given = {"X_public": public, "units": tables.units}
+    if personal is not None:
+        model.set_params(levels=tables.levels, group_shares=tables.group_shares)
+        given["budgets"] = tables.budgets
+    model.fit(private, tables.y_private.to_numpy(), **given)
     seconds |= model.seconds_
 
     student_scores = baseline_scores = None
@@ -67,23 +79,26 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
             baseline_scores = scores(class_probabilities(plain, test, model.classes_), truth, model.classes_)
         seconds["baseline"] = perf_counter() - start
 
-    labels = model.labels_
+    labels, budget = model.labels_, stated_budget(model, personal)
+    groups = personal_fields(model, tables, personal)
     record = RunRecord(
         method=_method_name(model),
         guarantee=model.guarantee_.to_dict(),
-        budget={"epsilon": float(model.epsilon), "delta": float(model.delta)},
+        budget={"epsilon": budget.epsilon, "delta": budget.delta},
         labels=len(labels),
         asked=labels.n_asked,
         label_accuracy=_label_accuracy(tables.y_public, labels.indices, labels.labels),
         student=student_scores,
         baseline=baseline_scores,
-        worst_case_spend=_worst_case_spend(model),
+        # A run with groups has a curve for each of them instead.
+        worst_case_spend=[] if groups else _worst_case_spend(model, budget),
         data=_describe(tables, private.shape[1]),
         settings=_settings(model),
         versions=_versions(),
         seconds={stage: round(value, 3) for stage, value in seconds.items()},
         experiment=_reasons(model, tables, baseline),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        **groups,
     )
     return Outcome(
         record=record,
@@ -94,6 +109,9 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
 
 
 def _method_name(model: VotingEnsembleClassifier) -> str:
+    personalised = method_name(model)
+    if personalised is not None:
+        return personalised
     if isinstance(model, PATEClassifier):
         return str(model.aggregator)
     return "dpbag" if isinstance(model, DPBaggingClassifier) else "saa"
@@ -103,7 +121,7 @@ def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | 
     return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
 
 
-def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
+def _worst_case_spend(model: VotingEnsembleClassifier, budget: Budget) -> list[list[float]]:
     """Return the data-independent spend up to the answered labels or, where those are private, to the budget.
 
     A gated run's is over questions asked, since unanswered ones cost something too.
@@ -113,8 +131,8 @@ def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
     one, conversion = model.query_cost_, model.conversion_
     most = model.labels_.n_asked
     if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
-        most = largest_count(one, model.epsilon, model.delta, conversion)
-    return [list(point) for point in spend_curve(one, most, model.delta, conversion)]
+        most = largest_count(one, budget.epsilon, budget.delta, conversion)
+    return [list(point) for point in spend_curve(one, most, budget.delta, conversion)]
 
 
 def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
@@ -139,6 +157,10 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
     """Return the settings as plain values, with what was left to default filled in."""
     hidden = ("classes", "n_jobs", "progress", "private_diagnostics", "teacher", "student")
     settings = {name: value for name, value in model.get_params(deep=False).items() if name not in hidden}
+    if method_name(model) is not None:
+        # It is the budget of records that were given none, and all of them were given one.
+        del settings["epsilon"]
+        settings["teachers_with_copies"] = model.personalised_.n_teachers
     for role, default in (("teacher", LogisticRegression()), ("student", default_student())):
         estimator = getattr(model, role)
         settings[role] = " ".join(repr(default if estimator is None else estimator).split())
@@ -162,6 +184,8 @@ def _kinds(public: pd.DataFrame) -> str:
 def _plain(value: Any) -> Any:
     """Return a setting as JSON can hold it."""
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, (bool, int, float, str)) else " ".join(repr(value).split())
 
 
@@ -176,6 +200,8 @@ def _reasons(model: VotingEnsembleClassifier, tables: Tables, baseline: bool) ->
         reasons.append("A baseline without privacy was trained on the private records.")
     if not model.guarantee_.for_release:
         reasons.append("The noise came from a seed, so it can be removed.")
+    if tables.budgets_at_random:
+        reasons.append("Budgets were assigned to records at random, not by consent.")
     if tables.data_is_public:
         reasons.append("The private records are a published data set, split for demonstration.")
     return reasons
@@ -191,4 +217,5 @@ def _private_record(model: VotingEnsembleClassifier) -> PrivateRecord | None:
         margins=sorted(found.margins),
         constant_teachers=found.n_constant,
         failed_teachers=found.n_failed,
+        group_spent=list(found.group_spent),
     )

@@ -1,0 +1,133 @@
+"""From the options of ``dpensemble train`` to an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpensemble.cli.options import Analysis, Method
+from dpensemble.errors import InvalidParameterError
+from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
+from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.relations import Relation
+from dpensemble.workflow import parse_budgets
+from dpensemble.workflow.personal import PERSONALISED
+
+_HOW = (
+    "give --budgets COLUMN, a private column of epsilons, or groups and shares to deal at random, such as "
+    '--budgets "0.7:50%,1.4:50%"'
+)
+
+
+def refuse_mixtures(method: Method, personal: dict[str, Any], epsilon: float | None, relation: Relation) -> None:
+    """Refuse options of personalised methods for others, and the other way round, before anything is read.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    personal : dict
+        Options of personalised methods by name, as given.
+    epsilon : float or None
+        One budget for all records.
+    relation : Relation
+        The neighbouring relation.
+
+    Raises
+    ------
+    InvalidParameterError
+        In one sentence.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in personal.items() if value not in (None, False)]
+    if not method.personalised:
+        if given:
+            names = ", ".join(PERSONALISED)
+            raise InvalidParameterError(
+                f"{given[0]} is for personalised methods only, not --method {method.value}; use one of {names}."
+            )
+        return
+    request = parse_budgets(personal["budgets"], personal["levels"])
+    if request is None:
+        raise InvalidParameterError(f"--method {method.value} without budgets would be plain PATE; {_HOW}.")
+    if epsilon is not None:
+        raise InvalidParameterError(
+            f"epsilon={epsilon:g} is one budget for all, and --method {method.value} takes each record's from "
+            "--budgets; drop --epsilon."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE and request.shares is None:
+        raise InvalidParameterError(
+            "--relation add-or-remove-one needs the public share of the records with each budget, because their "
+            'number is private; give --levels with shares, such as "high=0.5:20%,low=2:80%".'
+        )
+
+
+def estimator(
+    method: Method,
+    settings: dict[str, Any],
+    noise: dict[str, Any],
+    stopping: dict[str, Any],
+    *,
+    partitions: int | None,
+    personal: dict[str, Any],
+) -> VotingEnsembleClassifier:
+    """Return the unfitted estimator of a method.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    settings : dict
+        What all methods have.
+    noise : dict
+        ``scale``, ``sigma``, ``threshold`` and ``threshold_sigma``, None where not given.
+    stopping : dict
+        ``analysis`` and ``stop_when_spent``.
+    partitions : int or None
+        Of bagging only.
+    personal : dict
+        ``aggregator``, ``rule``, ``precision`` and ``vanish_at_end``, None where not given.
+
+    Returns
+    -------
+    VotingEnsembleClassifier
+
+    Raises
+    ------
+    InvalidParameterError
+        If an option is none of the method.
+    """
+    if partitions not in (None, 1) and method is not Method.DPBAG:
+        raise InvalidParameterError(
+            f"partitions={partitions} is a setting of --method dpbag; {method.value} has one partition."
+        )
+    if method in (Method.SAA, Method.DPBAG):
+        foreign = [name for name, value in noise.items() if name != "scale" and value is not None]
+        if foreign:
+            raise InvalidParameterError(f"{foreign[0]} is no setting of --method {method.value}; give --scale.")
+    analysis = _analysis(method, **stopping)
+    if method is Method.SAA:
+        return SubsampleAggregateClassifier(scale=noise["scale"], **settings)
+    if method is Method.DPBAG:
+        n_partitions = 10 if partitions is None else partitions
+        return DPBaggingClassifier(n_partitions=n_partitions, scale=noise["scale"], **settings, **analysis)
+    if method.personalised:
+        chosen = {name: value for name, value in personal.items() if value is not None}
+        return PERSONALISED[method.value](**chosen, **settings, **noise, **analysis)
+    return PATEClassifier(aggregator=method.value, **settings, **noise, **analysis)
+
+
+def _analysis(method: Method, analysis: Analysis, stop_when_spent: bool) -> dict[str, Any]:
+    """Return the analysis by the name that the method gives it, refusing options that would do nothing."""
+    is_worst_case = analysis is Analysis.WORST_CASE
+    if method is Method.SAA and (stop_when_spent or not is_worst_case):
+        raise InvalidParameterError(
+            "--analysis and --stop-when-spent are not for --method saa; use dpbag or gnmax."
+        )
+    dependent = Analysis.PERSONALISED if method is Method.DPBAG else Analysis.DATA_DEPENDENT
+    if stop_when_spent and is_worst_case:
+        raise InvalidParameterError(
+            f"--stop-when-spent is for --analysis {dependent.value}; a worst-case run ends when the budget is "
+            "spent anyway, so drop it."
+        )
+    if is_worst_case:
+        return {}
+    return {"analysis": dependent.value, "stop_when_spent": stop_when_spent}

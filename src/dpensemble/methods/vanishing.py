@@ -1,0 +1,60 @@
+"""Personalised PATE by vanishing: teachers of records with a larger budget vote more often."""
+
+from typing import ClassVar
+
+from dpensemble.methods.personalised import PersonalisedPATEClassifier
+from dpensemble.planning import Personalisation
+
+
+class VanishingPATEClassifier(PersonalisedPATEClassifier):
+    """Private classifier by PATE in which records have budgets of their own: vanishing.
+
+    Records are grouped by budget; each group has teachers of its own, as many as its share of the
+    records, of whom only some vote on each query, in turns. The number of voters is the same on every
+    query, and noise and threshold are in proportion to it. With equal budgets this is `PATEClassifier`, label
+    for label.
+
+    Parameters
+    ----------
+    teacher, student, classes, levels, group_shares
+        As for `WeightingPATEClassifier`.
+    rule : {"solved", "published"}, default="solved"
+        ``"solved"`` finds the frequencies at which all groups run out of budget on the same query, as nearly as
+        whole numbers of voters allow; ``"published"`` takes them proportional to the squares of epsilons.
+    precision : float, optional
+        Not for this variant: voters are whole teachers.
+    vanish_at_end : bool, default=False
+        As for `WeightingPATEClassifier`.
+    n_teachers, aggregator, sigma, scale, threshold, threshold_sigma, batch_size, student_confidence
+        As for `PATEClassifier`; noise and threshold for `n_teachers` votes, less where fewer vote.
+    analysis, stop_when_spent, accounting
+        As for `PATEClassifier`, for each teacher on the queries that it votes on.
+    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs, progress,
+    private_diagnostics
+        As for `WeightingPATEClassifier`.
+
+    Attributes
+    ----------
+    guarantee_, labels_, student_, classes_
+        As for `WeightingPATEClassifier`; a group's epsilon is that of its teacher who voted most.
+    personalised_ : Personalised
+        Teachers of each group and how often they vote.
+
+    References
+    ----------
+    C. Mühl and F. Boenisch, "Personalized PATE: differential privacy for machine learning with individual
+    privacy guarantees" (2022), sections 3.2 and 5.1, Proposition 3 and Theorem 1; appendix B for the turns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> budgets = rng.choice([0.5, 1.0], size=3000)
+    >>> model = VanishingPATEClassifier(classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=budgets)
+    >>> [round(share, 1) for share in model.personalised_.frequencies]
+    [0.2, 1.0]
+    """
+
+    _kind: ClassVar[Personalisation] = Personalisation.VANISHING

@@ -1,0 +1,201 @@
+"""What a page shows of groups of records with budgets of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from dpensemble._rounding import round_up
+from dpensemble.report import wording
+from dpensemble.report.charts import Limit, Mark, Series, line_chart
+from dpensemble.report.drawing import GROUP_COLOURS, Words
+from dpensemble.report.record import PrivateRecord, RunRecord
+
+#: Most groups that a chart can tell apart.
+MOST_DRAWN = len(GROUP_COLOURS[0])
+_WITHHELD = "withheld"
+_PLAIN = {"minimum": "smallest", "average": "average", "maximum": "largest"}
+_MARKS = {"minimum": "min", "average": "avg", "maximum": "max"}
+_TALL = 360
+# Characters that surely fit beside the chart.
+_LABEL = 13
+# How a group without a name is called, before its epsilon.
+_UNNAMED = "epsilon "
+
+
+def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
+    """Return what the page says of the groups, or None where every record has the same budget.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run.
+    private : PrivateRecord or None
+        None for the shareable page.
+
+    Returns
+    -------
+    dict or None
+    """
+    if not record.groups:
+        return None
+    drawn = drawn_groups(record.groups)
+    heads, rows = _table(record, private)
+    return {
+        "figures": [_figure(record.groups[index]) for index in drawn],
+        "left_out": len(record.groups) - len(drawn),
+        "heads": heads,
+        "rows": rows,
+        "plain": _plain(record, is_private=private is not None),
+        "has_spend": bool(record.group_spend),
+    }
+
+
+def drawn_groups(groups: Sequence[object]) -> list[int]:
+    """Return which groups are drawn: all of a few, else the strictest and the most generous."""
+    return list(range(len(groups))) if len(groups) <= MOST_DRAWN else [0, len(groups) - 1]
+
+
+def varied_setting(method: str) -> str:
+    """Return which of copies, weight and frequency a method varies between groups."""
+    return {"upsampling-pate": "copies", "vanishing-pate": "frequency"}.get(method, "weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What the cost history of groups shows.
+
+    Parameters
+    ----------
+    groups : sequence of (str, float)
+        Name and budget of each group, the strictest first.
+    spend : sequence of (int, sequence of float)
+        Epsilon of each group after so many labels; empty where it is private.
+    plain : sequence of (int, float)
+        What one budget for all would cost.
+    marks : sequence of (str, float, int)
+        Name, epsilon and labels of points on that curve.
+    own : sequence of (int, float)
+        Largest private spend of any group; empty on what is to be shared.
+    """
+
+    groups: Sequence[tuple[str, float]]
+    spend: Sequence[tuple[int, Sequence[float]]]
+    plain: Sequence[Sequence[float]]
+    marks: Sequence[tuple[str, float, int]]
+    own: Sequence[Sequence[float]] = ()
+
+    @classmethod
+    def of_run(cls, record: RunRecord, private: PrivateRecord | None) -> History:
+        """Return the history of a run; with `private`, also what must not be shared."""
+        shows_own = private is not None and not record.group_spend
+        return cls(
+            groups=[(group["name"], group["budget"]) for group in record.groups],
+            spend=[(count, spent) for count, spent in record.group_spend],
+            plain=record.plain_spend,
+            marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in record.plain_labels],
+            own=private.spend if private is not None and shows_own else (),
+        )
+
+
+def history_chart(history: History, axis: str) -> Markup:
+    """Draw each group's spend against labels, its budget, and what one budget for all would have bought.
+
+    Parameters
+    ----------
+    history : History
+        What to draw; of many groups the strictest and the most generous.
+    axis : str
+        What is counted.
+
+    Returns
+    -------
+    Markup
+
+    References
+    ----------
+    Mühl and Boenisch 2022 (personalised PATE), figure 2.
+    """
+    curves = [Series("one for all", history.plain, "other")]
+    limits = []
+    for colour, index in enumerate(drawn_groups(history.groups), start=1):
+        (name, budget), css = history.groups[index], f"group-{colour}"
+        # A gate settles its accounts after chunks of questions; nothing is spent before the first.
+        points = [(0, 0.0)] if history.spend and history.spend[0][0] > 1 else []
+        points += [(count, spent[index]) for count, spent in history.spend]
+        shown = wording.number(budget, 3)
+        unnamed = name.startswith(_UNNAMED)
+        curves.append(Series(f"ε {shown}" if unnamed else wording.shorten(name, _LABEL), points, css))
+        named = "budget" if unnamed else wording.shorten(name, _LABEL - len(shown) - 2) + ":"
+        limits.append(Limit(f"{named} {shown}", budget, css))
+    if history.own:
+        curves.append(Series("largest spent", history.own, "main"))
+    marks = [
+        Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in history.marks if labels > 0
+    ]
+    words = Words("spend", f"Privacy spent by each group over {axis}", axis, "epsilon")
+    return line_chart(curves, limits, words, marks, height=_TALL)
+
+
+def _figure(group: dict[str, Any]) -> dict[str, str]:
+    epsilon = group["epsilon"]
+    factor = (
+        f"a factor of {wording.number(round_up(math.exp(epsilon), 3), 3)}"
+        if epsilon < 700
+        else "an unlimited factor"
+    )
+    return {"name": group["name"], "epsilon": _epsilon(epsilon), "factor": factor}
+
+
+def _epsilon(value: float) -> str:
+    """Write an epsilon, rounded up so that no promise looks smaller than it is."""
+    return wording.number(round_up(value, 4), 4) if value else "0"
+
+
+def _table(
+    record: RunRecord, private: PrivateRecord | None
+) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+    """Write a row for each group; of copies, weight and frequency only the one that the method varies."""
+    varied = varied_setting(record.method)
+    heads = {"copies": "Copies of a record", "frequency": "Votes on", "weight": "Weight of a vote"}
+    has_teachers = any(group["teachers"] is not None for group in record.groups)
+    shows_sizes = record.group_sizes_are_public or private is not None
+    colours = {index: f"group-{colour}" for colour, index in enumerate(drawn_groups(record.groups), start=1)}
+    rows = []
+    for index, group in enumerate(record.groups):
+        spent = _epsilon(group["epsilon"])
+        if private is not None and private.group_spent:
+            spent = _epsilon(private.group_spent[index])
+        elif not record.group_spend_is_promised:
+            spent = f"at most {spent}"
+        row = [
+            _epsilon(group["budget"]),
+            spent,
+            _count(group["records"]) if shows_sizes or group["records"] is None else _WITHHELD,
+            *([_count(group["teachers"])] if has_teachers else []),
+            f"{100 * group[varied]:.3g}% of queries"
+            if varied == "frequency"
+            else wording.number(group[varied], 4),
+        ]
+        rows.append((colours.get(index, ""), group["name"], row))
+    teachers = ["Teachers"] if has_teachers else []
+    return ["Group", "Budget", "Spent", "Records", *teachers, heads[varied]], rows
+
+
+def _count(value: int | None) -> str:
+    return "not known" if value is None else wording.number(value)
+
+
+def _plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
+    """Compare the run with what one budget for all would have bought."""
+    rows = [
+        (f"The {_PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
+        for e in record.plain_labels
+    ]
+    if rows and (record.labels_are_public or is_private):
+        rows.append(("Each group its own: this run", "as above", wording.number(record.asked)))
+    return rows

@@ -1,0 +1,204 @@
+"""Budgets are read as they were written, dealt out as they were shared, and refused in one sentence."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble import PATEClassifier, WeightingPATEClassifier
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.workflow import adult_tables, file_tables, parse_budgets, train
+from dpensemble.workflow.budgets import assign_at_random
+
+
+@pytest.mark.parametrize(
+    ("budgets", "levels", "column", "found", "shares"),
+    [
+        ("budget", None, "budget", None, None),
+        ("consent", "high=0.5, medium = 1,low=2", "consent", {"high": 0.5, "medium": 1.0, "low": 2.0}, None),
+        ("0.69:50%,1.39:50%", None, None, None, {0.69: 0.5, 1.39: 0.5}),
+        ("high=0.69:0.25,low=1.39:0.75", None, None, {"high": 0.69, "low": 1.39}, {"high": 0.25, "low": 0.75}),
+        ("consent", "high=0.5:20%,low=2:80%", "consent", {"high": 0.5, "low": 2.0}, {"high": 0.2, "low": 0.8}),
+        ("budget", "0.5:20%,2:80%", "budget", None, {0.5: 0.2, 2.0: 0.8}),
+    ],
+)
+def test_both_options_are_read(budgets, levels, column, found, shares):
+    request = parse_budgets(budgets, levels)
+    assert (request.column, request.levels) == (column, found)
+    assert request.shares == (None if shares is None else pytest.approx(shares))
+
+
+@pytest.mark.parametrize(
+    ("budgets", "levels", "message"),
+    [
+        (None, "high=1,low=2", "name the column by --budgets COLUMN"),
+        ("a=1:50%,b=2:50%", "a=1,b=2", "drop --levels"),
+        ("a=1,b=2", None, "lacks the share"),
+        ("a=1:50%,b=2:40%", None, "add up to 90%"),
+        ("a=1:50%,2:50%", None, "a name or none"),
+        ("c", "a=1:50%,b=2", "a share or none"),
+        ("c", "0.5,2", "lacks names"),
+        ("a=1:50%,a=2:50%", None, "twice"),
+        ("1:50%,1.0:50%", None, "twice"),
+        ("a=x:50%,b=2:50%", None, "the part 'a=x:50%'"),
+        ("=1:50%,b=2:50%", None, "the part '=1:50%'"),
+        ("a=1:-50%,b=2:150%", None, "the part 'a=1:-50%'"),
+        ("a=1:50%,", None, "the part ''"),
+        ("a=0:50%,b=2:50%", None, "budgets=0.0 is not a number from 1e-09"),
+        ("a=inf:50%,b=2:50%", None, "budgets=inf"),
+    ],
+)
+def test_options_that_cannot_be_read_are_refused(budgets, levels, message):
+    with pytest.raises(InvalidParameterError) as error:
+        parse_budgets(budgets, levels)
+    assert message in str(error.value)
+
+
+def test_levels_of_one_epsilon_are_one_group():
+    census = parse_budgets("a=1:20%,b=2:50%,c=1:30%").census(1e-5)
+    assert census.names == ("a, c", "b")
+    assert census.shares == pytest.approx((0.5, 0.5))
+
+
+def test_dealing_follows_the_shares_the_units_and_the_seed():
+    units = [number // 3 for number in range(300)]
+    found = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
+    assert Counter(found) == {"high": 75, "low": 225}
+    assert all(len(set(found[3 * number : 3 * number + 3])) == 1 for number in range(100))
+    again = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=1)
+    assert found.tolist() == again.tolist()
+    other = assign_at_random({"high": 0.25, "low": 0.75}, 300, units, seed=2)
+    assert found.tolist() != other.tolist()
+    assert sum(entry == 0.5 for entry in assign_at_random({0.5: 1 / 3, 2.0: 2 / 3}, 10, None, seed=0)) == 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def table(n):
+        frame = pd.DataFrame({"age": rng.integers(20, 80, n), "height": rng.normal(170, 10, n)})
+        frame["sick"] = np.where(frame["age"] + rng.normal(0, 8, n) > 50, "yes", "no")
+        frame["consent"] = rng.choice(["high", "low"], n)
+        return frame
+
+    private = table(600)
+    private.assign(budget=private["consent"].map({"high": 2, "low": 4})).to_csv(
+        tmp_path / "private.csv", index=False
+    )
+    table(300).to_csv(tmp_path / "public.csv", index=False)
+    table(50).to_csv(tmp_path / "test.csv", index=False)
+    return tmp_path
+
+
+def read(folder, **changes):
+    given = {"classes": "no,yes", "drop": ["budget"], "test": folder / "test.csv"} | changes
+    return file_tables(folder / "private.csv", folder / "public.csv", "sick", **given)
+
+
+def test_a_column_of_levels_leaves_the_features_of_every_table(folder):
+    tables = read(folder, budgets="consent", levels="high=2,low=4")
+    for rows in (tables.X_private, tables.X_public, tables.X_test):
+        assert list(rows.columns) == ["age", "height"]
+    assert set(tables.budgets) == {"high", "low"}
+    assert tables.levels == {"high": 2.0, "low": 4.0}
+    assert not tables.budgets_at_random
+
+
+def test_a_column_of_numbers_is_read_as_numbers(folder):
+    tables = read(folder, budgets="budget", drop=["consent"])
+    assert set(tables.budgets) == {2.0, 4.0}
+    assert tables.levels is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [("", "missing at row 3"), ("0", "0.0 at row 3"), ("-1", "-1.0 at row 3"), ("inf", "inf at row 3"),
+     ("much", "'much' at row 3")],
+)  # fmt: skip
+def test_a_bad_budget_is_named_with_its_row(folder, entry, message):
+    table = pd.read_csv(folder / "private.csv", dtype=str)
+    table.loc[3, "budget"] = entry
+    table.to_csv(folder / "private.csv", index=False)
+    tables = read(folder, budgets="budget", drop=["consent"])
+    with pytest.raises(BudgetError, match=message):
+        train(tables, WeightingPATEClassifier(n_teachers=20))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"budgets": "nothing"}, DataError, "budgets='nothing' is not a column of the private table"),
+        ({"budgets": "sick"}, InvalidParameterError, "is also the target"),
+        ({"budgets": "consent", "unit": "consent"}, InvalidParameterError, "is also the unit"),
+    ],
+)
+def test_columns_that_cannot_hold_budgets(folder, changes, error, message):
+    with pytest.raises(error, match=message):
+        read(folder, **changes)
+
+
+def test_packaged_data_has_no_column_of_budgets():
+    with pytest.raises(InvalidParameterError, match="packaged data has none"):
+        adult_tables(0, budgets="age")
+
+
+def test_budgets_and_methods_must_fit(folder):
+    with pytest.raises(InvalidParameterError, match="for the personalised methods only"):
+        train(read(folder, budgets="consent", levels="high=2,low=4"), PATEClassifier(n_teachers=20))
+    with pytest.raises(InvalidParameterError, match="budgets are missing"):
+        train(read(folder), WeightingPATEClassifier(n_teachers=20))
+
+
+def test_the_record_says_what_was_spent_and_what_one_budget_would_have_bought(folder):
+    tables = read(folder, budgets="consent", levels="high=2,low=4")
+    model = WeightingPATEClassifier(n_teachers=20, accounting="published", sigma=12.0, random_state=0)
+    record = train(tables, model).record
+    assert record.method == "weighting-pate"
+    assert [group["name"] for group in record.groups] == ["high", "low"]
+    assert [group["records"] for group in record.groups] == [
+        int(np.count_nonzero(tables.budgets == name)) for name in ("high", "low")
+    ]
+    assert record.budget["epsilon"] == 4
+    assert record.worst_case_spend == []
+    count, spent = record.group_spend[-1]
+    assert count == record.labels
+    assert spent == pytest.approx([group["epsilon"] for group in record.groups])
+    assert "epsilon" not in record.settings
+    plain = {entry["name"]: entry for entry in record.plain_labels}
+    assert plain["average"]["epsilon"] == pytest.approx(
+        np.mean([{"high": 2, "low": 4}[b] for b in tables.budgets])
+    )
+    for entry in plain.values():
+        budget = PATEClassifier(
+            n_teachers=20, accounting="published", sigma=12.0, epsilon=entry["epsilon"], random_state=0
+        )
+        bare = read(folder, drop=["budget", "consent"])
+        assert len(train(bare, budget).labels) == min(entry["labels"], 300)
+    assert plain["minimum"]["labels"] < record.labels < plain["maximum"]["labels"]
+    assert record.plain_spend[-1][0] > plain["maximum"]["labels"]
+
+
+def test_one_budget_for_all_is_a_run_without_groups(folder):
+    tables = read(folder, budgets="consent", levels="high=3,low=3")
+    model = WeightingPATEClassifier(n_teachers=20, accounting="published", sigma=12.0, random_state=0)
+    record = train(tables, model).record
+    assert record.groups == []
+    assert record.budget["epsilon"] == 3
+    assert 2.5 < record.worst_case_spend[-1][1] <= 3
+
+
+def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
+    tables = read(folder, budgets="consent", levels="high=2,low=4")
+    model = WeightingPATEClassifier(
+        n_teachers=20, sigma=8.0, random_state=0, analysis="data-dependent", stop_when_spent=True,
+        private_diagnostics=True,
+    )  # fmt: skip
+    outcome = train(tables, model)
+    record, private = outcome.record, outcome.private
+    assert record.group_spend == []
+    assert [group["epsilon"] for group in record.groups] == [2, 4]
+    most = max(entry["labels"] for entry in record.plain_labels)
+    assert record.plain_spend[-1][0] == int(1.05 * most) + 1
+    assert all(0 < spent <= budget for spent, budget in zip(private.group_spent, (2, 4), strict=True))
