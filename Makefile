@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check lint types docs bench clean
+.PHONY: demo test check lint types docs bench reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
@@ -29,7 +29,12 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/exact_accounting.py
 	$(BIN)/python benchmarks/data_dependent_rdp.py
 	$(BIN)/python benchmarks/exact_personalised.py
+	$(BIN)/python benchmarks/personalised_labels.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
+
+# Published tables beside ours; long. ARGS="--quick" for a part.
+reproduce: $(VENV)/.installed
+	$(BIN)/python reproductions/personalised_pate_table5.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist site demo .mypy_cache .ruff_cache .pytest_cache

@@ -2,9 +2,9 @@
 
 250 random forests, Confident-GNMax with threshold 300 (noise 200) and noise 40, delta 1e-5, the budget ln 2
 against ln 4, 8, 16 for 25, 50, 75 % of the records. For each cell it prints the published figure, ours by the
-paper's own accounting (data-dependent bounds, which hold in one direction only), and what the same budgets buy in
-sound accounts: the published worst case, the exact worst case with the paper's parameters and with solved ones, and
-exact data-dependent accounting with solved ones.
+paper's own accounting (data-dependent bounds, which hold in one direction only), and what the same budgets buy
+in sound accounts: the published worst case, the exact worst case with the paper's parameters and with solved
+ones, and exact data-dependent accounting with solved ones.
 
 Run ``make reproduce``; about ten minutes an ensemble on two cores. ``--quick`` takes one budget and share.
 

@@ -14,7 +14,7 @@ def test_records_with_equal_epsilons_form_a_group_and_the_strictest_comes_first(
     assert found.epsilons.tolist() == [0.5, 1, 2]
     assert found.group_of_record.tolist() == [1, 0, 2, 0]
     assert {budget.delta for budget in found.budgets} == {1e-5}
-    assert found.names == ("epsilon 0.5", "epsilon 1", "epsilon 2")
+    assert found.names == ("0.5", "1", "2")
 
 
 def test_levels_of_one_epsilon_are_one_group():

@@ -140,7 +140,7 @@ def personal_budgets(
             "fewer."
         )
     return PersonalBudgets(
-        names=tuple(_name(epsilon, names) for epsilon in distinct.tolist()),
+        names=_names(distinct, names),
         budgets=tuple(Budget(epsilon=epsilon, delta=delta) for epsilon in distinct.tolist()),
         group_of_record=group_of_record,
     )
@@ -173,10 +173,18 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
     return found
 
 
-def _name(epsilon: float, levels: Mapping[Any, float] | None) -> str:
-    if levels is None:
-        return f"epsilon {epsilon:.6g}"
-    return ", ".join(str(level) for level, value in levels.items() if value == epsilon)
+def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) -> tuple[str, ...]:
+    """Return the levels of each group, or its epsilon with as many digits as tell it from the others."""
+    if levels is not None:
+        return tuple(
+            ", ".join(str(level) for level, value in levels.items() if value == epsilon)
+            for epsilon in epsilons.tolist()
+        )
+    for digits in (4, 6, 9):
+        names = tuple(f"{epsilon:.{digits}g}" for epsilon in epsilons.tolist())
+        if len(set(names)) == len(names):
+            return names
+    return tuple(map(repr, epsilons.tolist()))
 
 
 def whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tuple[int, ...]:

@@ -141,7 +141,13 @@ class Guarantee:
         """Return the text of the one epsilon, or of each group's."""
         if not self.groups:
             return text(self.epsilon)
-        return ", ".join(f"{text(group.epsilon)} (group {group.name!r})" for group in self.groups)
+        # The strictest and the most generous tell what a reader of a long list would look for.
+        shown = self.groups if len(self.groups) <= _MOST_SPELT_OUT else (self.groups[0], self.groups[-1])
+        parts = [f"{text(group.epsilon)} for group {group.name}" for group in shown]
+        between = len(self.groups) - len(shown)
+        if between:
+            parts.insert(1, f"values in between for {between} more groups")
+        return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
     def __str__(self) -> str:
         lines = [" ".join(self.sentences()), f"Accounting: {self.accounting}."]
@@ -157,6 +163,8 @@ def _epsilon(epsilon: float) -> str:
 def _factor(epsilon: float) -> str:
     return f"a factor of {round_up(math.exp(epsilon), 3):g}" if epsilon < 700 else "an unlimited factor"
 
+
+_MOST_SPELT_OUT = 6
 
 _WORST_CASE = "This holds for every possible private data set."
 _HERE_ONLY = (

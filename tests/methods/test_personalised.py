@@ -79,7 +79,7 @@ def test_everybody_stays_within_their_own_budget(blobs, variant, aggregator, acc
     assert model.guarantee_.epsilon == max(group.epsilon for group in groups)
     assert model.guarantee_.basis is Basis.WORST_CASE
     assert 0 < len(model.labels_) <= model.labels_.n_asked
-    assert "group 'epsilon 0.5'" in str(model.guarantee_)
+    assert "for group 0.5" in str(model.guarantee_)
     assert "public" in str(model.guarantee_)
 
 

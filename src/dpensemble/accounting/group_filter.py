@@ -21,6 +21,8 @@ from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 
+# Points of the spend curve in one chunk.
+_POINTS = 10
 # Queries whose turns are looked ahead at once.
 _AHEAD = 4096
 
@@ -132,11 +134,17 @@ class GroupFilterMeter(GroupMeter):
         """Give back what the unanswered of the queries just admitted did not use, to those who took part."""
         if len(outcomes) != self._pending:
             raise AccountingError(f"outcomes must be those of the {self._pending} queries admitted last.")
-        taking_part = self._accountees.taking_part(self.electorate, self._asked - self._pending, self._pending)
-        self._labels -= taking_part[np.asarray(outcomes) == n_classes].sum(axis=0)
+        before = self._asked - self._pending
+        taking_part = self._accountees.taking_part(self.electorate, before, self._pending)
+        answered = taking_part & (np.asarray(outcomes) != n_classes)[:, None]
+        checks, labels = self._checks - taking_part.sum(axis=0), self._labels - taking_part.sum(axis=0)
+        # The curve has a few points within a chunk, since the first chunk may be most of the run.
+        for place in np.unique(np.linspace(self._pending, 0, _POINTS, endpoint=False).astype(int)).tolist():
+            if place:
+                self._checks = checks + taking_part[:place].sum(axis=0)
+                self._labels = labels + answered[:place].sum(axis=0)
+                self._history.append((before + place, self.charged_group_epsilons))
         self._pending = 0
-        if self._asked:
-            self._history.append((self._asked, self.charged_group_epsilons))
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:

@@ -78,6 +78,15 @@ class Census:
         """Epsilon of each group."""
         return np.array([budget.epsilon for budget in self.budgets])
 
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Epsilons of one budget for all: the ``minimum``, the ``average`` over records and the ``maximum``."""
+        return {
+            "minimum": float(self.epsilons.min()),
+            "average": float(np.average(self.epsilons, weights=self.shares)),
+            "maximum": float(self.epsilons.max()),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Personalised:
@@ -124,6 +133,13 @@ class Personalised:
         """Share of the queries that a teacher of each group votes on."""
         pools = self.stage.pools
         return tuple(pools[group.pool].participants / pools[group.pool].n_teachers for group in self.groups)
+
+    @property
+    def influence(self) -> tuple[float, ...]:
+        """What `personalised` makes the same ensemble from: copies, weights or frequencies."""
+        if self.kind is Personalisation.UPSAMPLING:
+            return tuple(float(number) for number in self.copies)
+        return self.weights if self.kind is Personalisation.WEIGHTING else self.frequencies
 
 
 def personalised(

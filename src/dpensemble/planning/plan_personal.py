@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,15 +12,17 @@ import numpy as np
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Accounting, Group, grouped_meter, vanishing_end
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
+from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.electorate import Electorate, Stage
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.planning.ensemble import Ensemble
-from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
+from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule, personalised
 from dpensemble.planning.solve_personal import conversion_of, group_cost, personalise, queries_of_groups
 
 _MOST_NOISE = 1e6
 _MOST_TRIES = 12
+# Composed exactly, answers need about this share of the noise that a Renyi curve asks for.
+_EXACT_SHARE = 0.925
 # Relative precision of a noise that was found.
 _CLOSE = 0.005
 _POINTS = 30
@@ -172,32 +176,67 @@ def plan_personalised(
 def _noise_for(
     labels: int, kind: Personalisation, ensemble: Ensemble, census: Census, settings: dict[str, Any]
 ) -> PersonalPlan:
-    """Return the plan with about the smallest noise at which the labels fit."""
-    noise = float(next(iter(v for k, v in ensemble.law.settings().items() if k in ("scale", "sigma"))))
-    best, too_little = None, 0.0
+    """Return the plan with about the smallest noise at which the labels fit.
+
+    Influences are solved on Renyi curves, and kept while the noise is fitted under exact composition, which is
+    much slower; they hardly depend on the noise.
+    """
+    accounting, n_classes = Accounting(ensemble.accounting), ensemble.n_classes
+    how = {"rule": settings["rule"], "precision": settings["precision"]}
+
+    def design_at(noise: float) -> Personalised:
+        law = ensemble.with_noise(noise).law
+        return personalise(
+            kind, law, ensemble.n_teachers, census, n_classes=n_classes, accounting=accounting, fast=True, **how
+        )
+
+    def cheaply(noise: float) -> int:
+        design = design_at(noise)
+        conversion = conversion_of(design.stage, accounting)
+        fast = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
+        return min(queries_of_groups(design, n_classes, accounting, fast))
+
+    start = float(next(value for name, value in ensemble.law.settings().items() if name in ("scale", "sigma")))
+    noise = _least_noise(cheaply, labels, start)
+    influence = design_at(noise).influence
+
+    def kept_at(noise: float) -> Personalised:
+        law = ensemble.with_noise(noise).law
+        return personalised(kind, law, ensemble.n_teachers, census, influence, settings["precision"])
+
+    if conversion_of(kept_at(noise).stage, accounting) is Conversion.BEST:
+        noise = _least_noise(
+            lambda noise: min(queries_of_groups(kept_at(noise), n_classes, accounting)),
+            labels,
+            noise * _EXACT_SHARE,
+        )
+    return _plan(kind, ensemble.with_noise(noise), census, design=kept_at(noise), **settings)
+
+
+def _least_noise(labels_at: Callable[[float], int], labels: int, start: float) -> float:
+    """Return about the smallest noise at which so many labels fit; they grow about with its square."""
+    too_little, enough, guess = 0.0, math.inf, start
     for _ in range(_MOST_TRIES):
-        try:
-            found = _plan(kind, ensemble.with_noise(noise), census, **settings)
-            answered = found.labels
-        except BudgetError:
-            found, answered = None, 0
-        if found is not None and answered >= labels:
-            best, enough = found, noise
-            if enough <= too_little * (1 + _CLOSE):
+        found = labels_at(guess)
+        if found >= labels:
+            enough = guess
+            if found <= max(labels, labels * (1 + 2 * _CLOSE)):
                 break
         else:
-            too_little = noise
-        # Labels grow about with the square of the noise.
-        guess = noise * np.sqrt((labels + 0.5) / max(answered, 0.5))
-        if best is not None and not too_little < guess < enough:
-            guess = np.sqrt(max(too_little, enough / 2) * enough)
-        noise = float(min(guess, _MOST_NOISE))
-    if best is None:
+            too_little = guess
+        if enough <= too_little * (1 + _CLOSE):
+            break
+        here, guess = guess, guess * math.sqrt((labels * (1 + _CLOSE) + 0.5) / max(found, 0.5))
+        if not too_little < guess < enough:
+            guess = math.sqrt(max(too_little, here / 2) * min(enough, 2 * here))
+        if guess > _MOST_NOISE:
+            break
+    if not math.isfinite(enough):
         raise BudgetError(
             f"labels={labels} do not fit the budgets with any noise up to {_MOST_NOISE:,.0f} votes; ask for "
             "fewer."
         )
-    return best
+    return enough
 
 
 def _plan(
@@ -208,12 +247,14 @@ def _plan(
     rule: Rule,
     precision: float | None,
     vanish_at_end: bool,
+    design: Personalised | None = None,
 ) -> PersonalPlan:
     accounting = Accounting(ensemble.accounting)
     public: dict[str, Any] = {"n_classes": ensemble.n_classes, "accounting": accounting}
-    design = personalise(
-        kind, ensemble.law, ensemble.n_teachers, census, rule=rule, precision=precision, **public
-    )
+    if design is None:
+        design = personalise(
+            kind, ensemble.law, ensemble.n_teachers, census, rule=rule, precision=precision, **public
+        )
     stages: tuple[Stage, ...] = (design.stage,)
     if vanish_at_end:
         stages = vanishing_end(design.stage, design.groups, **public)
@@ -308,16 +349,11 @@ def baselines(ensemble: Ensemble, census: Census) -> dict[str, int]:
     Returns
     -------
     dict
-        ``minimum`` (all that plain PATE may do), ``average`` over records, and ``maximum`` of the budgets: for
-        comparison, as in Mühl and Boenisch 2022, section 4.3.
+        Of `Census.baselines`; the minimum is all that plain PATE may do, the others are for comparison (Mühl and
+        Boenisch 2022, section 4.3, whose average is the logarithm of the mean of ``exp(epsilon)``).
     """
-    epsilons = {
-        "minimum": census.epsilons.min(),
-        "average": np.average(census.epsilons, weights=census.shares),
-        "maximum": census.epsilons.max(),
-    }
     delta = census.budgets[0].delta
     return {
-        name: ensemble.meter(Budget(epsilon=float(epsilon), delta=delta)).sure_queries
-        for name, epsilon in epsilons.items()
+        name: ensemble.meter(Budget(epsilon=epsilon, delta=delta)).sure_queries
+        for name, epsilon in census.baselines.items()
     }

@@ -156,15 +156,11 @@ def plain_fields(ensemble: Ensemble, census: Census, most: int) -> dict[str, Any
     found = baselines(ensemble, census)
     most = int(_BEYOND * max(most, *found.values())) + 1
     curve = spend_curve(ensemble.one_query(), most, census.budgets[0].delta, ensemble.conversion)
-    epsilons = {
-        "minimum": census.epsilons.min(),
-        "average": np.average(census.epsilons, weights=census.shares),
-        "maximum": census.epsilons.max(),
-    }
     return {
         "plain_spend": [list(point) for point in curve],
         "plain_labels": [
-            {"name": name, "epsilon": float(epsilons[name]), "labels": labels} for name, labels in found.items()
+            {"name": name, "epsilon": epsilon, "labels": found[name]}
+            for name, epsilon in census.baselines.items()
         ],
     }
 
