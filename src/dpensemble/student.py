@@ -49,7 +49,7 @@ def fit_student(estimator: Any, X: NDArray[np.float64], labels: NDArray[Any], se
     array(['a'], dtype='<U1')
     """
     if np.all(labels == labels[0]):
-        return DummyClassifier(strategy="constant", constant=labels[0]).fit(X, labels)
+        return DummyClassifier(strategy="constant", constant=labels[:1]).fit(X, labels)
     student = clone(estimator)
     unseeded = [
         name

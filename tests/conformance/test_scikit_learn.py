@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dpensemble import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble import (
+    DPBaggingClassifier,
+    PATEClassifier,
+    SubsampleAggregateClassifier,
+    UpsamplingPATEClassifier,
+    VanishingPATEClassifier,
+    WeightingPATEClassifier,
+)
 
 
 class _SelfPublic:
@@ -33,6 +40,31 @@ class SelfPublicDPBag(_SelfPublic, DPBaggingClassifier):
     __init__ = DPBaggingClassifier.__init__
 
 
+class SelfPublicPATE(_SelfPublic, PATEClassifier):
+    __init__ = PATEClassifier.__init__
+
+
+class _TwoBudgets(_SelfPublic):
+    """Gives every other record twice the budget of the rest."""
+
+    def fit(self, X, y, **kwargs):
+        n_records = 0 if y is None else np.asarray(y).size
+        budgets = np.where(np.arange(n_records) % 2, 1.0, 2.0) * self.epsilon
+        return super().fit(X, y, budgets=budgets if n_records > 1 else None, **kwargs)
+
+
+class SelfPublicUpsampling(_TwoBudgets, UpsamplingPATEClassifier):
+    __init__ = UpsamplingPATEClassifier.__init__
+
+
+class SelfPublicVanishing(_TwoBudgets, VanishingPATEClassifier):
+    __init__ = VanishingPATEClassifier.__init__
+
+
+class SelfPublicWeighting(_TwoBudgets, WeightingPATEClassifier):
+    __init__ = WeightingPATEClassifier.__init__
+
+
 SETTINGS = {
     "n_teachers": 3,
     "scale": 0.05,
@@ -44,6 +76,10 @@ ESTIMATORS = [
     SelfPublicSAA(**SETTINGS),
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
+    SelfPublicPATE(**SETTINGS, aggregator="lnmax"),
+    SelfPublicUpsampling(**SETTINGS, aggregator="lnmax", rule="published"),
+    SelfPublicVanishing(**SETTINGS, aggregator="lnmax", rule="published"),
+    SelfPublicWeighting(**SETTINGS, aggregator="lnmax", rule="published"),
 ]
 
 EXPECTED_FAILURES = {}
