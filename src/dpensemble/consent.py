@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,9 +66,11 @@ class PersonalBudgets:
         """
         groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
         groups[unit_of_record] = self.group_of_record
-        if np.any(groups[unit_of_record] != self.group_of_record):
+        other = np.flatnonzero(groups[unit_of_record] != self.group_of_record)
+        if other.size:
             raise DataError(
-                "budgets differ between records of one unit; give all records of a unit the strictest of them."
+                f"budgets differ between records of one unit (first at row {other[0]}, counting from 0); "
+                "give all records of a unit the strictest of them."
             )
         return groups
 
@@ -116,6 +118,11 @@ def personal_budgets(
     (('high', 'low'), array([0.5, 2. ]), array([1, 0, 1]))
     """
     delta = delta_of(delta)
+    if levels is not None and not isinstance(levels, Mapping):
+        raise InvalidParameterError(
+            f"levels={levels!r:.60} is no mapping from names to epsilons; give one such as "
+            "{'low': 2.0, 'high': 0.5}."
+        )
     items = np.asarray(values, dtype=object)
     if items.ndim != 1 or not items.size:
         raise DataError(f"budgets has shape {items.shape} but must be one entry a record.")
@@ -163,7 +170,7 @@ def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
 def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDArray[np.float64]:
     found = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
-        if is_missing(item) or item not in levels:
+        if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
             what = "missing" if is_missing(item) else f"{item!r:.40}"
             raise BudgetError(
                 f"budgets is {what} at row {row}, counting from 0, which is none of levels={list(levels)!r}; "

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpensemble._checks import delta_of, epsilon_of, member, real_between
 from dpensemble._rounding import round_up
+from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
 
 
@@ -94,6 +95,11 @@ class Guarantee:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
         object.__setattr__(self, "groups", tuple(self.groups))
+        largest = max((group.epsilon for group in self.groups), default=self.epsilon)
+        if largest > self.epsilon:
+            raise InvalidParameterError(
+                f"epsilon={self.epsilon:g} is below that of a group, {largest:g}; give the largest of them."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, ready for JSON."""
@@ -121,15 +127,15 @@ class Guarantee:
         subject = "every published result"
         if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
-        delta = f"{round_up(self.delta, 4):g}"
+        delta, joined = f"{round_up(self.delta, 4):g}", ";" if self.groups else " and"
         lines = [
-            f"Differential privacy with epsilon = {self._each(_epsilon)} and delta = {delta}.",
+            f"Differential privacy with epsilon = {self._each(_epsilon)}{joined} delta = {delta}.",
             f"{change} changes the probability of {subject} by at most {self._each(_factor)}, up to an additive "
             f"{delta}.",
             _WORST_CASE if self.basis is Basis.WORST_CASE else _DATA_DEPENDENT[self.fixed_number],
         ]
         if self.groups:
-            lines.append("Which group each of them belongs to is taken to be public knowledge.")
+            lines.append(f"Which group a {self.unit} belongs to is taken to be public knowledge.")
         if not self.for_release:
             lines.append(
                 "NOT FOR RELEASE: the noise came from a seed, so whoever knows the seed can remove it; "
@@ -146,7 +152,8 @@ class Guarantee:
         parts = [f"{text(group.epsilon)} for group {group.name}" for group in shown]
         between = len(self.groups) - len(shown)
         if between:
-            parts.insert(1, f"values in between for {between} more groups")
+            most = max(group.epsilon for group in self.groups)
+            parts.insert(1, f"at most {text(most)} for {between} more groups")
         return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
     def __str__(self) -> str:

@@ -175,7 +175,7 @@ BAD = [
     ({"relation": "add-or-remove-one"}, (), "give --levels with shares"),
     ({"dataset": "adult", "private": None, "public": None, "target": None, "classes": None, "drop": None}, (),
      "packaged data has none of budgets"),
-    ({"method": "upsampling-pate"}, ("--vanish-at-end",), "none can"),
+    ({"method": "upsampling-pate"}, ("--vanish-at-end",), "use weighting or vanishing"),
     ({"method": "vanishing-pate", "precision": 0.1}, (), "precision=0.1 is no setting of vanishing"),
     ({"method": "upsampling-pate", "precision": 1}, (), "precision=1.0"),
     ({"rule": "guessed"}, (), "guessed"),
@@ -208,7 +208,7 @@ def test_plans_of_groups(run, method):
     found = json.loads(printed)
     assert (found["method"], found["basis"], found["aggregator"]) == (method, "worst-case", "gnmax")
     assert [group["name"] for group in found["groups"]] == ["high", "low"]
-    assert all(0 < group["epsilon_spent"] <= group["epsilon"] for group in found["groups"])
+    assert all(0 < group["epsilon"] <= group["budget"] for group in found["groups"])
     baselines = {entry["name"]: entry["labels"] for entry in found["baselines"]}
     assert baselines["minimum"] < found["labels"] < baselines["maximum"]
     code, alone, _ = run("plan", "--method", "gnmax", "--epsilon", "0.69", "--accounting", "published", "--json")
@@ -262,3 +262,26 @@ def test_a_plan_needs_budgets_with_shares(run, budgets):
     code, _, errors = run("plan", "--method", "weighting-pate", *given)
     assert code == 2
     assert "such as" in errors
+
+
+def test_budgets_dealt_by_position_are_for_replace_one(run, tables, tmp_path):
+    changes = {"budgets": "1:50%,2:50%", "drop": "consent,person,budget", "relation": "add-or-remove-one"}
+    code, _, errors = run(*arguments(tables, tmp_path / "out", **changes))
+    assert code == 2
+    assert "dealt by position" in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_that_is_worse_than_one_budget_for_all_says_so(run):
+    planned = (
+        "plan",
+        "--budgets",
+        "1.25:30%,1:50%,2:20%",
+        "--teachers",
+        100,
+        "--accounting",
+        "published",
+        "--method",
+    )
+    assert "Hint: one budget for all" in run(*planned, "vanishing-pate")[1].replace("\n", " ")
+    assert "Hint" not in run(*planned, "weighting-pate")[1]

@@ -53,10 +53,14 @@ def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator
     shares = {"group_shares": {1.0: 1}} if relation == "add-or-remove-one" else {}
     same = variant(GaussianNB(), **seeded, **shares).fit(X, y, X_public=public, budgets=np.full(len(X), 1.0))
     by_default = variant(GaussianNB(), **seeded, epsilon=1.0).fit(X, y, X_public=public)
+    assert by_default.guarantee_ == plain.guarantee_
+    assert [group.epsilon for group in same.guarantee_.groups] == [plain.guarantee_.epsilon]
+    assert "of the same group" in str(same.guarantee_) or relation == "add-or-remove-one"
+    assert "public" in same.guarantee_.assumptions[-1]
     for model in (same, by_default):
         assert model.labels_.indices.tolist() == plain.labels_.indices.tolist()
         assert model.labels_.labels.tolist() == plain.labels_.labels.tolist()
-        assert model.guarantee_ == plain.guarantee_
+        assert model.guarantee_.epsilon == plain.guarantee_.epsilon
         np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
@@ -289,3 +293,40 @@ def test_a_failed_fit_leaves_the_earlier_one(blobs):
     with pytest.raises(BudgetError):
         model.fit(X, y, X_public=public, budgets=np.zeros(len(X)))
     assert model.personalised_ is before
+
+
+def test_what_is_published_does_not_tell_whether_a_group_has_a_record(blobs):
+    """Under add-or-remove-one a declared group may be empty, and nobody must see it."""
+    X, y, public = blobs
+    shares = {0.5: 0.9, 1.5: 0.1}
+    model = UpsamplingPATEClassifier(
+        GaussianNB(), **settings(), relation="add-or-remove-one", group_shares=shares
+    )
+    budgets = np.full(len(X), 0.5)
+    empty = model.fit(X, y, X_public=public, budgets=budgets).votes_per_unit_
+    budgets[0] = 1.5
+    assert (
+        model.fit(X, y, X_public=public, budgets=budgets).votes_per_unit_
+        == empty
+        == max(model.personalised_.copies)
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "budgets", "why"),
+    [
+        ({"levels": [0.5, 1.0]}, "low", "no mapping from names to epsilons"),
+        ({"levels": {"low": 1.0}}, ["low"], "none of levels"),
+        ({"group_shares": {}}, 0.5, "group_shares={} is no mapping"),
+        ({"group_shares": [0.5, 1.5]}, 0.5, "is no mapping"),
+        ({"group_shares": {0.5: "half"}}, 0.5, r"group_shares\[0.5\]='half'"),
+        ({"group_shares": {0.5: True}}, 0.5, r"group_shares\[0.5\]=True"),
+        ({"group_shares": {0.5: 1e308}}, 0.5, r"group_shares\[0.5\]=1e\+308"),
+    ],
+)
+def test_levels_and_shares_of_the_wrong_kind_are_refused_in_a_sentence(blobs, more, budgets, why):
+    X, y, public = blobs
+    values = np.empty(len(X), dtype=object)
+    values[:] = [budgets] * len(X)
+    with pytest.raises((InvalidParameterError, BudgetError), match=why):
+        WeightingPATEClassifier(**settings(), **more).fit(X, y, X_public=public, budgets=values)

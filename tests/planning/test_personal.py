@@ -114,8 +114,8 @@ def test_the_plan_agrees_with_its_parts():
     for kind in KINDS:
         found = plan_personalised(kind, ensemble, census())
         assert found.labels == min(group.queries for group in found.groups)
-        assert all(0 < group.epsilon_spent <= group.epsilon for group in found.groups)
-        assert found.spend[-1] == (found.labels, tuple(group.epsilon_spent for group in found.groups))
+        assert all(0 < group.epsilon <= group.budget for group in found.groups)
+        assert found.spend[-1] == (found.labels, tuple(group.epsilon for group in found.groups))
         assert sum(group.share for group in found.groups) == pytest.approx(1)
         assert json.loads(json.dumps(found.to_dict()))["labels"] == found.labels
     average = 0.5 * 0.7 + 0.3 * 1.4 + 0.2 * 2.8
@@ -153,7 +153,7 @@ def test_spent_groups_drop_out_by_schedule():
     assert sum(length for length, _ in goes_on.stages) == goes_on.labels
     voting = [set(names) for _, names in goes_on.stages]
     assert all(later < earlier for earlier, later in pairwise(voting))
-    assert all(group.epsilon_spent <= group.epsilon for group in goes_on.groups)
+    assert all(group.epsilon <= group.budget for group in goes_on.groups)
 
 
 def test_plans_that_cannot_be_are_refused():
@@ -167,3 +167,14 @@ def test_plans_that_cannot_be_are_refused():
     gated = Ensemble(method="confident-gnmax", accounting="published")
     with pytest.raises(InvalidParameterError, match="gate"):
         plan_personalised(Personalisation.WEIGHTING, gated, census(), vanish_at_end=True)
+
+
+def test_weights_of_many_teachers_are_coarser_rather_than_refused():
+    many = census((0.1, 0.37, 0.9, 1.43, 2.1, 2.9), (1, 1, 1, 1, 1, 1))
+    settings = {"n_classes": 2, "accounting": Accounting.PUBLISHED}
+    found = personalise(Personalisation.WEIGHTING, GaussianNoisyMax(6400.0), 40_000, many, **settings)
+    assert found.stage.total <= 800_000
+    with pytest.raises(InvalidParameterError, match=r"precision=0\.002 needs weights that add up to"):
+        personalise(
+            Personalisation.WEIGHTING, GaussianNoisyMax(6400.0), 40_000, many, precision=0.002, **settings
+        )

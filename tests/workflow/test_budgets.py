@@ -180,13 +180,14 @@ def test_the_record_says_what_was_spent_and_what_one_budget_would_have_bought(fo
     assert record.plain_spend[-1][0] > plain["maximum"]["labels"]
 
 
-def test_one_budget_for_all_is_a_run_without_groups(folder):
+def test_one_budget_for_all_is_a_run_of_one_group(folder):
     tables = read(folder, budgets="consent", levels="high=3,low=3")
     model = WeightingPATEClassifier(n_teachers=20, accounting="published", sigma=12.0, random_state=0)
     record = train(tables, model).record
-    assert record.groups == []
+    assert [(group["name"], group["budget"]) for group in record.groups] == [("high, low", 3)]
     assert record.budget["epsilon"] == 3
-    assert 2.5 < record.worst_case_spend[-1][1] <= 3
+    assert 2.5 < record.group_spend[-1][1][0] <= 3
+    assert [entry["labels"] for entry in record.plain_labels] == [record.labels] * 3
 
 
 def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
@@ -202,3 +203,12 @@ def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
     most = max(entry["labels"] for entry in record.plain_labels)
     assert record.plain_spend[-1][0] == int(1.05 * most) + 1
     assert all(0 < spent <= budget for spent, budget in zip(private.group_spent, (2, 4), strict=True))
+
+
+def test_another_person_in_a_place_moves_nobody_elses_budget():
+    units = [f"person {number}" for number in range(100)]
+    shares = {"high": 0.25, "low": 0.75}
+    before = assign_at_random(shares, 100, units, seed=1)
+    # Sorted by name this person would come first.
+    after = assign_at_random(shares, 100, [*units[:40], "a person", *units[41:]], seed=1)
+    assert before.tolist() == after.tolist()

@@ -54,7 +54,7 @@ def gnmax_rdp(
 
     References
     ----------
-    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Boenisch et al. 2023, "Individualized PATE",
+    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Mühl and Boenisch 2022,
     Lemma 5 (sensitivities other than 1).
 
     Examples

@@ -59,7 +59,7 @@ def published_group_rdp(
 
     References
     ----------
-    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Boenisch et al. 2023, Lemma 5.
+    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Mühl and Boenisch 2022, Lemma 5.
 
     Examples
     --------

@@ -73,7 +73,7 @@ class ScheduledGroupMeter(GroupMeter):
         """Name and source of the analysis."""
         if self._accounting is Accounting.PUBLISHED:
             return (
-                "moments accountant, data-independent, each group at its own sensitivity (Boenisch et al. 2023)"
+                "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
             )
         _, conversion = self.cost.best(self.budget.delta)
         return (
@@ -230,7 +230,8 @@ def vanishing_end(
 def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
     if len({group.pool for group in groups}) < len(groups):
         raise InvalidParameterError(
-            "groups must have a pool each to drop out; where every teacher knows every group, none can."
+            "groups must have a pool each to drop out, and under upsampling every teacher knows every group; use "
+            "weighting or vanishing."
         )
     if is_gated(stage):
         raise InvalidParameterError(

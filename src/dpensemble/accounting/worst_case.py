@@ -121,18 +121,22 @@ def table_pairs(law: ReleaseLaw, n_teachers: int, votes: int, ballot_weight: int
     Returns
     -------
     DominatingPairs
-        Both ways, on the probabilities that are sampled.
+        Both ways up to the names of the labels, on the probabilities that are sampled.
     """
     _refuse_students(law)
     second = np.arange(n_teachers + 1)
     table = second_class_table(law, n_teachers)
     # A law that does not rise, or has further outcomes, may be worst at a smaller change.
     shifts = [votes] if is_rising(table) else range(1, votes + 1)
-    steps = [shift * ballot_weight * sign for shift in shifts for sign in (1, -1)]
+    # Under a law that treats the classes alike, moving down is moving up with the labels swapped.
+    uneven = float(np.abs(table - table[::-1, [1, 0, *range(2, table.shape[1])]]).max())
+    alike = uneven <= PROBABILITY_ERROR
+    steps = [shift * ballot_weight * sign for shift in shifts for sign in ((1,) if alike else (1, -1))]
     moved = np.concatenate([np.clip(second + step, 0, n_teachers) for step in steps])
     here = np.tile(second, len(steps))
     apart = moved != here
-    return DominatingPairs(table[moved[apart]], table[here[apart]]).inflated(PROBABILITY_ERROR)
+    error = PROBABILITY_ERROR + (uneven if alike else 0.0)
+    return DominatingPairs(table[moved[apart]], table[here[apart]]).inflated(error)
 
 
 @singledispatch

@@ -65,9 +65,14 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     smallest = int(np.argmin(exact))
     if exact[smallest] < 0.5:
         needed = int(np.ceil(0.5 * weights.sum() / weights[smallest]))
+        instead = (
+            "give its records the budget of the next stricter group"
+            if smallest
+            else "use upsampling, which needs none"
+        )
         raise InvalidParameterError(
             f"the group of budgets {names[smallest]!r} is too small for one of n_teachers={n_teachers}; use at "
-            f"least {needed} teachers, or give its records the budget of the next stricter group."
+            f"least {needed} teachers, or {instead}."
         )
     teachers = np.maximum(np.floor(exact), 1).astype(np.int64)
     while teachers.sum() < n_teachers:

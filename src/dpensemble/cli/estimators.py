@@ -53,6 +53,11 @@ def refuse_mixtures(method: Method, personal: dict[str, Any], epsilon: float | N
             f"epsilon={epsilon:g} is one budget for all, and --method {method.value} takes each record's from "
             "--budgets; drop --epsilon."
         )
+    if relation is Relation.ADD_OR_REMOVE_ONE and request.column is None:
+        raise InvalidParameterError(
+            f"budgets={personal['budgets']!r} are dealt by position, so a missing record would move the others "
+            "to other groups; use --relation replace-one, or name a column."
+        )
     if relation is Relation.ADD_OR_REMOVE_ONE and request.shares is None:
         raise InvalidParameterError(
             "--relation add-or-remove-one needs the public share of the records with each budget, because their "

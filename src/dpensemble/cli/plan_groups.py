@@ -99,7 +99,7 @@ def _as_dict(found: PersonalPlan, fields: dict[str, Any], method: Method) -> dic
 
 def _write(found: PersonalPlan, fields: dict[str, Any], method: Method, plot: Path) -> None:
     history = History(
-        groups=[(group.name, group.epsilon) for group in found.groups],
+        groups=[(group.name, group.budget) for group in found.groups],
         spend=found.spend,
         plain=fields["plain_spend"],
         marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in fields["plain_labels"]],
@@ -120,19 +120,28 @@ def _show(found: PersonalPlan, fields: dict[str, Any], method: Method) -> None:
     console.print(_groups(found, method))
     if len(found.stages) > 1:
         for queries, voting in found.stages:
-            console.print(f"{queries:,} queries answered by {', '.join(voting)}", markup=False)
+            console.print(
+                f"{queries:,} quer{'y' if queries == 1 else 'ies'} answered by {', '.join(voting)}", markup=False
+            )
     console.print(
         plain_line(fields["plain_labels"], "queries" if gated else "labels"), markup=False, soft_wrap=True
     )
+    if found.labels < found.baselines["minimum"]:
+        console.print(
+            f"Hint: one budget for all, the strictest, would buy more than {found.kind} does; "
+            "compare --method weighting-pate, or take more noise.",
+            soft_wrap=True,
+        )
 
 
 def _settings(found: PersonalPlan) -> Table:
     table = Table(show_header=False)
     table.add_row("method", f"{found.kind}, {found.method}, {found.n_classes} classes")
-    table.add_row("teachers", f"{found.n_teachers:,}")
+    copies = "" if found.n_teachers == found.plain_teachers else f" ({found.plain_teachers:,} without copies)"
+    table.add_row("teachers", f"{found.n_teachers:,}{copies}")
     given = {name: found.noise[name] for name in _NOISE if found.noise.get(name) is not None}
     noise = ", ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in given.items())
-    table.add_row("noise without groups", f"{noise} votes")
+    table.add_row(f"noise for {found.plain_teachers:,} votes", noise)
     table.add_row("accounting", f"{found.accounting}, worst-case; {found.rule} parameters")
     return table
 
@@ -147,8 +156,8 @@ def _groups(found: PersonalPlan, method: Method) -> Table:
         table.add_row(
             escape(group.name),
             f"{group.share:.3%}".replace(".000%", "%"),
-            f"{round_up(group.epsilon, 4):g}",
-            f"{round_up(group.epsilon_spent, 4):g}" if group.epsilon_spent else "0",
+            f"{round_up(group.budget, 4):g}",
+            f"{round_up(group.epsilon, 4):g}" if group.epsilon else "0",
             f"{group.queries:,}",
             *([] if shared else [f"{group.teachers:,}"]),
             f"{getattr(group, varied):.4g}",

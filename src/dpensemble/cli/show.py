@@ -97,7 +97,10 @@ def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
     counts = ", ".join(
         f"{entry['labels']:,} at the {entry['name']} ({round_up(entry['epsilon'], 4):g})" for entry in entries
     )
-    return f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}."
+    return (
+        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the minimum "
+        "keeps within everybody's budget."
+    )
 
 
 def _hints(record: RunRecord) -> list[str]:

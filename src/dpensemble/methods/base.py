@@ -233,7 +233,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             student = learner.fit(released.lesson_rows, released.lesson_labels)
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
-        self.law_, self.votes_per_unit_ = self._law(), allocation.votes_per_unit
+        self.law_, self.votes_per_unit_ = self._law(), self._votes_per_unit(allocation)
         self.query_cost_, self.conversion_ = meter.one_query, meter.conversion
         self.public_spend_ = meter.public_spend
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
@@ -281,6 +281,10 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         if self.n_jobs is not None and integer_between("n_jobs", self.n_jobs, -1024, 1024) == 0:
             raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
         return member("relation", self.relation, Relation)
+
+    def _votes_per_unit(self, allocation: Allocation) -> int:
+        """Return the most ballots that a unit can change; public."""
+        return allocation.votes_per_unit
 
     def _fit_teachers(
         self,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import member
+from dpensemble._checks import member, real_between
 from dpensemble.accounting import Accounting, GroupMeter, Meter, grouped_meter, vanishing_end
 from dpensemble.allocation import Allocation, grouped_partitions, upsampled_partition
 from dpensemble.allocation.partition import number_units
@@ -21,7 +21,7 @@ from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.methods import inputs
 from dpensemble.methods.base import PrivateRecords, VotingEnsembleClassifier, all_or_nothing
 from dpensemble.methods.pate import PATEAnalysis, PATEClassifier, refuse_data_dependent
-from dpensemble.planning import Census, Personalisation, Personalised, Rule, personalise
+from dpensemble.planning import Census, Personalisation, Personalised, Rule, personalise, spend_curve
 from dpensemble.relations import Basis, Relation
 
 
@@ -152,7 +152,7 @@ class PersonalisedPATEClassifier(PATEClassifier):
             rule=member("rule", self.rule, Rule),
             precision=self.precision,
         )
-        self.personalised_ = design
+        self.personalised_, self._has_budgets = design, records.budgets is not None
         electorate = self._electorate(design, n_classes, accounting, entropy)
         if personal.n_groups == 1:
             return self._one_budget(records, personal.budgets[0], n_classes, entropy)
@@ -197,6 +197,11 @@ class PersonalisedPATEClassifier(PATEClassifier):
             return personal_budgets(values, delta=budget.delta)
         values = np.asarray(records.budgets, dtype=object)
         inputs.require_one_a_record("budgets", values, len(records.X))
+        if self.group_shares is not None and not (isinstance(self.group_shares, Mapping) and self.group_shares):
+            raise InvalidParameterError(
+                f"group_shares={self.group_shares!r:.60} is no mapping from budgets to shares; give one such as "
+                "{'low': 0.8, 'high': 0.2}."
+            )
         if self.group_shares is None and relation is Relation.ADD_OR_REMOVE_ONE:
             raise InvalidParameterError(
                 "relation='add-or-remove-one' needs group_shares, the public share of each budget among records: "
@@ -215,20 +220,33 @@ class PersonalisedPATEClassifier(PATEClassifier):
 
     def _state(self, meter: Any, allocation: Allocation, for_release: bool, has_units: bool) -> Guarantee:
         stated = super()._state(meter, allocation, for_release, has_units)
-        self.group_spend_ = None
-        if not isinstance(meter, GroupMeter):
-            return stated
         worst_case = meter.basis is Basis.WORST_CASE
-        self.group_spend_ = meter.spend_curve() if worst_case else None
+        self.group_spend_ = self._group_spend(meter) if worst_case and self._has_budgets else None
+        if not self._has_budgets:
+            return stated
+        # Where all have one budget, the neighbours are of that one group too.
+        spent = meter.group_epsilons if isinstance(meter, GroupMeter) else (stated.epsilon,)
         groups = tuple(
             GroupGuarantee(
                 name=group.name,
-                epsilon=spent if worst_case else group.budget.epsilon,
+                epsilon=epsilon if worst_case else group.budget.epsilon,
                 budget=group.budget.epsilon,
             )
-            for group, spent in zip(meter.groups, meter.group_epsilons, strict=True)
+            for group, epsilon in zip(self.personalised_.groups, spent, strict=True)
         )
         return replace(stated, groups=groups, assumptions=(*stated.assumptions, _MEMBERSHIP[allocation.relation]))
+
+    def _group_spend(self, meter: Meter) -> list[tuple[int, tuple[float, ...]]]:
+        """Return numbers of questions and what each group was charged for them; public."""
+        if isinstance(meter, GroupMeter):
+            return meter.spend_curve() or []
+        asked, delta = self.labels_.n_asked, meter.budget.delta
+        curve = meter.public_spend or spend_curve(meter.one_query, asked, delta, meter.conversion)
+        return [(count, (epsilon,)) for count, epsilon in curve]
+
+    def _votes_per_unit(self, allocation: Allocation) -> int:  # noqa: ARG002
+        # Whether a group has any record may be private, so all declared ones count.
+        return max(self.personalised_.copies)
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
@@ -262,11 +280,9 @@ def _declared_shares(
     found = np.zeros(personal.n_groups)
     for key, share in shares.items():
         epsilon = float(key if levels is None else levels[key])
-        if not 0 < share < np.inf:
-            raise InvalidParameterError(
-                f"group_shares[{key!r}]={share!r} is not a positive share of the records."
-            )
-        found[int(np.searchsorted(personal.epsilons, epsilon))] += share
+        found[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
+            f"group_shares[{key!r}]", share, 1e-9, 1e12
+        )
     return found
 
 

@@ -34,6 +34,8 @@ from dpensemble.laws import ReleaseLaw
 # Weights are within this share of what they should be, unless asked otherwise.
 _WEIGHT_PRECISION = 0.002
 _LARGEST_WEIGHT = 2000
+# Tables of weighted counts up to this long take seconds.
+_LARGEST_TOTAL, _COARSEST = 800_000, 0.2
 # Copies are expensive: each takes its share of further teachers.
 _COPY_PRECISION = 0.1
 # The paper squares frequencies (section 5.1) or takes the fourth power (its footnote); its tables fit squares.
@@ -180,8 +182,7 @@ def personalised(
         return _upsampled(law, n_teachers, census, influence, _COPY_PRECISION if precision is None else precision)
     teachers = teachers_of_groups(n_teachers, census.shares, census.names)
     if kind is Personalisation.WEIGHTING:
-        wanted = _WEIGHT_PRECISION if precision is None else precision
-        ballots = whole_number_ratios(influence, wanted, _LARGEST_WEIGHT)
+        ballots = _weights(influence, teachers, precision)
         pools = tuple(Pool(size, size, ballot) for size, ballot in zip(teachers, ballots, strict=True))
         factor = sum(pool.n_teachers * pool.ballot for pool in pools) / n_teachers
     else:
@@ -196,6 +197,22 @@ def personalised(
         for index, (name, budget) in enumerate(zip(census.names, census.budgets, strict=True))
     )
     return Personalised(kind=kind, stage=Stage(_scaled(law, factor), pools), groups=groups, n_teachers=n_teachers)
+
+
+def _weights(influence: ArrayLike, teachers: tuple[int, ...], precision: float | None) -> tuple[int, ...]:
+    """Return whole weights to the precision asked for, or to one at which their sum stays easy to account for."""
+    wanted = _WEIGHT_PRECISION if precision is None else precision
+    while True:
+        weights = whole_number_ratios(influence, wanted, _LARGEST_WEIGHT)
+        total = int(np.dot(weights, teachers))
+        if total <= _LARGEST_TOTAL:
+            return weights
+        if precision is not None or wanted > _COARSEST:
+            raise InvalidParameterError(
+                f"precision={wanted:g} needs weights that add up to {total:,} over all teachers, more than "
+                f"{_LARGEST_TOTAL:,}; use a coarser precision such as {2 * wanted:g}, or fewer teachers."
+            )
+        wanted *= 2
 
 
 def published_influence(kind: Personalisation, census: Census) -> NDArray[np.float64]:

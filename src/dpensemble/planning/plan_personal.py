@@ -36,12 +36,12 @@ class GroupPlan:
     ----------
     name : str
         Name of the group.
-    epsilon : float
-        Its budget.
+    budget : float
+        Epsilon that is allowed.
     share : float
         Its share of the records.
-    epsilon_spent : float
-        Epsilon at the end of the run, if every query is answered.
+    epsilon : float
+        Epsilon spent at the end of the run, if every query is answered.
     queries : int
         Queries that its budget would pay for if no other group ran out first.
     teachers : int or None
@@ -55,9 +55,9 @@ class GroupPlan:
     """
 
     name: str
-    epsilon: float
+    budget: float
     share: float
-    epsilon_spent: float
+    epsilon: float
     queries: int
     teachers: int | None
     copies: int
@@ -85,8 +85,9 @@ class PersonalPlan:
         Queries in turn, and which groups vote on them; more than one only where spent groups drop out.
     delta : float
         Delta of every budget.
-    n_teachers, n_classes : int
-        Teachers in all, with those that copies take; declared classes.
+    n_teachers, plain_teachers, n_classes : int
+        Teachers in all, with those that copies take; teachers of the plain ensemble, for whose votes the noise is
+        stated; declared classes.
     noise : dict
         Settings of the plain ensemble's law, in votes.
     accounting, rule : str
@@ -103,6 +104,7 @@ class PersonalPlan:
     stages: tuple[tuple[int, tuple[str, ...]], ...]
     delta: float
     n_teachers: int
+    plain_teachers: int
     n_classes: int
     noise: dict[str, Any]
     accounting: str
@@ -271,6 +273,7 @@ def _plan(
         stages=_in_turn(stages, design.groups, labels),
         delta=census.budgets[0].delta,
         n_teachers=design.n_teachers,
+        plain_teachers=ensemble.n_teachers,
         n_classes=ensemble.n_classes,
         noise=ensemble.law.settings(),
         accounting=accounting.value,
@@ -323,9 +326,9 @@ def _groups(
     return tuple(
         GroupPlan(
             name=group.name,
-            epsilon=group.budget.epsilon,
+            budget=group.budget.epsilon,
             share=census.shares[index] / sum(census.shares),
-            epsilon_spent=spent[index],
+            epsilon=spent[index],
             queries=queries[index],
             teachers=teachers[index],
             copies=design.copies[index],

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dpensemble._rounding import round_up
+from dpensemble.relations import Basis
 from dpensemble.report import wording
 from dpensemble.report.charts import Limit, Mark, Series, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, Words
@@ -24,7 +25,6 @@ _TALL = 360
 # Characters that surely fit beside the chart.
 _LABEL = 13
 # How a group without a name is called, before its epsilon.
-_UNNAMED = "epsilon "
 
 
 def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
@@ -128,7 +128,8 @@ def history_chart(history: History, axis: str) -> Markup:
         points = [(0, 0.0)] if history.spend and history.spend[0][0] > 1 else []
         points += [(count, spent[index]) for count, spent in history.spend]
         shown = wording.number(budget, 3)
-        unnamed = name.startswith(_UNNAMED)
+        # A group that is called by its epsilon is labelled by it.
+        unnamed = name.replace(".", "", 1).isdigit()
         curves.append(Series(f"ε {shown}" if unnamed else wording.shorten(name, _LABEL), points, css))
         named = "budget" if unnamed else wording.shorten(name, _LABEL - len(shown) - 2) + ":"
         limits.append(Limit(f"{named} {shown}", budget, css))
@@ -196,6 +197,8 @@ def _plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]
         (f"The {_PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
         for e in record.plain_labels
     ]
-    if rows and (record.labels_are_public or is_private):
+    # The others are worst-case counts of answered queries, which a gate or an analysis of the votes is not.
+    alike = record.guarantee["basis"] == Basis.WORST_CASE.value and record.settings.get("threshold") is None
+    if rows and alike and (record.labels_are_public or is_private):
         rows.append(("Each group its own: this run", "as above", wording.number(record.asked)))
     return rows

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
+from dpensemble.allocation.partition import number_units
 from dpensemble.consent import personal_budgets
 from dpensemble.datasets.tables import as_text
 from dpensemble.errors import InvalidParameterError
@@ -207,7 +208,10 @@ def _number(entry: object) -> object:
 def assign_at_random(
     shares: dict[Any, float], n_records: int, units: Sequence[Hashable] | None, seed: int | None
 ) -> NDArray[Any]:
-    """Deal levels (or epsilons) to records, all of a unit the same, in the given shares; by the public seed.
+    """Deal levels (or epsilons) to records in the given shares, by position and public seed.
+
+    Another record in a place has the budget of that place, so this is for replace-one only; all records of a unit
+    get the same, and units are numbered in order of first appearance, as they are in an allocation.
 
     Parameters
     ----------
@@ -224,7 +228,7 @@ def assign_at_random(
     -------
     ndarray of object
     """
-    owners = np.arange(n_records) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
+    owners = np.arange(n_records) if units is None else number_units(units)[1]
     size = int(owners.max()) + 1
     ends = np.floor(np.cumsum(list(shares.values())) * size + 0.5).astype(int)
     # Rounding of shares must not leave anybody out.

@@ -18,6 +18,7 @@ from dpensemble.methods import (
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.personalised import PersonalisedPATEClassifier
 from dpensemble.planning import Census, Ensemble, baselines, spend_curve
+from dpensemble.relations import Relation
 from dpensemble.workflow.budgets import declared_census
 from dpensemble.workflow.tables import Tables
 
@@ -68,6 +69,11 @@ def require_budgets(model: VotingEnsembleClassifier, tables: Tables) -> Personal
         raise InvalidParameterError(f"{wrong}.")
     if tables.budgets is None:
         return None
+    if tables.budgets_at_random and model.relation != Relation.REPLACE_ONE.value:
+        raise InvalidParameterError(
+            f"budgets were dealt by position, which relation={model.relation!r} does not allow; use "
+            "'replace-one'."
+        )
     return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
 
 
