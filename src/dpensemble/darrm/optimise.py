@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between, member, real_between
 from dpensemble.darrm.allowance import Allowance
 from dpensemble.darrm.corners import FullPlacements, Placement, Placements, ReducedPlacements
-from dpensemble.darrm.priors import prior_of
+from dpensemble.darrm.priors import AlikeTeachers, prior_of
 from dpensemble.darrm.solution import Certificate, Constraints, GammaSolution
 from dpensemble.darrm.solver import GammaProgram
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
 _ROWS_A_ROUND = 8
+_ANY_AGREEMENT = AlikeTeachers()
 
 
 def optimise_gamma(
@@ -27,7 +28,7 @@ def optimise_gamma(
     m: float,
     Delta: float = 0.0,
     delta: float = 0.0,
-    prior: Any = 0.75,
+    prior: Any = _ANY_AGREEMENT,
     constraints: Constraints | str = Constraints.MONOTONE,
     tolerance: float = 1e-9,
     most_rounds: int = 1000,
@@ -46,10 +47,10 @@ def optimise_gamma(
     m, delta : float
         Privacy of the answer: epsilon in units of a teacher's, above 0 and up to ``K``; and delta. Releasing `m`
         ballots would cost ``m Delta``; a smaller `delta` is feasible too, as the fair coin always is.
-    prior : float or VotePrior, default=0.75
+    prior : float or VotePrior, default=AlikeTeachers()
         What is believed about votes: the mean of independent teachers, `IndependentTeachers` or `AlikeTeachers`.
-        It decides what is best, never what is private. Gamma is arbitrary at counts that it finds impossible, so
-        with hundreds of teachers of unknown agreement prefer ``AlikeTeachers()``.
+        It decides what is best, never what is private. Gamma is arbitrary at counts that it finds impossible, as
+        independent teachers make most counts if there are hundreds.
     constraints : {"monotone", "all"}, default="monotone"
         Compete among gammas that fall nowhere away from the tie, or among all (few teachers only).
     tolerance : float, default=1e-9
@@ -74,7 +75,7 @@ def optimise_gamma(
 
     Examples
     --------
-    >>> solution = optimise_gamma(11, epsilon=0.1, m=3)
+    >>> solution = optimise_gamma(11, epsilon=0.1, m=3, prior=0.75)
     >>> round(solution.error, 4)
     0.0415
     >>> solution.certificate.load <= 1
@@ -86,7 +87,7 @@ def optimise_gamma(
     lead = prior_of(prior).lead(allowance.n_teachers)
     if not lead.max() > 0:
         raise InvalidParameterError(
-            "prior makes no class likelier, so every gamma is as good; use a mean above 0.5, or AlikeTeachers()."
+            "prior makes no class likelier, so every gamma is as good; use a mean above 0.5 or AlikeTeachers()."
         )
     rising = constraints is Constraints.MONOTONE
     placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)
@@ -107,15 +108,15 @@ def optimise_gamma(
     )
 
 
-def expected_error(law: RandomizedResponseMajority, prior: Any = 0.75) -> float:
+def expected_error(law: RandomizedResponseMajority, prior: Any = _ANY_AGREEMENT) -> float:
     """Return the expected total-variation distance between a law's answer and the true majority.
 
     Parameters
     ----------
     law : RandomizedResponseMajority
         Any private majority.
-    prior : float or VotePrior, default=0.75
-        What is believed about votes.
+    prior : float or VotePrior, default=AlikeTeachers()
+        What is believed about votes; a number is the common probability of the likelier class.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def expected_error(law: RandomizedResponseMajority, prior: Any = 0.75) -> float:
 
     Examples
     --------
-    >>> round(expected_error(RandomizedResponseMajority.subsampling(11, 3)), 4)
+    >>> round(expected_error(RandomizedResponseMajority.subsampling(11, 3), prior=0.75), 4)
     0.1219
     """
     upper = np.array(law.gamma)[law.n_teachers // 2 + 1 :]
@@ -148,7 +149,8 @@ class _Search:
     def run(self, tolerance: float, most_rounds: int) -> None:
         """Start from the baselines, so that none is better whenever the search stops."""
         for law in _baselines(self.placements.allowance):
-            self._consider(self.placements.allowance.upper(np.array(law.gamma)))
+            upper = self.placements.allowance.upper(np.array(law.gamma))
+            self._consider(upper / max(self.placements.worst(upper)[0].load, 1))
         added: set[tuple[int, ...]] = set()
         while self.rounds < most_rounds and (solved := self.program.solve()):
             self.rounds += 1

@@ -120,14 +120,15 @@ class RandomizedResponseMajority(ReleaseLaw):
         0.2975
         """
         n_teachers = integer_between("n_teachers", n_teachers, 1)
-        whole = real_between("ballots_epsilon", ballots_epsilon, 0, 700)
-        allowed = real_between("epsilon", epsilon, 0, 700)
+        whole = real_between("ballots_epsilon", ballots_epsilon, 0, 1e12)
+        damping = np.exp(-real_between("epsilon", epsilon, 0, 1e12))
         slack, delta = real_between("ballots_delta", ballots_delta, 0, 1), real_between("delta", delta, 0, 1)
-        # The worst corner of the region of (chance here, chance on a neighbour); divided through by exp(whole).
+        # The worst corner of the region of (chance here, chance on a neighbour).
         likely = (1 + slack * np.exp(-whole)) / (1 + np.exp(-whole))
         unlikely = (1 - slack) * np.exp(-whole) / (1 + np.exp(-whole))
-        room = np.expm1(allowed) + 2 * delta
-        needed = np.expm1(allowed) + 2 * (likely - np.exp(allowed) * unlikely)
+        # Lemma A.1's inequality, divided by exp(epsilon).
+        room = 1 - damping + 2 * delta * damping
+        needed = 1 - damping + 2 * (damping * likely - unlikely)
         gamma = 1.0 if needed <= room else float(room / needed)
         return cls((gamma,) * (n_teachers + 1))
 
