@@ -27,7 +27,7 @@ from dpensemble.errors import InvalidParameterError
 
 Corner = tuple[float, float]
 
-MOST_TEACHERS = 3001
+MOST_TEACHERS = 2001
 # Below this the sampler's rounding would no longer be paid for by its mixing.
 _LEAST_ROOM = 1e-6
 _UNIT_ROUNDING = 2.0**-53
@@ -42,7 +42,7 @@ class Allowance:
     Parameters
     ----------
     n_teachers : int
-        ``K``, from 1 to 3,001. Odd or even; a tie is answered by a fair coin.
+        ``K``, from 1 to 2,001. Odd or even; a tie is answered by a fair coin.
     epsilon : float
         Epsilon of each teacher, from 1e-6 to 100.
     m : float

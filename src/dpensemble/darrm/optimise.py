@@ -41,7 +41,7 @@ def optimise_gamma(
     Parameters
     ----------
     n_teachers : int
-        ``K``, from 1 to 3,001.
+        ``K``, from 1 to 2,001.
     epsilon, Delta : float
         Privacy of each teacher.
     m, delta : float
