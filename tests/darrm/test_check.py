@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from dpensemble.darrm import Allowance, check_gamma, optimise_gamma
-from dpensemble.darrm.corners import ReducedPlacements
+from dpensemble.darrm import Allowance, IndependentTeachers, check_gamma, optimise_gamma
+from dpensemble.darrm.allowance import votes_law
+from dpensemble.darrm.corners import ReducedPlacements, compositions
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -48,6 +50,21 @@ def test_a_gamma_that_passes_at_three_corners_only_is_refuted():
     allowance = Allowance(n_teachers=9, epsilon=1.0, m=2)
     upper /= ReducedPlacements(allowance).worst(upper)[0].load
     assert not check_gamma(np.concatenate([upper[::-1], upper]), epsilon=1.0, m=2).private
+
+
+def test_without_the_corner_low_high_the_best_gamma_breaks_privacy():
+    # Only three of the four corners in the linear program: a slip seen in published code.
+    allowance = Allowance(n_teachers=15, epsilon=1.0, m=2)
+    corners, counts = allowance.corners[:3], compositions(15, 3)
+    rows = [allowance.row(corners, tuple(row)) for row in counts.tolist()]
+    lead = IndependentTeachers(0.75).lead(15)
+    upper = linprog(-lead, A_ub=np.array(rows), b_ub=np.ones(len(rows)), bounds=(0, 1)).x
+    found = check_gamma(np.concatenate([upper[::-1], upper]), epsilon=1.0, m=2)
+    assert not found.private
+    wins = (1 + allowance.signed(upper)) / 2
+    (low, high), turned = allowance.corners[3], dict(found.worst)[allowance.corners[3]]
+    here, there = (wins @ votes_law([p, 0.0], (turned, 15 - turned)) for p in (low, high))
+    assert np.log(here / there) > 2.03
 
 
 @pytest.mark.parametrize("gamma", ["text", 0.5, None, (1.0, 2.0)])

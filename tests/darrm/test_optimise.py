@@ -6,6 +6,8 @@ from itertools import combinations, combinations_with_replacement
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from dpensemble.darrm import (
@@ -220,6 +222,29 @@ def test_hundreds_of_teachers_take_seconds(k, limit, slack):
     assert np.all(np.diff(found.gamma[k // 2 + 1 :]) >= 0)
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    k=st.integers(1, 11),
+    epsilon=st.floats(0.005, 8),
+    share=st.floats(0.02, 1),
+    slack=st.sampled_from([0.0, 0.0, 1e-6, 1e-3, 0.05, 0.4]),
+    delta=st.sampled_from([0.0, 1e-4, 0.02, 0.5]),
+    prior=st.sampled_from([0.6, 0.75, 0.95, AlikeTeachers(), AlikeTeachers(0.5, 0.7)]),
+    constraints=st.sampled_from(["monotone", "all"]),
+)
+def test_whatever_is_asked_the_answer_is_private_and_within_its_bound(
+    k, epsilon, share, slack, delta, prior, constraints
+):
+    privacy = {"epsilon": epsilon, "m": share * k, "Delta": slack, "delta": delta}
+    found = optimise_gamma(k, prior=prior, constraints=constraints, **privacy)
+    checked = check_gamma(found.law, **privacy)
+    assert checked.exhaustive
+    assert checked.load <= 1
+    assert checked.load == pytest.approx(found.certificate.load, abs=found.certificate.rounding)
+    assert 0 <= found.upper_bound - found.objective + 1e-9 < 1e-7
+    assert found.error == pytest.approx(expected_error(found.law, prior), abs=1e-15)
+
+
 def test_stopping_early_is_private_too():
     privacy = {"epsilon": 0.3, "m": 3}
     for most_rounds in (1, 2, 3):
@@ -288,6 +313,6 @@ def test_the_certificate_says_what_binds():
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changed, words):
-    settings = {"n_teachers": 11, "epsilon": 0.1, "m": 3} | changed
+    asked = {"n_teachers": 11, "epsilon": 0.1, "m": 3} | changed
     with pytest.raises(InvalidParameterError, match=words):
-        optimise_gamma(settings.pop("n_teachers"), **settings)
+        optimise_gamma(asked.pop("n_teachers"), **asked)

@@ -167,7 +167,8 @@ class _Search:
     def _consider(self, upper: NDArray[np.float64]) -> list[Placement]:
         worst = self.placements.worst(upper, _ROWS_A_ROUND)
         value = float(self.lead @ upper) / max(worst[0].load, 1)
-        if value > self._value:
+        # A tie within rounding keeps the earlier one, which needs no shrinking.
+        if value > self._value * (1 + 1e-14):
             self.best, self.best_load, self._value = upper, worst[0].load, value
         return worst
 
