@@ -16,7 +16,7 @@ LAYERS = [
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},
-    {"accounting"},
+    {"accounting", "darrm"},
     {"teachers", "labelling", "student", "persistence", "planning", "datasets", "report"},
     {"interactive"},
     {"methods"},
@@ -37,7 +37,8 @@ FENCES = {
     "joblib": {"teachers"},
     "pandas": {"datasets", "workflow", "cli"},
     "sklearn": {"teachers", "student", "methods", "datasets", "workflow", "persistence"},
-    "scipy": {"teachers", "laws", "accounting", "audit"},
+    "scipy": {"teachers", "laws", "accounting", "darrm", "audit"},
+    "highspy": {"darrm"},
     "dp_accounting": {"cost"},
 }
 

@@ -15,6 +15,7 @@ from dpensemble.laws import (
     InteractiveNoisyMax,
     LaplaceNoisyMax,
     RandomizedResponse,
+    RandomizedResponseMajority,
     ReleaseLaw,
     TableLaw,
     integer_weights,
@@ -34,8 +35,9 @@ LAWS = [
     RandomizedResponse(0.1),
     RandomizedResponse(5.0),
 ]
-# Laws for some counts only: a table is for two classes, a student's predictions are for given queries.
-SPECIAL = {TableLaw, AgainstStudent}
+# Laws for some counts only: tables are for two classes and a number of ballots, a student's predictions for given
+# queries.
+SPECIAL = {TableLaw, RandomizedResponseMajority, AgainstStudent}
 COUNTS = [
     np.array([[5, 5], [9, 0], [0, 9], [25_000, 0]]),
     np.array([[3, 3, 3], [0, 0, 12], [10_000, 9_999, 2]]),

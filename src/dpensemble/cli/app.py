@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from dpensemble.cli.gamma import gamma
 from dpensemble.cli.plan import plan
 from dpensemble.cli.predict import predict
 from dpensemble.cli.report import report
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(plan)
+app.command()(gamma)
 app.command()(report)
 app.command()(predict)
 

@@ -3,6 +3,7 @@
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
+from dpensemble.laws.majority import RandomizedResponseMajority
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
 from dpensemble.laws.sampling import integer_weights, mixed_probabilities, sample
 from dpensemble.laws.tables import RandomizedResponse, TableLaw
@@ -15,6 +16,7 @@ __all__ = [
     "InteractiveNoisyMax",
     "LaplaceNoisyMax",
     "RandomizedResponse",
+    "RandomizedResponseMajority",
     "ReleaseLaw",
     "TableLaw",
     "integer_weights",

@@ -1,0 +1,178 @@
+"""``dpensemble gamma``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dpensemble.cli.gamma_plot import write_plot
+from dpensemble.cli.plan_plot import check_plot_file
+from dpensemble.darrm import (
+    AlikeTeachers,
+    Allowance,
+    Constraints,
+    GammaSolution,
+    IndependentTeachers,
+    VotePrior,
+    expected_error,
+    optimise_gamma,
+)
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import RandomizedResponseMajority
+
+Laws = dict[str, RandomizedResponseMajority]
+
+_CHANCES = (0.55, 0.6, 0.7, 0.8, 0.9)
+_MOST_ROWS = 24
+
+
+def gamma(
+    teachers: Annotated[int, typer.Option(help="Number of teachers.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of each teacher.")],
+    m: Annotated[float, typer.Option("--m", help="Epsilon of the answer, in units of a teacher's.")],
+    Delta: Annotated[float, typer.Option("--Delta", help="Delta of each teacher.")] = 0.0,
+    delta: Annotated[float, typer.Option("--delta", help="Delta of the answer.")] = 0.0,
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="What is believed about votes: 'alike' (one common probability, any), '0.5-1' (one in that "
+            "range), '0.2:0.5,0.9:0.5' (a histogram of it), or '0.75' (independent teachers of that mean)."
+        ),
+    ] = "alike",
+    constraints: Annotated[
+        Constraints,
+        typer.Option(help="Compete among non-decreasing noise functions, or all (few teachers only)."),
+    ] = Constraints.MONOTONE,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw gamma and the error as SVG.", rich_help_panel="Output")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Output")
+    ] = False,
+) -> None:
+    """Find the private majority of private teachers that errs least (two classes; no data are touched).
+
+    Given the votes, the answer is the majority with probability gamma, else a fair coin.
+
+    Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
+    """
+    believed = _prior_of(prior)
+    if plot is not None:
+        check_plot_file(plot)
+    found = optimise_gamma(
+        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=constraints
+    )
+    laws = {"optimised": found.law} | _baselines(found.allowance)
+    if plot is not None:
+        write_plot(found, laws, plot)
+    if as_json:
+        typer.echo(json.dumps(_as_dict(found, laws, believed), indent=2))
+    else:
+        _show(found, laws, believed, plot)
+
+
+def _prior_of(text: str) -> VotePrior:
+    if text == "alike":
+        return AlikeTeachers()
+    try:
+        if ":" in text:
+            pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
+            chances, weights = zip(*pairs, strict=True)
+            return AlikeTeachers(probabilities=chances, weights=weights)
+        if "-" in text.strip("-"):
+            low, high = map(float, text.split("-"))
+            return AlikeTeachers(low, high)
+        return IndependentTeachers(float(text))
+    except InvalidParameterError:
+        raise
+    except (TypeError, ValueError):
+        raise InvalidParameterError(
+            f"prior={text!r} cannot be read; use 'alike', a range such as '0.5-1', a histogram such as "
+            "'0.2:0.5,0.9:0.5', or a number."
+        ) from None
+
+
+def _baselines(allowance: Allowance) -> Laws:
+    """Return the published laws that are private at this allowance."""
+    k, drawn = allowance.n_teachers, int(allowance.m)
+    laws = {}
+    if drawn and allowance.Delta == 0:
+        laws["DSub"] = RandomizedResponseMajority.double_subsampling(k, drawn)
+    # 3e-5 is a little below 3 * 1e-5 in doubles.
+    if drawn and allowance.delta * (1 + 1e-12) >= drawn * allowance.Delta:
+        laws["Sub"] = RandomizedResponseMajority.subsampling(k, drawn)
+    laws["constant"] = RandomizedResponseMajority.constant(
+        k,
+        ballots_epsilon=k * allowance.epsilon,
+        ballots_delta=min(k * allowance.Delta, 1.0),
+        epsilon=allowance.m * allowance.epsilon,
+        delta=allowance.delta,
+    )
+    return laws
+
+
+def _as_dict(found: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
+    certificate = asdict(found.certificate)
+    certificate["corners"] = [
+        {"p": p, "p_neighbour": q, "teachers": count} for (p, q), count in found.certificate.corners
+    ]
+    errors = {name: expected_error(law, prior) for name, law in laws.items()}
+    return {
+        "gamma": list(found.gamma),
+        **asdict(found.allowance),
+        "answer_epsilon": found.allowance.m * found.allowance.epsilon,
+        "objective": found.objective,
+        "upper_bound": found.upper_bound,
+        "error": found.error,
+        "errors": errors,
+        "certificate": certificate,
+        "n_constraints": found.n_constraints,
+        "rounds": found.rounds,
+        "seconds": found.seconds,
+    }
+
+
+def _show(found: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None) -> None:
+    console, allowance = Console(highlight=False), found.allowance
+    console.print(
+        f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; the "
+        f"answer is ({allowance.m * allowance.epsilon:.6g}, {allowance.delta:g})-private.",
+        markup=False,
+    )
+    console.print(_errors(laws, prior))
+    console.print(_gammas(laws, allowance.n_teachers))
+    console.print(str(found.certificate), markup=False)
+    console.print(
+        f"{found.n_constraints:,} constraints in {found.rounds:,} rounds, {found.seconds:.2f} s.", markup=False
+    )
+    if plot is not None:
+        console.print(f"Plot: {plot}", markup=False)
+
+
+def _errors(laws: Laws, prior: VotePrior) -> Table:
+    table = Table("teachers' common probability", title="Distance to the true majority", title_justify="left")
+    for name in laws:
+        table.add_column(name, justify="right")
+    table.add_row("as believed", *(f"{expected_error(law, prior):.3g}" for law in laws.values()))
+    for chance in _CHANCES:
+        errors = (expected_error(law, IndependentTeachers(chance)) for law in laws.values())
+        table.add_row(f"{chance:g}", *(f"{error:.3g}" for error in errors))
+    return table
+
+
+def _gammas(laws: Laws, n_teachers: int) -> Table:
+    """Return gamma by votes for the winner, at every so many votes where there are many."""
+    table = Table("votes for the winner", title="Gamma", title_justify="left")
+    for name in laws:
+        table.add_column(name, justify="right")
+    first = n_teachers // 2 + 1
+    stride = -(-(n_teachers + 1 - first) // _MOST_ROWS)
+    for votes in sorted({*range(first, n_teachers + 1, stride), n_teachers}):
+        table.add_row(f"{votes:,}", *(f"{law.gamma[votes]:.4f}" for law in laws.values()))
+    return table

@@ -1,0 +1,148 @@
+"""What is believed about the teachers' votes: it decides which private majority is best, not what is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+from scipy.stats import binom
+
+from dpensemble._checks import real_between
+from dpensemble.errors import InvalidParameterError
+
+
+class VotePrior(Protocol):
+    """What the optimiser needs of a prior."""
+
+    def lead(self, n_teachers: int) -> NDArray[np.float64]:
+        """Return ``Pr[L = l] - Pr[L = K - l]`` for ``l > K / 2``; ``L`` counts votes for the likelier class.
+
+        Parameters
+        ----------
+        n_teachers : int
+            ``K``.
+
+        Returns
+        -------
+        ndarray of shape ((K + 1) // 2,)
+            What telling the majority at each count is worth; not negative.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentTeachers:
+    """Each teacher's probability is drawn independently, with one mean.
+
+    Only the mean matters: the votes are then Binomial(K, mean). Uniform on [1/2, 1] has mean 0.75.
+
+    Parameters
+    ----------
+    mean : float
+        In [0, 1]; at 1/2 no class is likelier and every gamma has the same expected error.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the mean is out of range.
+
+    Examples
+    --------
+    >>> IndependentTeachers(0.75).lead(3).round(4)
+    array([0.2812, 0.4062])
+    """
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", real_between("prior mean", self.mean, 0, 1))
+
+    def lead(self, n_teachers: int) -> NDArray[np.float64]:
+        """Return ``Pr[L = l] - Pr[L = K - l]`` for ``l > K / 2``."""
+        return _lead(n_teachers, max(self.mean, 1 - self.mean))
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeTeachers:
+    """All teachers share one probability, drawn from an interval or from a histogram.
+
+    Parameters
+    ----------
+    low, high : float, default=0.0, 1.0
+        Ends of the interval that the common probability is uniform on; not used with a histogram.
+    probabilities, weights : tuple of float, optional
+        Values of the common probability, and how likely each is; weights sum to 1.
+
+    Raises
+    ------
+    InvalidParameterError
+        If they are out of range, of different lengths, or do not sum to 1.
+
+    Examples
+    --------
+    >>> AlikeTeachers().lead(3).round(4)
+    array([0.1875, 0.4375])
+    >>> AlikeTeachers(probabilities=(0.2, 0.9), weights=(0.5, 0.5)).lead(1).round(4)
+    array([0.7])
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    probabilities: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = real_between("prior low", self.low, 0, 1), real_between("prior high", self.high, 0, 1)
+        if not low < high:
+            raise InvalidParameterError(f"prior low={low:g} must be below high={high:g}.")
+        _check_histogram(self.probabilities, self.weights)
+
+    def lead(self, n_teachers: int) -> NDArray[np.float64]:
+        """Return ``Pr[L = l] - Pr[L = K - l]`` for ``l > K / 2``."""
+        if self.probabilities:
+            pairs = zip(self.probabilities, self.weights, strict=True)
+            return np.sum([weight * _lead(n_teachers, max(p, 1 - p)) for p, weight in pairs], axis=0)
+        # A class is likelier on each side of 1/2; the side below is read backwards.
+        sides = [(max(self.low, 0.5), max(self.high, 0.5)), (1 - min(self.high, 0.5), 1 - min(self.low, 0.5))]
+        wide = self.high - self.low
+        return np.sum([_integrated_lead(n_teachers, *side) / wide for side in sides], axis=0)
+
+
+def prior_of(prior: Any) -> VotePrior:
+    """Return a prior, which a plain number gives as the mean of independent teachers."""
+    if hasattr(prior, "lead"):
+        return prior
+    return IndependentTeachers(prior)
+
+
+def _lead(n_teachers: int, chance: float) -> NDArray[np.float64]:
+    votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
+    if chance == 0.5:
+        # Not left to the rounding of two equal terms.
+        return np.zeros(len(votes))
+    return np.maximum(binom.pmf(votes, n_teachers, chance) - binom.pmf(n_teachers - votes, n_teachers, chance), 0)
+
+
+def _integrated_lead(n_teachers: int, low: float, high: float) -> NDArray[np.float64]:
+    """Integrate the lead over probabilities from `low` to `high`, both at least 1/2, by incomplete betas."""
+    votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
+
+    def integrated(count: NDArray[np.int64]) -> NDArray[np.float64]:
+        shape = (count + 1, n_teachers - count + 1)
+        return (betainc(*shape, high) - betainc(*shape, low)) / (n_teachers + 1)
+
+    return np.maximum(integrated(votes) - integrated(n_teachers - votes), 0)
+
+
+def _check_histogram(probabilities: Any, weights: Any) -> None:
+    if not (
+        isinstance(probabilities, tuple) and isinstance(weights, tuple) and len(probabilities) == len(weights)
+    ):
+        raise InvalidParameterError("prior probabilities and weights must be tuples of one length.")
+    for p, weight in zip(probabilities, weights, strict=True):
+        real_between("prior probability", p, 0, 1)
+        real_between("prior weight", weight, 0, 1)
+    if weights and not abs(sum(weights) - 1) < 1e-9:
+        raise InvalidParameterError(f"prior weights sum to {sum(weights):g}, not to 1.")

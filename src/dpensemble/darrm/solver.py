@@ -1,0 +1,65 @@
+"""The linear program over gamma, solved again each time that privacy constraints are added."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+# The tightest that HiGHS accepts, then what it always reaches.
+_TOLERANCES = (1e-10, 1e-10, 1e-9, 1e-8, 1e-7)
+
+
+class GammaProgram:
+    """Maximise ``lead @ gamma`` over gamma in [0, 1] subject to rows ``row @ gamma <= 1``.
+
+    Rows are added as they are found to be violated; each solve starts from the last basis.
+
+    Parameters
+    ----------
+    lead : ndarray of shape (n,)
+        What each entry is worth.
+    rising : bool
+        True asks for a non-decreasing gamma; the variables are then its increments.
+    """
+
+    def __init__(self, lead: NDArray[np.float64], *, rising: bool) -> None:
+        self._rising, self._size = rising, len(lead)
+        self._solver = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._solver.silent()
+        self._solver.setOptionValue("threads", 1)
+        self._columns = np.arange(self._size, dtype=np.int32)
+        for _ in self._columns:
+            self._solver.addVar(0.0, 1.0)
+        # Scaled to 1, so that the tolerances mean the same at every prior.
+        self._scale = float(lead.max())
+        self._solver.changeColsCost(self._size, self._columns, self._in_variables(lead / self._scale))
+        self._solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        if rising:
+            self._add(np.ones(self._size))
+
+    def add(self, row: NDArray[np.float64]) -> None:
+        """Require ``row @ gamma <= 1`` from now on."""
+        self._add(self._in_variables(row))
+
+    def solve(self) -> tuple[NDArray[np.float64], float] | None:
+        """Return the best gamma under the rows so far and its objective, or None if the solver fails."""
+        if not any(self._solved_within(tolerance) for tolerance in _TOLERANCES):
+            return None
+        values = np.maximum(np.array(self._solver.getSolution().col_value), 0)
+        gamma = np.minimum(np.cumsum(values) if self._rising else values, 1)
+        return gamma, self._scale * float(self._solver.getInfo().objective_function_value)
+
+    def _solved_within(self, tolerance: float) -> bool:
+        """Return whether the solver succeeds; a second run often does where the first did not."""
+        for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+            self._solver.setOptionValue(option, tolerance)
+        self._solver.run()
+        return bool(self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
+    def _in_variables(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        # An increment raises its own entry and all later ones.
+        return np.cumsum(row[::-1])[::-1] if self._rising else row
+
+    def _add(self, row: NDArray[np.float64]) -> None:
+        self._solver.addRow(-highspy.kHighsInf, 1.0, self._size, self._columns, row)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import binom
+
+from dpensemble.darrm import AlikeTeachers, IndependentTeachers, optimise_gamma
+from dpensemble.errors import InvalidParameterError
+
+
+def error_of_always_guessing(lead):
+    return float(lead.sum()) / 2
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 10])
+@pytest.mark.parametrize("span", [(0.0, 1.0), (0.5, 1.0), (0.2, 0.9), (0.0, 0.3)])
+def test_uniform_leads_match_quadrature(k, span):
+    votes = np.arange(k // 2 + 1, k + 1)
+    expected = [
+        quad(
+            lambda p, at=at: abs(binom.pmf(at, k, p) - binom.pmf(k - at, k, p)) / (span[1] - span[0]),
+            *span,
+            points=[0.5] if span[0] < 0.5 < span[1] else None,
+        )[0]
+        for at in votes
+    ]
+    assert np.allclose(AlikeTeachers(*span).lead(k), expected, atol=1e-10)
+
+
+def test_independent_teachers_match_drawn_ones():
+    rng = np.random.default_rng(0)
+    chances = rng.uniform(0.5, 1, (200_000, 5))
+    counts = np.bincount((rng.random(chances.shape) < chances).sum(axis=1), minlength=6) / len(chances)
+    # Standard error of each entry is at most 0.0016.
+    assert np.allclose(IndependentTeachers(0.75).lead(5), (counts - counts[::-1])[3:], atol=0.008)
+
+
+def test_both_sides_of_a_half_are_alike():
+    assert np.allclose(IndependentTeachers(0.2).lead(9), IndependentTeachers(0.8).lead(9))
+    histogram = AlikeTeachers(probabilities=(0.1, 0.7), weights=(0.25, 0.75))
+    assert np.allclose(
+        histogram.lead(9), 0.25 * IndependentTeachers(0.9).lead(9) + 0.75 * IndependentTeachers(0.7).lead(9)
+    )
+
+
+def test_a_guess_errs_by_the_lead_of_the_likelier_class():
+    assert error_of_always_guessing(IndependentTeachers(1.0).lead(7)) == pytest.approx(0.5)
+
+
+def test_the_prior_decides_where_the_noise_goes():
+    sure = optimise_gamma(35, epsilon=0.1, m=5, prior=0.95)
+    unsure = optimise_gamma(35, epsilon=0.1, m=5, prior=AlikeTeachers(0.4, 0.6))
+    assert sure.gamma[-2] > unsure.gamma[-2]
+    assert sure.gamma[18] < unsure.gamma[18]
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: AlikeTeachers(probabilities=(0.1, 0.9), weights=(0.5, 0.4)), "sum to 0.9, not to 1"),
+        (lambda: AlikeTeachers(probabilities=(0.1,), weights=(0.5, 0.5)), "one length"),
+        (lambda: AlikeTeachers(probabilities=(1.1,), weights=(1.0,)), "probability=1.1"),
+        (lambda: AlikeTeachers(probabilities=(0.1,), weights=(float("nan"),)), "weight=nan"),
+        (lambda: AlikeTeachers(0.7, 0.2), "below high"),
+        (lambda: IndependentTeachers(float("nan")), "mean=nan"),
+        (lambda: IndependentTeachers("0.7"), "mean='0.7'"),
+    ],
+)
+def test_bad_priors_are_refused(build, words):
+    with pytest.raises(InvalidParameterError, match=words):
+        build()
