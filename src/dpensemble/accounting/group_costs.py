@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from dpensemble.accounting.base import Accounting
@@ -16,6 +16,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost, largest_count
 from dpensemble.cost.composition import MOST_ANSWERS, MOST_EPSILON, AdaptiveComposition, composition_of
 from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.electorate import Stage
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import AgainstStudent, ConfidentNoisyMax
@@ -150,8 +151,8 @@ def _votings(spent: PrivacyCost, one: PrivacyCost, budget: Budget, conversion: C
         return (spent + one * count).fits(budget.epsilon, budget.delta, how)
 
     cheap = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
-    found = _last(lambda count: fits(count, cheap), 0, 2.0)
-    return found if cheap is conversion else _last(lambda count: fits(count, conversion), found, 1.1)
+    found = last_fitting(lambda count: fits(count, cheap), 0, 2.0)
+    return found if cheap is conversion else last_fitting(lambda count: fits(count, conversion), found, 1.1)
 
 
 def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
@@ -174,14 +175,3 @@ def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
     with suppress(AccountingError):
         return composition_of(pairs, laid_out, min(ceiling, MOST_EPSILON / 2))
     return None
-
-
-def _last(fits: Callable[[int], bool], within: int, growth: float) -> int:
-    """Return the last number that fits, searched upwards from one that is taken for fitting."""
-    beyond = within + 1
-    while fits(beyond):
-        within, beyond = beyond, max(beyond + 1, math.ceil(beyond * growth))
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within

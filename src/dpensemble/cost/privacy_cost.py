@@ -303,13 +303,13 @@ def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: st
     if not one.rdp.any():
         raise AccountingError("one answer that costs nothing fits any number of times.")
     cheap = Conversion.IMPROVED if conversion in (Conversion.BEST, Conversion.EXACT) else conversion
-    within = _largest(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0)
+    within = last_fitting(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0)
     if cheap == conversion or one.parts is None:
         return within
-    return _largest(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06)
+    return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06)
 
 
-def _largest(fits: Callable[[int], bool], within: int, growth: float) -> int:
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float) -> int:
     """Return the last count that fits, searched upwards from one that does."""
     beyond = max(within + 1, math.ceil(within * growth))
     while fits(beyond):
