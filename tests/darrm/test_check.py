@@ -22,7 +22,10 @@ def test_gammas_are_told_apart_on_both_sides_of_the_limit(setting):
     broken = check_gamma(np.minimum(gamma * 1.002, 1), **privacy)
     assert not broken.private
     assert broken.load > passed.load
-    assert passed.exhaustive == (setting is LISTED)
+    # A gamma that falls somewhere is proved only where all placements can be listed.
+    uneven = np.array(gamma)
+    uneven[[0, -1]] *= 0.9
+    assert check_gamma(uneven, **privacy).exhaustive == (setting is LISTED)
     assert sum(count for _, count in broken.worst) == len(gamma) - 1
 
 
@@ -71,3 +74,13 @@ def test_without_the_corner_low_high_the_best_gamma_breaks_privacy():
 def test_bad_gammas_are_refused(gamma):
     with pytest.raises(InvalidParameterError, match="gamma must"):
         check_gamma(gamma, epsilon=1.0, m=1)
+
+
+@pytest.mark.parametrize(("n_teachers", "m", "excess"), [(35, 10, 1e-4), (35, 10, 1e-3), (101, 10, 1e-4)])
+def test_a_rising_gamma_that_is_a_little_too_large_is_caught_at_any_size(n_teachers, m, excess):
+    settings = {"epsilon": 0.1, "m": m, "Delta": 1e-5, "delta": 1e-4}
+    gamma = optimise_gamma(n_teachers, **settings).gamma
+    assert check_gamma(gamma, **settings, draws=1).private
+    assert check_gamma(gamma, **settings, draws=1).exhaustive
+    too_large = tuple(min(1.0, value * (1 + excess)) for value in gamma)
+    assert not check_gamma(too_large, **settings, draws=1).private

@@ -15,7 +15,7 @@ def test_it_is_simple_composition_or_better_and_never_below_the_optimum(epsilon,
 
 def test_no_slack_means_simple_composition():
     assert general_composition(0.5, 0.0, 4, 0.0) == (2.0, 0.0)
-    assert general_composition(500.0, 0.0, 2, 0.5) == (1000.0, 0.5)
+    assert general_composition(500.0, 0.0, 2, 0.5) == (1000.0, pytest.approx(0.5))
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,11 @@ def test_no_slack_means_simple_composition():
 def test_bad_input_is_refused(arguments):
     with pytest.raises(InvalidParameterError):
         general_composition(*arguments)
+
+
+def test_a_tiny_delta_is_not_lost_to_cancellation():
+    for epsilon, delta, times, slack, least in ((0.1, 1e-17, 10, 0, 1e-16), (0.1, 1e-18, 100, 0, 1e-16)):
+        assert general_composition(epsilon, delta, times, slack)[1] >= least
+    assert general_composition(0.1, 0, 10_000, 1e-20)[1] >= 1e-20
+    assert general_composition(0.1, 0.0, 3, 0.0) == (pytest.approx(0.3), 0.0)
+    assert general_composition(0.1, 1.0, 3, 0.0)[1] == 1.0

@@ -316,3 +316,28 @@ def test_bad_input_is_refused_in_one_sentence(changed, words):
     asked = {"n_teachers": 11, "epsilon": 0.1, "m": 3} | changed
     with pytest.raises(InvalidParameterError, match=words):
         optimise_gamma(asked.pop("n_teachers"), **asked)
+
+
+class _Prior:
+    def __init__(self, lead):
+        self._lead = lead
+
+    def lead(self, n_teachers):
+        return self._lead
+
+
+@pytest.mark.parametrize("lead", [[0.1], np.full(3, np.nan), np.array([0.1, -0.1, 0.2]), np.zeros((3, 1)), None])
+def test_a_prior_of_your_own_must_give_chances(lead):
+    with pytest.raises((InvalidParameterError, TypeError)):
+        optimise_gamma(5, epsilon=0.1, m=2, prior=_Prior(lead))
+
+
+@pytest.mark.parametrize("name", ["m", "Delta", "delta"])
+def test_numbers_beyond_doubles_are_refused(name):
+    with pytest.raises(InvalidParameterError, match=name):
+        optimise_gamma(5, **{"epsilon": 0.1, "m": 2, name: 10**400})
+
+
+def test_the_upper_bound_is_one():
+    found = optimise_gamma(12, epsilon=2, m=7.564103606736984, Delta=0.1, prior=0.999)
+    assert found.upper_bound >= found.objective

@@ -140,3 +140,21 @@ def test_bad_subsamples_are_refused(m):
 def test_other_numbers_of_ballots_are_refused():
     with pytest.raises(DataError, match="two classes and 3 ballots"):
         RandomizedResponseMajority((1.0, 0.5, 0.5, 1.0)).probabilities(np.array([[2, 2]]))
+
+
+def test_constant_holds_where_the_answer_may_lose_more_than_the_ballots():
+    """With a large allowed epsilon the worst corner is that of the ballots' delta."""
+    law = RandomizedResponseMajority.constant(1, ballots_epsilon=0.1, ballots_delta=0.1, epsilon=2.0, delta=0.0)
+    for p, q in ((0.1, 0.0), (1.0, 0.9), ((np.exp(0.1) + 0.1) / (1 + np.exp(0.1)), 0.9 / (1 + np.exp(0.1)))):
+        chances = [0.5 + (x - 0.5) * law.gamma[1] for x in (p, q)]
+        assert chances[0] <= np.exp(2.0) * chances[1] + 1e-12
+    assert law.gamma[1] > 0.8
+
+
+def test_constant_refuses_what_no_sampler_can_honour():
+    for epsilon in (1e-12, 3e-16, 0.0):
+        with pytest.raises(InvalidParameterError, match="less than 1e-06"):
+            RandomizedResponseMajority.constant(3, ballots_epsilon=1.1, ballots_delta=0, epsilon=epsilon, delta=0)
+    huge = 10**400
+    with pytest.raises(InvalidParameterError, match="gamma"):
+        RandomizedResponseMajority((huge, huge))

@@ -168,7 +168,7 @@ def _binomial(count: int, chance: float) -> NDArray[np.float64]:
 
 
 def _multiple_of(m: Any, n_teachers: int) -> float:
-    if isinstance(m, Real) and not isinstance(m, bool) and 0 < float(m) <= n_teachers:
+    if isinstance(m, Real) and not isinstance(m, bool) and 0 < m <= n_teachers:  # type: ignore[operator]
         return float(m)
     raise InvalidParameterError(
         f"m={m!r} is not a number above 0 and up to n_teachers={n_teachers}, beyond which the plain majority is "
@@ -177,6 +177,6 @@ def _multiple_of(m: Any, n_teachers: int) -> float:
 
 
 def _below_one(name: str, value: Any) -> float:
-    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < 1:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < 1:  # type: ignore[operator]
         return float(value)
     raise InvalidParameterError(f"{name}={value!r} is not a number from 0 to below 1.")

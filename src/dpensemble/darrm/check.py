@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.darrm.allowance import Allowance, Corner, votes_law
-from dpensemble.darrm.corners import FullPlacements
+from dpensemble.darrm.corners import FullPlacements, ReducedPlacements
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
 
@@ -34,7 +34,7 @@ class GammaCheck:
     rounding : float
         Bound on the error of `load`.
     exhaustive : bool
-        Whether every placement at all corners was evaluated, which proves the bound, or only a search was made.
+        Whether every placement that can be worst was evaluated, which proves the bound; else it is a search.
     n_checked : int
         Number of placements and of draws evaluated.
     worst : tuple of ((float, float), int)
@@ -68,7 +68,8 @@ def check_gamma(
     Up to 21 teachers (190 if Delta is 0) every placement at all corners is evaluated in extended precision, where
     the platform has one; votes' laws are convolved, where the optimiser averages gamma. Beyond, chances are drawn
     at random (inside the region, on its border, at its corners, teachers alike or not) and placements at all
-    corners are climbed uphill: a search that can refute privacy, not prove it.
+    corners are climbed uphill: a search that can refute privacy, not prove it. A gamma that falls nowhere away
+    from the tie is proved beyond that too, by every placement at the three corners that can then be worst.
 
     Parameters
     ----------
@@ -108,7 +109,20 @@ def check_gamma(
     n_corners = len(allowance.corners)
     if comb(law.n_teachers + n_corners - 1, law.n_teachers) <= MOST_LISTED:
         return _listed(allowance, w)
-    return _Searcher(allowance, w, np.random.default_rng(seed)).run(draws)
+    searched = _Searcher(allowance, w, np.random.default_rng(seed)).run(draws)
+    upper = allowance.upper(np.array(law.gamma))
+    return _with_three_corners(searched, allowance, upper) if np.all(np.diff(upper) >= 0) else searched
+
+
+def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArray[np.float64]) -> GammaCheck:
+    """Add the worst of all placements at three corners, which suffice for a gamma that falls nowhere."""
+    placements = ReducedPlacements(allowance)
+    (worst,) = placements.worst(upper)
+    found: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
+    if worst.load > searched.load:
+        where = zip(placements.corners, worst.counts, strict=True)
+        found |= {"load": worst.load, "worst": tuple((corner, count) for corner, count in where if count)}
+    return replace(searched, **found)
 
 
 def _as_tuple(gamma: Any) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import e, expm1, log, sqrt
+from math import e, expm1, inf, log, log1p, sqrt
 
 from dpensemble._checks import epsilon_of, integer_between, real_between
 
@@ -47,7 +47,9 @@ def general_composition(epsilon: float, delta: float, times: int, slack: float) 
     epsilon, delta = epsilon_of(epsilon), real_between("delta", delta, 0, 1)
     times, slack = integer_between("times", times, 1), real_between("slack", slack, 0, 1)
     simple = times * epsilon
-    total_delta = 1 - (1 - delta) ** times * (1 - slack)
+    # Rounded up, and without the cancellation that would lose a tiny delta.
+    kept = -inf if 1 in (delta, slack) else times * log1p(-delta) + log1p(-slack)
+    total_delta = min(1.0, -expm1(kept) * (1 + 1e-12))
     # Beyond this simple composition is the smaller, and the exponential would overflow.
     if slack == 0 or epsilon > 100:
         return simple, total_delta

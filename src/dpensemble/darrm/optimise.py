@@ -84,7 +84,11 @@ def optimise_gamma(
     start = perf_counter()
     allowance = Allowance(n_teachers=n_teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta)
     constraints = member("constraints", constraints, Constraints)
-    lead = prior_of(prior).lead(allowance.n_teachers)
+    lead = np.asarray(prior_of(prior).lead(allowance.n_teachers), dtype=np.float64)
+    if lead.shape != ((n_teachers + 1) // 2,) or not np.all((lead >= 0) & (lead <= 1)):
+        raise InvalidParameterError(
+            f"prior must give (n_teachers + 1) // 2 = {(n_teachers + 1) // 2} numbers from 0 to 1 by its lead."
+        )
     if not lead.max() > 0:
         raise InvalidParameterError(
             "prior makes no class likelier, so every gamma is as good; use a mean above 0.5 or AlikeTeachers()."
@@ -99,7 +103,8 @@ def optimise_gamma(
         law=RandomizedResponseMajority(tuple(np.abs(w).tolist())),
         allowance=allowance,
         objective=float(lead @ upper),
-        upper_bound=search.bound,
+        # The solver keeps to its own tolerance only.
+        upper_bound=max(search.bound, float(lead @ upper)),
         error=float(lead @ (1 - upper)) / 2,
         certificate=certificate,
         n_constraints=search.rows,

@@ -34,14 +34,15 @@ class VotePrior(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndependentTeachers:
-    """Each teacher's probability is drawn independently, with one mean.
+    """Each teacher's probability is drawn independently on one side of 1/2, with one mean.
 
-    Only the mean matters: the votes are then Binomial(K, mean). Uniform on [1/2, 1] has mean 0.75.
+    Only the mean matters then: the votes are Binomial(K, mean). Uniform on [1/2, 1] has mean 0.75. Where
+    probabilities straddle 1/2 the expected errors that follow are lower bounds.
 
     Parameters
     ----------
     mean : float
-        In [0, 1]; at 1/2 no class is likelier and every gamma has the same expected error.
+        In [0, 1]; at 1/2 no class is likelier.
 
     Raises
     ------
@@ -112,7 +113,7 @@ class AlikeTeachers:
 
 def prior_of(prior: Any) -> VotePrior:
     """Return a prior, which a plain number gives as the mean of independent teachers."""
-    if hasattr(prior, "lead"):
+    if hasattr(prior, "lead") and not isinstance(prior, type):
         return prior
     return IndependentTeachers(prior)
 

@@ -17,6 +17,8 @@ from dpensemble.laws.base import ReleaseLaw
 
 # How far gamma(l) and gamma(K - l) may differ before they are taken for two different numbers.
 _ASYMMETRY = 1e-12
+# Less than this cannot be told from the sampler's rounding.
+_LEAST_ROOM = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class RandomizedResponseMajority(ReleaseLaw):
             raise InvalidParameterError("gamma must be a tuple of at least two numbers, one for each vote count.")
         if not all(isinstance(value, Real) and not isinstance(value, bool) for value in self.gamma):
             raise InvalidParameterError("gamma must hold numbers only, from 0 to 1.")
+        if any(abs(value) > 1 for value in self.gamma):
+            raise InvalidParameterError("gamma must hold numbers from 0 to 1 only.")
         values = np.array(self.gamma, dtype=np.float64)
         if not np.all((values >= 0) & (values <= 1)):
             raise InvalidParameterError("gamma must hold numbers from 0 to 1 only.")
@@ -121,15 +125,24 @@ class RandomizedResponseMajority(ReleaseLaw):
         """
         n_teachers = integer_between("n_teachers", n_teachers, 1)
         whole = real_between("ballots_epsilon", ballots_epsilon, 0, 1e12)
-        damping = np.exp(-real_between("epsilon", epsilon, 0, 1e12))
+        epsilon = real_between("epsilon", epsilon, 0, 1e12)
+        damping = np.exp(-epsilon)
         slack, delta = real_between("ballots_delta", ballots_delta, 0, 1), real_between("delta", delta, 0, 1)
-        # The worst corner of the region of (chance here, chance on a neighbour).
+        # The two corners of the region of (chance here, chance on a neighbour) that can be worst; (slack, 0) is
+        # worse where the answer may lose more than the ballots do.
         likely = (1 + slack * np.exp(-whole)) / (1 + np.exp(-whole))
         unlikely = (1 - slack) * np.exp(-whole) / (1 + np.exp(-whole))
         # Lemma A.1's inequality, divided by exp(epsilon).
-        room = 1 - damping + 2 * delta * damping
-        needed = 1 - damping + 2 * (damping * likely - unlikely)
-        gamma = 1.0 if needed <= room else float(room / needed)
+        loss = -np.expm1(-epsilon)
+        room = loss + 2 * delta * damping
+        if room < _LEAST_ROOM:
+            raise InvalidParameterError(
+                f"epsilon={epsilon:g} and delta={delta:g} allow the answer to reveal less than {_LEAST_ROOM:g}, "
+                "which no sampler can honour; allow more."
+            )
+        needed = loss + 2 * max(damping * likely - unlikely, damping * slack)
+        # A few units of rounding go to the private side.
+        gamma = 1.0 if needed <= room else float(room / needed * (1 - 1e-12))
         return cls((gamma,) * (n_teachers + 1))
 
     @classmethod
