@@ -111,8 +111,8 @@ class PrivateModelsMeter(Meter):
 
     Parameters
     ----------
-    models : sequence of sequences of (float, float)
-        For every set of models that one unit may touch: epsilon and delta of each.
+    models : sequence of sequences of (float, float), or None
+        For every set of models that one unit may touch: epsilon and delta of each; None to pay later.
     budget : Budget
         What may be spent.
 
@@ -127,20 +127,38 @@ class PrivateModelsMeter(Meter):
 
     >>> meter = PrivateModelsMeter([[(0.1, 0.0)] * 11], Budget(epsilon=1.1, delta=1e-5))
     >>> round(meter.spent_epsilon, 3)
-    1.1
+    1.088
     """
 
     basis = Basis.WORST_CASE
 
-    def __init__(self, models: Sequence[Sequence[tuple[float, float]]], budget: Budget) -> None:
+    def __init__(self, models: Sequence[Sequence[tuple[float, float]]] | None, budget: Budget) -> None:
         super().__init__(budget, Conversion.BEST)
-        self._models = [tuple(touched) for touched in models]
-        self._total = max(_composed(touched, budget) for touched in dict.fromkeys(self._models))
-        if self._total > budget.epsilon * (1 + 1e-12):
+        self._models: list[tuple[tuple[float, float], ...]] = []
+        self._total = math.inf
+        if models is not None:
+            self.pay(models)
+
+    def pay(self, models: Sequence[Sequence[tuple[float, float]]] | None) -> None:
+        """Charge for the models, before anything is computed from them.
+
+        Parameters
+        ----------
+        models : sequence of sequences of (float, float)
+            As for the meter itself.
+
+        Raises
+        ------
+        BudgetError
+            If the models do not fit; nothing may be released then.
+        """
+        self._models = [tuple(touched) for touched in models or ()]
+        self._total = max((_composed(touched, self.budget) for touched in dict.fromkeys(self._models)), default=0)
+        if self._total > self.budget.epsilon * (1 + 1e-12):
             raise BudgetError(
                 f"the private teachers that one record touches have epsilon={self._total:.6g} together at "
-                f"delta={budget.delta:g}, above the budget of {budget.epsilon:g}; use fewer teachers, more private "
-                "ones, or allocation='partition'."
+                f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}; use fewer teachers, "
+                "more private ones, or a partition."
             )
 
     @property
@@ -163,7 +181,9 @@ class PrivateModelsMeter(Meter):
         return _ENDLESS
 
     def admit(self, votes: Votes) -> int:
-        """Admit all queries."""
+        """Admit all queries, once the models are paid for."""
+        if not self._models:
+            raise AccountingError("models that were not paid for may not be asked.")
         return votes.n_queries
 
     @property

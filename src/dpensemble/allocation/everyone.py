@@ -17,7 +17,7 @@ def everyone(
 ) -> Allocation:
     """Let every unit teach all teachers, which suits teachers that are themselves private.
 
-    Sound under either relation: a changed unit touches all teachers, and no unit decides how another is allocated.
+    Sound under either relation: a changed unit touches all teachers and moves no other unit.
 
     Parameters
     ----------

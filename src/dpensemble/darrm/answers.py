@@ -1,4 +1,4 @@
-"""Answers of equal privacy: from a total over many queries to one answer, and the law of each aggregator there."""
+"""Answers of equal privacy: from a total over many queries to one answer, and each aggregator's law there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpensemble.darrm.corners import ReducedPlacements
 from dpensemble.darrm.optimise import certify, optimise_gamma
 from dpensemble.darrm.priors import AlikeTeachers
 from dpensemble.darrm.solution import Constraints
-from dpensemble.laws import RandomizedResponseMajority
+from dpensemble.laws import RandomizedResponseMajority, ReleaseLaw
 
 _ANY_AGREEMENT = AlikeTeachers()
 _STEPS = 60
@@ -154,11 +154,11 @@ def majority_law(
     --------
     >>> for aggregator in ("darrm", "dsub", "sub", "rr"):
     ...     law = majority_law(aggregator, 11, epsilon=0.1, answer_epsilon=0.3, prior=0.75)
-    ...     print(aggregator, round(wrong_answers(law, 0.75), 3))
-    darrm 0.076
-    dsub 0.104
-    sub 0.156
-    rr 0.094
+    ...     print(aggregator, [round(law.gamma[votes], 3) for votes in (6, 8, 11)])
+    darrm [0.708, 0.927, 1.0]
+    dsub [0.216, 0.879, 1.0]
+    sub [0.152, 0.697, 1.0]
+    rr [0.872, 0.872, 0.872]
     """
     aggregator = member("aggregator", aggregator, MajorityAggregator)
     # Rounding m down, so that m times epsilon is never above what the answer may reveal.
@@ -184,13 +184,15 @@ def _made_private(law: RandomizedResponseMajority, allowance: Allowance) -> Rand
     return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
 
 
-def wrong_answers(law: RandomizedResponseMajority, agreement: float) -> float:
+def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
     """Return how often an answer is not the likelier class, where each ballot is for it with one probability.
 
     Parameters
     ----------
-    law : RandomizedResponseMajority
-        Any.
+    law : ReleaseLaw
+        Of two classes.
+    n_teachers : int
+        Number of ballots.
     agreement : float
         Probability that a teacher votes for the likelier class.
 
@@ -200,10 +202,10 @@ def wrong_answers(law: RandomizedResponseMajority, agreement: float) -> float:
 
     Examples
     --------
-    >>> round(wrong_answers(RandomizedResponseMajority.subsampling(3, 1), 0.8), 3)
+    >>> round(wrong_answers(RandomizedResponseMajority.subsampling(3, 1), 3, 0.8), 3)
     0.2
     """
-    votes = np.arange(law.n_teachers + 1)
-    counts = np.stack([law.n_teachers - votes, votes], axis=1)
-    chances = binom.pmf(votes, law.n_teachers, real_between("agreement", agreement, 0, 1))
+    votes = np.arange(n_teachers + 1)
+    counts = np.stack([n_teachers - votes, votes], axis=1)
+    chances = binom.pmf(votes, n_teachers, real_between("agreement", agreement, 0, 1))
     return float(chances @ law.probabilities(counts)[:, 0])

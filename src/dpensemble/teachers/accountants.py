@@ -1,4 +1,4 @@
-"""What private teachers say of their own privacy: declared, announced, or read from an accountant after the fit."""
+"""The privacy of private teachers: declared, announced, or read from their own accountant after the fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OpacusPrivacy:
     ...     def get_epsilon(self, delta):
     ...         return 0.1 - 0.01 * math.log10(delta)
     >>> OpacusPrivacy(Engine()).privacy_spent_(1e-5)
-    0.15
+    0.15000000000000002
     """
 
     relation = Relation.ADD_OR_REMOVE_ONE
@@ -138,6 +138,7 @@ def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
         twice = twice and getattr(source, "relation", relation) == Relation.ADD_OR_REMOVE_ONE
         spent = source.privacy_spent_
         return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
+    assert stated is not None  # noqa: S101
     epsilon, own = _sound(stated.epsilon), real_between("delta", stated.delta, 0.0, 1 - 1e-9)
     if twice and getattr(stated, "relation", relation) == Relation.ADD_OR_REMOVE_ONE:
         return 2 * epsilon, min((1 + math.exp(epsilon)) * own, 1 - 1e-9)
@@ -154,9 +155,7 @@ def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
         one = min(one / 2, delta / (1 + math.exp(epsilon)))
         if one < 1e-300:
             break
-    raise TeacherError(
-        "a private teacher's epsilon is too large to speak of replaced records; train it with less."
-    )
+    raise TeacherError("a private teacher's epsilon is too large where records are replaced; train it with less.")
 
 
 def _sound(epsilon: Any) -> float:

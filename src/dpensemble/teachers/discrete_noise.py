@@ -1,8 +1,9 @@
 r"""Noise on whole numbers, drawn exactly: discrete Laplace and discrete Gaussian.
 
-Every probability is a ratio of integers and is compared with uniform bits, so no floating-point number takes part
-in a draw. The algorithms are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential
-privacy", NeurIPS 2020 (Algorithms 1 to 3). How long a draw takes depends on the noise, which is not covered.
+Every probability is a ratio of integers and is compared with uniform bits, so no floating-point number takes
+part in a draw. The algorithms are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for
+differential privacy", NeurIPS 2020 (Algorithms 1 to 3). How long a draw takes depends on the noise drawn, which
+is not covered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Teachers whose votes are private already: models with privacy of their own, and ordinary ones with noisy ballots.
+"""Teachers whose votes are private already: private models, and ordinary ones with noisy ballots.
 
 An ordinary ensemble lets a shard of one class vote for it, votes a shard's majority where a fit fails, and seeds
-fits publicly. Each would undo a private teacher's privacy, so private teachers are fitted here: on whatever records
-there are, with classes declared, with randomness of the operating system only, and a failure ends the run.
+fits publicly. Each would undo a private teacher's privacy, so private teachers are fitted here: on whatever
+records there are, with classes declared, with randomness of the operating system only; a failure ends the run.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class RandomizedBallots:
     ...     def vote(self, X):
     ...         return Votes(np.ones((len(X), 1000), dtype=int), n_classes=2)
     >>> ballots = RandomizedBallots(Unanimous(), 1.0, SystemNoise()).vote(np.zeros((1, 1)))
-    >>> 600 < ballots.counts[0, 1] < 850
+    >>> bool(600 < ballots.counts[0, 1] < 850)
     True
     """
 
@@ -132,7 +132,7 @@ class RandomizedBallots:
         votes = self.voters.vote(X)
         own = np.eye(votes.n_classes, dtype=np.int64)[votes.ballots.reshape(-1, order="C").astype(np.int64)]
         drawn = sample(RandomizedResponse(self.epsilon), own, self.noise)
-        return Votes(drawn.reshape(votes.ballots.shape), n_classes=votes.n_classes)
+        return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
 
 
 def fit_private(
@@ -187,14 +187,14 @@ def fit_private(
     failed = next((model for model in models if isinstance(model, str)), None)
     if failed is not None:
         raise TeacherError(
-            f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must take "
-            "any records, also of one class."
+            f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
+            "take any records, also of one class."
         )
     return PrivateTeachers(models, classes)
 
 
 def refuse_seeds(estimator: Any) -> None:
-    """Refuse a private estimator with a seed: all its clones would draw the same noise, which others could repeat.
+    """Refuse a private estimator with a seed: its clones would draw one noise, which others could repeat.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
 
 @contextmanager
 def _fresh_global_randomness() -> Iterator[None]:
-    """Reseed the global generators from the operating system, so that no script's seed reaches a teacher's noise."""
+    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

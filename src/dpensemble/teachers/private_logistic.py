@@ -2,19 +2,19 @@ r"""A simple teacher that is itself private: logistic regression with noise on i
 
 Why it is private
 -----------------
-A row is scaled by the public `clip`, shortened to length 1 and given a constant entry 1, so that its length is at most
-``sqrt(2)``. The fit minimises ``F(w) = sum_i log(1 + exp(-y_i w.x_i)) + (penalty / 2) |w|**2`` (the intercept is
-penalised too). Each term's gradient is at most ``sqrt(2)`` long and ``F`` is ``penalty``-strongly convex, so
-replacing a record moves the minimiser by at most ``2 sqrt(2) / penalty``, and adding or removing one by half of that,
-for any number of records, none included. The minimiser is found up to a gradient of length `_GRADIENT`, hence within
-``_GRADIENT / penalty`` of the true one. (K. Chaudhuri, C. Monteleoni and A. Sarwate, "Differentially private empirical
-risk minimization", JMLR 2011, Lemma 8, argue the same way for the mean loss.)
+A row is scaled by the public `clip`, shortened to length 1 and given a constant entry 1, so that its length is
+at most ``sqrt(2)``. The fit minimises ``F(w) = sum_i log(1 + exp(-y_i w.x_i)) + (penalty / 2) |w|**2`` (the
+intercept is penalised too). Each term's gradient is at most ``sqrt(2)`` long and ``F`` is ``penalty``-strongly
+convex, so replacing a record moves the minimiser by at most ``2 sqrt(2) / penalty``, and adding or removing one
+by half of that, for any number of records, none included. The minimiser is found up to a gradient of length
+`_GRADIENT`, hence within ``_GRADIENT / penalty`` of the true one. (K. Chaudhuri, C. Monteleoni and A. Sarwate,
+"Differentially private empirical risk minimization", JMLR 2011, Lemma 8, argue the same way for the mean loss.)
 
-The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step, and whole
-steps of discrete noise are added (`dpensemble.teachers.discrete_noise`): Laplace noise at an L1 sensitivity of
-``sqrt(d)`` times that in L2 if delta is 0, else Gaussian noise, whose zero-concentrated privacy is
-``sensitivity**2 / (2 variance)`` (Canonne, Kamath and Steinke 2020, Theorem 4), converted to (epsilon, delta). What is
-released is an exact function of integers drawn exactly, so floating-point noise plays no part.
+The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step, and
+whole steps of discrete noise are added (`dpensemble.teachers.discrete_noise`): Laplace noise at an L1
+sensitivity of ``sqrt(d)`` times that in L2 if delta is 0, else Gaussian noise, whose zero-concentrated privacy
+is ``sensitivity**2 / (2 variance)`` (Canonne, Kamath and Steinke 2020, Theorem 4), converted to (epsilon,
+delta). What is released is an exact function of integers drawn exactly, so floating-point noise plays no part.
 
 Not covered: the time that a fit takes, and whether it failed to converge.
 """
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,20 +30,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import declared_classes, delta_of, epsilon_of, real_between
-from dpensemble._random import noise_source
+from dpensemble._checks import declared_classes, delta_of, real_between
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.teachers.perturbation import released
 
 _LENGTH = math.sqrt(2.0)
 # Far above the rounding of a gradient, far below what a record can change.
 _GRADIENT = 1e-5
 _MOST_STEPS = 200
-# Steps of the released coefficients in one sensitivity.
-_FINENESS = 2**16
-_ROUND_UP = 1 + 1e-9
 
 
 class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
@@ -142,11 +137,11 @@ class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
         if len(labels) != len(rows) or not np.all(second | (labels == classes[0])):
             raise DataError(f"y must hold one label a row, each among classes={classes.tolist()!r}.")
         weights = _minimiser(_shortened(rows, clip), np.where(second, 1.0, -1.0), penalty)
-        released, self._rho = _released(
+        noisy, self._rho = released(
             weights, 2 * (_LENGTH + _GRADIENT) / penalty, epsilon, delta, self.insecure_release_seed
         )
         self.classes_, self._clip, self._epsilon = classes, clip, epsilon
-        self.coef_, self.intercept_ = released[None, :-1], released[-1:]
+        self.coef_, self.intercept_ = noisy[None, :-1], noisy[-1:]
         return self
 
     def privacy_spent_(self, delta: float) -> float:
@@ -199,7 +194,7 @@ def _shortened(rows: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
 
 
 def _minimiser(rows: NDArray[np.float64], signs: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
-    """Return a point where the gradient of the objective is shorter than half of `_GRADIENT`, by Newton's method."""
+    """Return a point where the objective's gradient is shorter than half of `_GRADIENT`, by Newton's method."""
     signed = rows * signs[:, None]
     weights = np.zeros(rows.shape[1])
 
@@ -218,54 +213,3 @@ def _minimiser(rows: NDArray[np.float64], signs: NDArray[np.float64], penalty: f
             share /= 2
         weights = weights - share * step
     raise TeacherError("the fit of a private teacher did not converge; use a larger penalty.")
-
-
-def _released(
-    weights: NDArray[np.float64], sensitivity: float, epsilon: float, delta: float, seed: int | None
-) -> tuple[NDArray[np.float64], float | None]:
-    """Return the coefficients with noise, and their zero-concentrated privacy if the noise is Gaussian."""
-    step = 2.0 ** math.floor(math.log2(sensitivity / _FINENESS))
-    n = len(weights)
-    # Rounding moves each of the two vectors by half a step at most.
-    moved = (sensitivity / step + math.sqrt(n)) * _ROUND_UP
-    steps = [int(value) for value in np.rint(weights / step)]
-    noise = DiscreteNoise(noise_source(seed))
-    if delta == 0:
-        scale = math.ceil(Fraction(moved * math.sqrt(n) * _ROUND_UP) / Fraction(epsilon))
-        return np.array([k + noise.laplace(scale) for k in steps], dtype=np.float64) * step, None
-    variance = math.ceil(moved**2 / (2 * concentrated_for(epsilon, delta)) * _ROUND_UP)
-    return (
-        np.array([k + noise.gaussian(variance) for k in steps], dtype=np.float64) * step,
-        moved**2 / (2 * variance) * _ROUND_UP,
-    )
-
-
-def concentrated_for(epsilon: float, delta: float) -> float:
-    """Return the largest zero-concentrated privacy loss that converts to (epsilon, delta), rounded down.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What it may become, by the improved Renyi conversion.
-
-    Returns
-    -------
-    float
-        ``rho``: the Renyi divergence of order ``a`` is at most ``rho a``.
-
-    Examples
-    --------
-    >>> round(concentrated_for(1.0, 1e-5), 4)
-    0.0306
-    """
-    epsilon, delta = epsilon_of(epsilon), delta_of(delta)
-    low, high = 1e-18, epsilon
-    if improved_epsilon(low * DEFAULT_ORDERS, DEFAULT_ORDERS, delta) > epsilon:
-        raise InvalidParameterError(
-            f"epsilon={epsilon:g} is too small for delta={delta:g}; use a larger epsilon, or delta=0."
-        )
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        fits = improved_epsilon(middle * DEFAULT_ORDERS, DEFAULT_ORDERS, delta) <= epsilon
-        low, high = (middle, high) if fits else (low, middle)
-    return low
