@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dpensemble import DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble import DPBaggingClassifier, PrivateMajorityClassifier, SubsampleAggregateClassifier
 
 
 class _SelfPublic:
@@ -33,6 +33,10 @@ class SelfPublicDPBag(_SelfPublic, DPBaggingClassifier):
     __init__ = DPBaggingClassifier.__init__
 
 
+class SelfPublicMajority(_SelfPublic, PrivateMajorityClassifier):
+    __init__ = PrivateMajorityClassifier.__init__
+
+
 SETTINGS = {
     "n_teachers": 3,
     "scale": 0.05,
@@ -40,10 +44,13 @@ SETTINGS = {
     "random_state": 0,
     "insecure_release_seed": 0,
 }
+PRIVATE = {name: value for name, value in SETTINGS.items() if name != "scale"}
 ESTIMATORS = [
     SelfPublicSAA(**SETTINGS),
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
+    SelfPublicMajority(**PRIVATE),
+    SelfPublicMajority(**PRIVATE, private="ballots", teacher_epsilon=30.0, max_labels=1000),
 ]
 
 EXPECTED_FAILURES = {}

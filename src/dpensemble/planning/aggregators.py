@@ -88,7 +88,8 @@ class AggregatorComparison:
         epsilon, Delta = self.teacher
         lines = [
             f"{self.n_teachers} teachers, each ({epsilon:g}, {Delta:g})-private; a record touches "
-            f"{self.touched}; {self.queries} answers within epsilon {self.budget.epsilon:.4g} at delta {self.budget.delta:g}",
+            f"{self.touched}; {self.queries} answers within epsilon {self.budget.epsilon:.4g} at delta "
+            f"{self.budget.delta:g}",
             f"an answer may reveal {self.allowance.exact:.4g} by optimal, {self.allowance.general:.4g} by "
             f"general composition; in general composition these answers come to {self.general:.4g}",
             "wrong answers where each teacher is right with probability",

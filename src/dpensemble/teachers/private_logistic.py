@@ -22,12 +22,14 @@ Not covered: the time that a fit takes, and whether it failed to converge.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import declared_classes, delta_of, real_between
@@ -128,14 +130,20 @@ class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
         epsilon, delta = self.announced_privacy()
         penalty = real_between("penalty", self.penalty, 1e-6, 1e9)
         clip = real_between("clip", self.clip, 1e-9, 1e9)
+        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
         classes = np.unique(np.asarray(declared_classes(self.classes)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(classes)
         if len(classes) != 2:
-            raise InvalidParameterError(f"classes={classes.tolist()!r} must be two labels.")
-        rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=0)
-        labels = np.asarray(y).reshape(-1)
+            raise InvalidParameterError(
+                f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
+            )
         second = labels == classes[1]
-        if len(labels) != len(rows) or not np.all(second | (labels == classes[0])):
-            raise DataError(f"y must hold one label a row, each among classes={classes.tolist()!r}.")
+        if not np.all(second | (labels == classes[0])):
+            raise DataError(
+                f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}."
+            )
         weights = _minimiser(_shortened(rows, clip), np.where(second, 1.0, -1.0), penalty)
         noisy, self._rho = released(
             weights, 2 * (_LENGTH + _GRADIENT) / penalty, epsilon, delta, self.insecure_release_seed
@@ -174,7 +182,8 @@ class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row."""
-        labels: NDArray[Any] = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        second = self.decision_function(X) > 0
+        labels: NDArray[Any] = self.classes_[second.astype(int)]
         return labels
 
     def __sklearn_tags__(self) -> Any:
