@@ -30,6 +30,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/data_dependent_rdp.py
 	$(BIN)/python benchmarks/exact_personalised.py
 	$(BIN)/python benchmarks/darrm.py
+	$(BIN)/python benchmarks/private_majority.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 clean:

@@ -177,6 +177,11 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
             InvalidParameterError,
             "could be undone",
         ),
+        (
+            {"teacher": Accounted(), "relation": "add-or-remove-one"},
+            InvalidParameterError,
+            "may tell the number of records",
+        ),
         ({"teacher_epsilon": 1.0}, BudgetError, "together"),
         ({"teacher_epsilon": 0.1, "teacher_delta": 1e-3}, BudgetError, "deltas do not fit"),
         ({"n_teachers": 0}, InvalidParameterError, "n_teachers=0"),

@@ -14,6 +14,7 @@ from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority, ReleaseLaw
 from dpensemble.planning import design_answers
+from dpensemble.relations import Relation
 from dpensemble.teachers.accountants import Privacy, announced_privacy, declared_privacy
 from dpensemble.teachers.private import refuse_seeds
 
@@ -107,6 +108,7 @@ def design_majority(
     budget: Budget,
     prior: Any,
     has_units: bool,
+    relation: Relation,
 ) -> MajorityDesign:
     """Decide on law and privacy before any record is looked at.
 
@@ -120,6 +122,8 @@ def design_majority(
         Teachers that one unit touches.
     has_units : bool
         Whether several records may belong to one unit.
+    relation : Relation
+        Neighbouring relation.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def design_majority(
     if rule is MajorityRule.GNMAX:
         teachers, claim = None, ""
     else:
-        teachers, claim = _claimed(teacher, private, declared, n_teachers, has_units)
+        teachers, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
     if models:
         plain = RandomizedResponseMajority((1.0,) * (integer_between("n_teachers", n_teachers, 1) + 1))
         return MajorityDesign(private=private, rule=rule, law=plain, teachers=teachers, claim=claim)
@@ -219,7 +223,12 @@ def _refuse_contradictions(
 
 
 def _claimed(
-    teacher: Any, private: PrivateWhat, declared: tuple[Any, Any], n_teachers: int, has_units: bool
+    teacher: Any,
+    private: PrivateWhat,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    has_units: bool,
+    relation: Relation,
 ) -> tuple[tuple[Privacy, ...] | None, str]:
     """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
     epsilon, delta = declared
@@ -253,5 +262,10 @@ def _claimed(
     if private is PrivateWhat.FRESH_MODELS:
         raise InvalidParameterError(
             f"teacher={name} announces no privacy before its fit; declare teacher_epsilon and teacher_delta."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        raise InvalidParameterError(
+            f"teacher={name} tells its epsilon after the fit, and that may tell the number of records, which "
+            "relation='add-or-remove-one' keeps private; declare teacher_epsilon and teacher_delta."
         )
     return None, f"what the accountant of {name} says after the fit"

@@ -217,6 +217,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             budget=budget,
             prior=AlikeTeachers() if self.prior is None else self.prior,
             has_units=records.units is not None,
+            relation=relation,
         )
         meter = self._meter(self.design_.law, allocation, budget, n_classes)
         meter.require_one_query()
