@@ -1,8 +1,8 @@
 """Private majorities of private teachers at equal total loss, by aggregator, agreement and number of answers.
 
 Run ``python benchmarks/private_majority.py``. The settings are like those of the text's experiments (11 teachers,
-m = 3, 20 to 100 answers), once with records that touch all teachers and once with a partition, where a record touches
-one: its private majority then needs no noise at all. The last part trains students on simulated records.
+m = 3, 20 to 100 answers), once with records that touch all teachers and once with a partition, where a record
+touches one: its private majority then needs no noise at all. The last part trains students on simulated records.
 """
 
 from __future__ import annotations
