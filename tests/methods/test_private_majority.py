@@ -257,6 +257,12 @@ def test_the_meter_of_answers_refuses_more_than_fit():
     assert meter.spent_epsilon == optimal_composition([(0.1, 0.0)] * 3, 1e-5)
 
 
+def test_losses_beyond_what_doubles_hold_are_still_charged():
+    meter = PureAnswersMeter(600.0, 2, Budget(epsilon=2000, delta=1e-5), "")
+    assert meter.one_query.rdp[0] == 600
+    assert meter.sure_queries == 2
+
+
 def test_the_comparison_is_at_equal_loss_and_prints_a_table():
     found = compare_aggregators(11, epsilon=0.2, m=3, queries=30, agreements=(0.6, 0.9), prior=0.75)
     totals = {row.name: row.epsilon for row in found.rows}

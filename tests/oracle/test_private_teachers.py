@@ -122,6 +122,20 @@ def test_pure_models_break_it_too_where_gamma_falls():
     assert two > 2 * one
 
 
+def test_subsampling_as_published_composes_even_over_models_that_are_shared():
+    """Two answers of one drawn teacher each look at two of three models at most, every behaviour of theirs."""
+    model, law = (0.5, 0.3), RandomizedResponseMajority.subsampling(3, 1)
+    tables = list(product((0, 1), repeat=4))
+    rng = np.random.default_rng(0)
+    allowed = 1 - (1 - 0.3) ** 2
+    worst = 0.0
+    same = [[[t, t] for t in chosen] for chosen in combinations_with_replacement(tables, 3)]
+    mixed = [[[tables[i] for i in pair] for pair in rng.integers(0, 16, (3, 2))] for _ in range(2000)]
+    for behaviour in same + mixed:
+        worst = max(worst, hockey_stick(*of_one_model_each(law, [model] * 3, behaviour, 2), 1.0))
+    assert 0.1 * allowed < worst <= allowed
+
+
 @pytest.mark.parametrize("model", [(0.7, 0.0), (0.7, 0.1)])
 def test_the_models_pay_for_any_number_of_queries(model):
     """Plain majority of two models of the same records, every behaviour on two or three queries."""

@@ -10,16 +10,20 @@ import numpy as np
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Meter
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, DominatingPairs, PrivacyCost, optimal_composition
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs, PrivacyCost, optimal_composition
 from dpensemble.errors import AccountingError, BudgetError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 
 _ENDLESS = 2**31 - 1
+# Beyond this the smaller chance of randomized response is lost to rounding.
+_LARGEST_EPSILON = 500.0
 
 
 def pure_cost(epsilon: float) -> PrivacyCost:
     """Return the cost of an epsilon-private answer: that of randomized response."""
+    if epsilon > _LARGEST_EPSILON:
+        return PrivacyCost(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
     table = np.array([[1.0, math.exp(-epsilon)]]) / (1 + math.exp(-epsilon))
     return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))
 
@@ -30,7 +34,7 @@ class PureAnswersMeter(Meter):
     Parameters
     ----------
     epsilon : float
-        Privacy of one answer, up to 500.
+        Privacy of one answer.
     queries : int
         Most answers.
     budget : Budget
