@@ -76,3 +76,8 @@ def test_its_options_are_for_it_alone(train, option):
     code, _, err, _ = train(option, method="gnmax")
     assert code == 2
     assert f"{option.split('=')[0]} is for --method private-majority only" in err
+
+
+def test_there_is_no_plan_for_it(capsys):
+    assert main(["plan", "--method", "private-majority"]) == 2
+    assert "has no plan" in capsys.readouterr().err
