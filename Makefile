@@ -31,6 +31,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/exact_personalised.py
 	$(BIN)/python benchmarks/personalised_labels.py
 	$(BIN)/python benchmarks/darrm.py
+	$(BIN)/python benchmarks/private_majority.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 # Published tables beside ours; long. ARGS="--quick" for a part.

@@ -14,6 +14,7 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.methods import (
     DPBaggingClassifier,
     PATEClassifier,
+    PrivateMajorityClassifier,
     SubsampleAggregateClassifier,
     UpsamplingPATEClassifier,
     VanishingPATEClassifier,
@@ -33,6 +34,7 @@ __all__ = [
     "PATEClassifier",
     "Plan",
     "PrivacyCost",
+    "PrivateMajorityClassifier",
     "Relation",
     "SubsampleAggregateClassifier",
     "UpsamplingPATEClassifier",

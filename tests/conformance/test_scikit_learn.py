@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dpensemble import (
     DPBaggingClassifier,
     PATEClassifier,
+    PrivateMajorityClassifier,
     SubsampleAggregateClassifier,
     UpsamplingPATEClassifier,
     VanishingPATEClassifier,
@@ -65,6 +66,10 @@ class SelfPublicWeighting(_TwoBudgets, WeightingPATEClassifier):
     __init__ = WeightingPATEClassifier.__init__
 
 
+class SelfPublicMajority(_SelfPublic, PrivateMajorityClassifier):
+    __init__ = PrivateMajorityClassifier.__init__
+
+
 SETTINGS = {
     "n_teachers": 3,
     "scale": 0.05,
@@ -72,6 +77,7 @@ SETTINGS = {
     "random_state": 0,
     "insecure_release_seed": 0,
 }
+PRIVATE = {name: value for name, value in SETTINGS.items() if name != "scale"}
 ESTIMATORS = [
     SelfPublicSAA(**SETTINGS),
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
@@ -80,6 +86,8 @@ ESTIMATORS = [
     SelfPublicUpsampling(**SETTINGS, aggregator="lnmax", rule="published"),
     SelfPublicVanishing(**SETTINGS, aggregator="lnmax", rule="published"),
     SelfPublicWeighting(**SETTINGS, aggregator="lnmax", rule="published"),
+    SelfPublicMajority(**PRIVATE),
+    SelfPublicMajority(**PRIVATE, private="ballots", teacher_epsilon=30.0, max_labels=1000),
 ]
 
 EXPECTED_FAILURES = {}

@@ -12,6 +12,7 @@ from dpensemble.accounting.meters import FilterMeter, WorstCaseMeter, worst_case
 from dpensemble.accounting.moments import laplace_moments, published_cost
 from dpensemble.accounting.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.personalised import PersonalisedMeter
+from dpensemble.accounting.private_teachers import PrivateModelsMeter, PureAnswersMeter
 from dpensemble.accounting.published_groups import PublishedRdp, published_group_rdp
 from dpensemble.accounting.scheduled_groups import ScheduledGroupMeter, vanishing_end
 from dpensemble.accounting.smooth_release import SmoothRelease, release_epsilon
@@ -29,7 +30,9 @@ __all__ = [
     "GroupMeter",
     "Meter",
     "PersonalisedMeter",
+    "PrivateModelsMeter",
     "PublishedRdp",
+    "PureAnswersMeter",
     "ScheduledGroupMeter",
     "SmoothCost",
     "SmoothRelease",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from dpensemble.cli.options import Analysis, Method
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods import DPBaggingClassifier, PATEClassifier, SubsampleAggregateClassifier
+from dpensemble.methods import (
+    DPBaggingClassifier,
+    PATEClassifier,
+    PrivateMajorityClassifier,
+    SubsampleAggregateClassifier,
+)
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.relations import Relation
 from dpensemble.workflow import parse_budgets
@@ -16,6 +22,13 @@ _HOW = (
     "give --budgets COLUMN, a private column of epsilons, or groups and shares to deal at random, such as "
     '--budgets "0.7:50%,1.4:50%"'
 )
+
+_MAJORITY_OPTIONS = {
+    "private": "--private-teachers",
+    "teacher_epsilon": "--teacher-epsilon",
+    "sharing": "--sharing",
+    "aggregator": "--majority",
+}
 
 
 def refuse_mixtures(method: Method, personal: dict[str, Any], epsilon: float | None, relation: Relation) -> None:
@@ -73,6 +86,7 @@ def estimator(
     *,
     partitions: int | None,
     personal: dict[str, Any],
+    majority: dict[str, Any],
 ) -> VotingEnsembleClassifier:
     """Return the unfitted estimator of a method.
 
@@ -90,6 +104,8 @@ def estimator(
         Of bagging only.
     personal : dict
         ``aggregator``, ``rule``, ``precision`` and ``vanish_at_end``, None where not given.
+    majority : dict
+        Settings of private majorities only, None where not given.
 
     Returns
     -------
@@ -103,6 +119,15 @@ def estimator(
     if partitions not in (None, 1) and method is not Method.DPBAG:
         raise InvalidParameterError(
             f"partitions={partitions} is a setting of --method dpbag; {method.value} has one partition."
+        )
+    chosen = {name: value for name, value in majority.items() if value is not None}
+    if method is Method.PRIVATE_MAJORITY:
+        _refuse_foreign(noise, stopping)
+        return PrivateMajorityClassifier(**settings, **{name: _plain(value) for name, value in chosen.items()})
+    if chosen:
+        option = _MAJORITY_OPTIONS[next(iter(chosen))]
+        raise InvalidParameterError(
+            f"{option} is for --method private-majority only, not --method {method.value}; drop it."
         )
     if method in (Method.SAA, Method.DPBAG):
         foreign = [name for name, value in noise.items() if name != "scale" and value is not None]
@@ -118,6 +143,24 @@ def estimator(
         chosen = {name: value for name, value in personal.items() if value is not None}
         return PERSONALISED[method.value](**chosen, **settings, **noise, **analysis)
     return PATEClassifier(aggregator=method.value, **settings, **noise, **analysis)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _refuse_foreign(noise: dict[str, Any], stopping: dict[str, Any]) -> None:
+    """Refuse what a private majority derives from its budget, or has not."""
+    foreign = [name for name, value in noise.items() if value is not None]
+    if foreign:
+        raise InvalidParameterError(
+            f"{foreign[0]} is no setting of --method private-majority, whose noise follows from the budget; "
+            "drop it."
+        )
+    if stopping["stop_when_spent"] or stopping["analysis"] is not Analysis.WORST_CASE:
+        raise InvalidParameterError(
+            "--analysis and --stop-when-spent are not for --method private-majority; use dpbag or gnmax."
+        )
 
 
 def _analysis(method: Method, analysis: Analysis, stop_when_spent: bool) -> dict[str, Any]:

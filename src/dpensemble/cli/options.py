@@ -10,6 +10,8 @@ import typer
 
 from dpensemble.accounting import Accounting
 from dpensemble.methods.pate import Aggregator
+from dpensemble.methods.private_design import MajorityRule, PrivateWhat
+from dpensemble.methods.private_majority import Sharing
 from dpensemble.planning import Rule
 from dpensemble.relations import Relation
 from dpensemble.workflow import LEARNERS, STUDENTS
@@ -31,6 +33,7 @@ class Method(StrEnum):
     UPSAMPLING_PATE = "upsampling-pate"
     VANISHING_PATE = "vanishing-pate"
     WEIGHTING_PATE = "weighting-pate"
+    PRIVATE_MAJORITY = "private-majority"
 
     @property
     def personalised(self) -> bool:
@@ -145,6 +148,25 @@ VanishAtEnd = Annotated[
         help="vanishing, weighting: spent groups drop out while the others go on.",
         rich_help_panel=MODEL,
     ),
+]
+PrivateTeachers = Annotated[
+    PrivateWhat | None,
+    typer.Option(
+        help="private-majority: models trained once (default), trained anew for every label, or noisy ballots.",
+        rich_help_panel=MODEL,
+    ),
+]
+TeacherEpsilon = Annotated[
+    float | None,
+    typer.Option(help="private-majority: epsilon of each private teacher or ballot.", rich_help_panel=MODEL),
+]
+SharingOption = Annotated[
+    Sharing | None,
+    typer.Option(help="private-majority: teachers learn all records (default), or parts.", rich_help_panel=MODEL),
+]
+Majority = Annotated[
+    MajorityRule | None,
+    typer.Option(help="private-majority: how ballots become a label.", rich_help_panel=MODEL),
 ]
 Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=MODEL)]
 Partitions = Annotated[

@@ -78,6 +78,11 @@ def plan(
     integer_between("classes", classes, 2)
     if plot is not None:
         check_plot_file(plot)
+    if method is Method.PRIVATE_MAJORITY:
+        raise InvalidParameterError(
+            "--method private-majority has no plan: private models pay for any number of labels; for noisy "
+            "answers see 'dpensemble gamma' or compare_aggregators."
+        )
     personal = {"aggregator": aggregator, "rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
     settings: dict[str, Any] = {
         "n_teachers": teachers,

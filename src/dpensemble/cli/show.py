@@ -109,7 +109,8 @@ def _hints(record: RunRecord) -> list[str]:
     each = record.data["private_units"] / record.settings["n_teachers"]
     if each < _FEW_UNITS:
         hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
-    if record.asked == record.data["public_rows"]:
+    paid_for_models = record.settings.get("private") == "models" and record.settings.get("aggregator") is None
+    if record.asked == record.data["public_rows"] and not paid_for_models:
         hints.append("all public rows were asked about; more of them would use the rest of the budget.")
     return hints
 

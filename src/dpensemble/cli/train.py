@@ -54,6 +54,10 @@ def train(
     rule: o.RuleOption = None,
     precision: o.Precision = None,
     vanish_at_end: o.VanishAtEnd = False,
+    private_teachers: o.PrivateTeachers = None,
+    teacher_epsilon: o.TeacherEpsilon = None,
+    sharing: o.SharingOption = None,
+    majority: o.Majority = None,
     teachers: o.Teachers = 250,
     partitions: o.Partitions = None,
     scale: o.Scale = None,
@@ -97,8 +101,16 @@ def train(
         "private_diagnostics": private_report,
     }
     noise = {"scale": scale, "sigma": sigma, "threshold": threshold, "threshold_sigma": threshold_sigma}
+    of_majority = {
+        "private": private_teachers,
+        "teacher_epsilon": teacher_epsilon,
+        "sharing": sharing,
+        "aggregator": majority,
+    }
     stopping = {"analysis": analysis, "stop_when_spent": stop_when_spent}
-    model = estimator(method, settings, noise, stopping, partitions=partitions, personal=personal)
+    model = estimator(
+        method, settings, noise, stopping, partitions=partitions, personal=personal, majority=of_majority
+    )
     inputs = [path for path in (private, public, test) if path is not None]
     with staged_folder(out, overwrite=overwrite, inputs=inputs) as staging:
         names = [] if drop is None else [name.strip() for name in drop.split(",")]

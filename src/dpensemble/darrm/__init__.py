@@ -1,6 +1,13 @@
 """Private majorities of teachers that are themselves private (DaRRM): optimised, certified and checked."""
 
 from dpensemble.darrm.allowance import Allowance
+from dpensemble.darrm.answers import (
+    AnswerAllowance,
+    MajorityAggregator,
+    answer_allowance,
+    majority_law,
+    wrong_answers,
+)
 from dpensemble.darrm.check import GammaCheck, check_gamma
 from dpensemble.darrm.composition import general_composition
 from dpensemble.darrm.optimise import expected_error, optimise_gamma
@@ -10,14 +17,19 @@ from dpensemble.darrm.solution import Certificate, Constraints, GammaSolution
 __all__ = [
     "AlikeTeachers",
     "Allowance",
+    "AnswerAllowance",
     "Certificate",
     "Constraints",
     "GammaCheck",
     "GammaSolution",
     "IndependentTeachers",
+    "MajorityAggregator",
     "VotePrior",
+    "answer_allowance",
     "check_gamma",
     "expected_error",
     "general_composition",
+    "majority_law",
     "optimise_gamma",
+    "wrong_answers",
 ]

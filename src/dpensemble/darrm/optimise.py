@@ -97,7 +97,7 @@ def optimise_gamma(
     placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)
     search = _Search(placements, lead, rising=rising)
     search.run(real_between("tolerance", tolerance, 0, 1), integer_between("most_rounds", most_rounds, 1))
-    upper, certificate = _certify(search.best, search.best_load, placements, constraints)
+    upper, certificate = certify(search.best, search.best_load, placements, constraints)
     w = allowance.signed(upper)
     return GammaSolution(
         law=RandomizedResponseMajority(tuple(np.abs(w).tolist())),
@@ -188,7 +188,7 @@ def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
     ]
 
 
-def _certify(
+def certify(
     upper: NDArray[np.float64], load: float, placements: Placements, constraints: Constraints
 ) -> tuple[NDArray[np.float64], Certificate]:
     """Shrink gamma until its worst case, evaluated afresh, is below 1 by more than any rounding error."""

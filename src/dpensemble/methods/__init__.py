@@ -2,6 +2,7 @@
 
 from dpensemble.methods.dpbag import DPBaggingClassifier
 from dpensemble.methods.pate import PATEClassifier
+from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.saa import SubsampleAggregateClassifier
 from dpensemble.methods.upsampling import UpsamplingPATEClassifier
 from dpensemble.methods.vanishing import VanishingPATEClassifier
@@ -10,6 +11,7 @@ from dpensemble.methods.weighting import WeightingPATEClassifier
 __all__ = [
     "DPBaggingClassifier",
     "PATEClassifier",
+    "PrivateMajorityClassifier",
     "SubsampleAggregateClassifier",
     "UpsamplingPATEClassifier",
     "VanishingPATEClassifier",

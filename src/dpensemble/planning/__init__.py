@@ -1,10 +1,12 @@
 """What a budget buys, before any record is touched: labels, epsilon or noise, and how good the labels are."""
 
 from dpensemble.accounting import Accounting
+from dpensemble.planning.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.planning.ensemble import Ensemble, spend_curve
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
 from dpensemble.planning.plan_personal import GroupPlan, PersonalPlan, baselines, plan_personalised
 from dpensemble.planning.plans import Plan
+from dpensemble.planning.private_answers import AnswerDesign, design_answers
 from dpensemble.planning.quality import SmallestEnsemble, answer_rate, smallest_ensemble, wrong_label_rate
 from dpensemble.planning.settings import VotingMethod, default_scale, law_of
 from dpensemble.planning.solve import plan, plan_epsilon, plan_labels, plan_noise
@@ -12,7 +14,10 @@ from dpensemble.planning.solve_personal import group_cost, personalise, queries_
 
 __all__ = [
     "Accounting",
+    "AggregatorComparison",
+    "AnswerDesign",
     "Census",
+    "ComparedAggregator",
     "Ensemble",
     "GroupPlan",
     "PersonalPlan",
@@ -24,7 +29,9 @@ __all__ = [
     "VotingMethod",
     "answer_rate",
     "baselines",
+    "compare_aggregators",
     "default_scale",
+    "design_answers",
     "group_cost",
     "law_of",
     "personalise",

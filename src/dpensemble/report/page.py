@@ -27,6 +27,7 @@ _METHODS = {
     "upsampling-pate": "Personalised PATE, upsampling",
     "vanishing-pate": "Personalised PATE, vanishing",
     "weighting-pate": "Personalised PATE, weighting",
+    "private-majority": "Majority of private teachers",
 }
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
 _BASES = {

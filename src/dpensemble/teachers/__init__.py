@@ -1,5 +1,15 @@
-"""Models fitted on the private records; never published."""
+"""Models fitted on the private records; never published, unless they are private by themselves."""
 
+from dpensemble.teachers.accountants import OpacusPrivacy
 from dpensemble.teachers.ensemble import TeacherEnsemble
+from dpensemble.teachers.private import FreshTeachers, PrivateTeachers, RandomizedBallots
+from dpensemble.teachers.private_logistic import OutputPerturbedLogisticRegression
 
-__all__ = ["TeacherEnsemble"]
+__all__ = [
+    "FreshTeachers",
+    "OpacusPrivacy",
+    "OutputPerturbedLogisticRegression",
+    "PrivateTeachers",
+    "RandomizedBallots",
+    "TeacherEnsemble",
+]

@@ -18,7 +18,7 @@ from dpensemble.budget import Budget
 from dpensemble.cost import largest_count
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
-from dpensemble.methods import DPBaggingClassifier, PATEClassifier
+from dpensemble.methods import DPBaggingClassifier, PATEClassifier, PrivateMajorityClassifier
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import spend_curve
 from dpensemble.relations import Basis
@@ -114,6 +114,8 @@ def _method_name(model: VotingEnsembleClassifier) -> str:
         return personalised
     if isinstance(model, PATEClassifier):
         return str(model.aggregator)
+    if isinstance(model, PrivateMajorityClassifier):
+        return "private-majority"
     return "dpbag" if isinstance(model, DPBaggingClassifier) else "saa"
 
 
@@ -130,6 +132,9 @@ def _worst_case_spend(model: VotingEnsembleClassifier, budget: Budget) -> list[l
         return [list(point) for point in model.public_spend_]
     one, conversion = model.query_cost_, model.conversion_
     most = model.labels_.n_asked
+    if not one.rdp.any():
+        # Private models are paid for before anything is asked of them.
+        return [[count, model.guarantee_.epsilon] for count in sorted({1, most})]
     if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
         most = largest_count(one, budget.epsilon, budget.delta, conversion)
     return [list(point) for point in spend_curve(one, most, budget.delta, conversion)]
@@ -161,11 +166,16 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
         # It is the budget of records that were given none, and all of them were given one.
         del settings["epsilon"]
         settings["teachers_with_copies"] = model.personalised_.n_teachers
-    for role, default in (("teacher", LogisticRegression()), ("student", default_student())):
+    for role, default in (("teacher", _default_teacher(model)), ("student", default_student())):
         estimator = getattr(model, role)
         settings[role] = " ".join(repr(default if estimator is None else estimator).split())
     settings = {name: _plain(value) for name, value in settings.items()}
     return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
+
+
+def _default_teacher(model: VotingEnsembleClassifier) -> Any:
+    own = isinstance(model, PrivateMajorityClassifier) and not model.design_.ordinary
+    return "private logistic regression" if own else LogisticRegression()
 
 
 def _majority_share(tables: Tables) -> float | None:

@@ -1,0 +1,226 @@
+"""Meters of teachers that are themselves private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting.base import Meter
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs, PrivacyCost, optimal_composition
+from dpensemble.errors import AccountingError, BudgetError
+from dpensemble.relations import Basis
+from dpensemble.votes import Votes
+
+_ENDLESS = 2**31 - 1
+# Beyond this the smaller chance of randomized response is lost to rounding.
+_LARGEST_EPSILON = 500.0
+
+
+def pure_cost(epsilon: float) -> PrivacyCost:
+    """Return the cost of an epsilon-private answer: that of randomized response."""
+    if epsilon > _LARGEST_EPSILON:
+        return PrivacyCost(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
+    table = np.array([[1.0, math.exp(-epsilon)]]) / (1 + math.exp(-epsilon))
+    return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))
+
+
+class PureAnswersMeter(Meter):
+    """Charges each of a public number of answers a pure epsilon; answers must have fresh randomness each.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy of one answer.
+    queries : int
+        Most answers.
+    budget : Budget
+        What may be spent.
+    source : str
+        What makes an answer private, for the guarantee.
+
+    Raises
+    ------
+    BudgetError
+        If that many answers do not fit.
+
+    Examples
+    --------
+    >>> meter = PureAnswersMeter(0.02, 100, Budget(epsilon=1, delta=1e-5), "subsampled teachers")
+    >>> meter.sure_queries
+    100
+    """
+
+    basis = Basis.WORST_CASE
+
+    def __init__(self, epsilon: float, queries: int, budget: Budget, source: str) -> None:
+        super().__init__(budget, Conversion.BEST)
+        self._epsilon, self._source = epsilon, source
+        self._queries, self._admitted = integer_between("max_labels", queries, 1), 0
+        self._one = pure_cost(epsilon)
+        if self._total(self._queries) > budget.epsilon:
+            raise BudgetError(
+                f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={budget.epsilon:g} "
+                f"at delta={budget.delta:g}; ask for fewer."
+            )
+
+    def _total(self, answers: int) -> float:
+        return optimal_composition([(self._epsilon, 0.0)] * answers, self.budget.delta) if answers else 0.0
+
+    @property
+    def accounting(self) -> str:
+        """Name and source of the analysis."""
+        return (
+            f"{self._source}; each answer is {self._epsilon:.6g}-private with fresh randomness, all of them by "
+            "optimal composition (Kairouz, Oh and Viswanath 2017)"
+        )
+
+    @property
+    def sure_queries(self) -> int:
+        """The public number of answers."""
+        return self._queries
+
+    @property
+    def most_queries(self) -> int:
+        """The same number: the votes play no part."""
+        return self._queries
+
+    def admit(self, votes: Votes) -> int:
+        """Charge for the leading queries that are left."""
+        admitted = min(votes.n_queries, self._queries - self._admitted)
+        self._admitted += admitted
+        return admitted
+
+    @property
+    def cost(self) -> PrivacyCost:
+        """Cost of all admitted queries; public."""
+        return self._one * self._admitted
+
+    @property
+    def one_query(self) -> PrivacyCost:
+        """Cost of one query."""
+        return self._one
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Epsilon of the answers given."""
+        return min(self.budget.epsilon, self._total(self._admitted))
+
+
+class PrivateModelsMeter(Meter):
+    """Charges private models once; answers computed from them are free, however many.
+
+    Parameters
+    ----------
+    models : sequence of sequences of (float, float), or None
+        For every set of models that one unit may touch: epsilon and delta of each; None to pay later.
+    budget : Budget
+        What may be spent.
+
+    Raises
+    ------
+    BudgetError
+        If the models do not fit.
+
+    Examples
+    --------
+    Eleven models of all records:
+
+    >>> meter = PrivateModelsMeter([[(0.1, 0.0)] * 11], Budget(epsilon=1.1, delta=1e-5))
+    >>> round(meter.spent_epsilon, 3)
+    1.088
+    """
+
+    basis = Basis.WORST_CASE
+
+    def __init__(self, models: Sequence[Sequence[tuple[float, float]]] | None, budget: Budget) -> None:
+        super().__init__(budget, Conversion.BEST)
+        self._models: list[tuple[tuple[float, float], ...]] = []
+        self._total = math.inf
+        if models is not None:
+            self.pay(models)
+
+    def pay(self, models: Sequence[Sequence[tuple[float, float]]] | None) -> None:
+        """Charge for the models, before anything is computed from them.
+
+        Parameters
+        ----------
+        models : sequence of sequences of (float, float)
+            As for the meter itself.
+
+        Raises
+        ------
+        BudgetError
+            If the models do not fit; nothing may be released then.
+        """
+        self._models = [tuple(touched) for touched in models or ()]
+        self._total = max((_composed(touched, self.budget) for touched in dict.fromkeys(self._models)), default=0)
+        if self._total > self.budget.epsilon * (1 + 1e-12):
+            raise BudgetError(
+                f"the private teachers that one record touches have epsilon={self._total:.6g} together at "
+                f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}; use fewer teachers, "
+                "more private ones, or a partition."
+            )
+
+    @property
+    def accounting(self) -> str:
+        """Name and source of the analysis."""
+        touched = max(map(len, self._models))
+        return (
+            f"the private models themselves: a record touches {touched} of them, together by optimal composition "
+            "(Kairouz, Oh and Viswanath 2017); answers are computed from them and cost nothing, however many"
+        )
+
+    @property
+    def sure_queries(self) -> int:
+        """As many as are asked."""
+        return _ENDLESS
+
+    @property
+    def most_queries(self) -> int:
+        """As many as are asked."""
+        return _ENDLESS
+
+    def admit(self, votes: Votes) -> int:
+        """Admit all queries, once the models are paid for."""
+        if not self._models:
+            raise AccountingError("models that were not paid for may not be asked.")
+        return votes.n_queries
+
+    @property
+    def cost(self) -> PrivacyCost:
+        """Cost of the models, where they are pure."""
+        worst = max(self._models, key=lambda touched: _composed(touched, self.budget))
+        if any(delta for _, delta in worst):
+            raise AccountingError("models with a delta have no Renyi curve; see spent_epsilon.")
+        total = PrivacyCost.zero()
+        for epsilon, _ in worst:
+            total += pure_cost(epsilon)
+        return total
+
+    @property
+    def one_query(self) -> PrivacyCost:
+        """Nothing: the models are paid for."""
+        return PrivacyCost.zero()
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Epsilon of the models, whatever was asked."""
+        return min(self.budget.epsilon, self._total)
+
+    @property
+    def charged_epsilon(self) -> float:
+        """The same."""
+        return self.spent_epsilon
+
+
+def _composed(touched: tuple[tuple[float, float], ...], budget: Budget) -> float:
+    if len(touched) == 1 and touched[0][1] <= budget.delta:
+        return touched[0][0]
+    try:
+        return optimal_composition(touched, budget.delta)
+    except AccountingError as error:
+        raise BudgetError(f"the private teachers' deltas do not fit: {error}") from None

@@ -1,0 +1,211 @@
+"""Answers of equal privacy: from a total over many queries to one answer, and each aggregator's law there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
+from dpensemble.cost import optimal_composition
+from dpensemble.darrm.allowance import Allowance
+from dpensemble.darrm.composition import general_composition
+from dpensemble.darrm.corners import ReducedPlacements
+from dpensemble.darrm.optimise import certify, optimise_gamma
+from dpensemble.darrm.priors import AlikeTeachers
+from dpensemble.darrm.solution import Constraints
+from dpensemble.laws import RandomizedResponseMajority, ReleaseLaw
+
+_ANY_AGREEMENT = AlikeTeachers()
+_STEPS = 60
+
+
+class MajorityAggregator(StrEnum):
+    """Private majorities of teachers that are themselves private."""
+
+    DARRM = "darrm"
+    """The optimised gamma."""
+    DSUB = "dsub"
+    """Majority of 2 m - 1 teachers drawn at random."""
+    SUB = "sub"
+    """Majority of m teachers drawn at random."""
+    RR = "rr"
+    """One chance of telling the majority, whatever the votes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerAllowance:
+    """How much each of many answers may reveal, so that all of them stay within a total.
+
+    Holds for answers with fresh randomness each: see `docs/privacy.md`, "One model, many answers".
+
+    Parameters
+    ----------
+    exact : float
+        Largest pure epsilon of an answer by optimal composition.
+    general : float
+        The same by the published closed form.
+    """
+
+    exact: float
+    general: float
+
+    @property
+    def epsilon(self) -> float:
+        """The larger of both."""
+        return max(self.exact, self.general)
+
+    @property
+    def composition(self) -> str:
+        """Name of the composition that allows it."""
+        return "optimal composition" if self.exact >= self.general else "general composition"
+
+
+def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowance:
+    """Return how much each of many independent answers may reveal within a total.
+
+    Answers are pure (their own delta is 0), so that all of the total's delta is left to their composition.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy of all answers together.
+    queries : int
+        Number of answers.
+
+    Returns
+    -------
+    AnswerAllowance
+
+    Raises
+    ------
+    InvalidParameterError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> allowance = answer_allowance(1.0, 1e-5, 100)
+    >>> round(allowance.exact, 4), round(allowance.general, 4)
+    (0.0271, 0.0218)
+    """
+    epsilon, delta = epsilon_of(epsilon), delta_of(delta)
+    queries = integer_between("queries", queries, 1)
+    return AnswerAllowance(
+        exact=_largest(lambda one: optimal_composition([(one, 0.0)] * queries, delta), epsilon, queries),
+        general=_largest(lambda one: general_composition(one, 0.0, queries, delta)[0], epsilon, queries),
+    )
+
+
+def _largest(total: Callable[[float], float], epsilon: float, queries: int) -> float:
+    """Return the largest epsilon of an answer whose total fits; simple composition surely does."""
+    low = max(epsilon / queries * (1 - 1e-12), 1e-9)
+    high = min(max(epsilon, 1.0) * 2, 1e12)
+    if not total(low) <= epsilon:
+        return low
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if total(middle) <= epsilon else (low, middle)
+    return low
+
+
+def majority_law(
+    aggregator: MajorityAggregator | str,
+    n_teachers: int,
+    *,
+    epsilon: float,
+    Delta: float = 0.0,
+    answer_epsilon: float,
+    prior: Any = _ANY_AGREEMENT,
+) -> RandomizedResponseMajority:
+    """Return an aggregator's law whose answer is ``answer_epsilon``-private, with delta 0.
+
+    Where an aggregator as published reveals more than that (Sub and DSub of teachers with a Delta above 0, or of
+    an `m` below 1), its gamma is multiplied by the largest number that makes it private. RR is thus the largest
+    constant that is private, which is larger than the published one.
+
+    Parameters
+    ----------
+    aggregator : {"darrm", "dsub", "sub", "rr"}
+        Which.
+    n_teachers : int
+        ``K``.
+    epsilon, Delta : float
+        Privacy of each teacher's ballot.
+    answer_epsilon : float
+        Privacy of the answer.
+    prior : float or VotePrior, default=AlikeTeachers()
+        As for `optimise_gamma`; DaRRM only.
+
+    Returns
+    -------
+    RandomizedResponseMajority
+
+    Raises
+    ------
+    InvalidParameterError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> for aggregator in ("darrm", "dsub", "sub", "rr"):
+    ...     law = majority_law(aggregator, 11, epsilon=0.1, answer_epsilon=0.3, prior=0.75)
+    ...     print(aggregator, [round(law.gamma[votes], 3) for votes in (6, 8, 11)])
+    darrm [0.708, 0.927, 1.0]
+    dsub [0.216, 0.879, 1.0]
+    sub [0.152, 0.697, 1.0]
+    rr [0.872, 0.872, 0.872]
+    """
+    aggregator = member("aggregator", aggregator, MajorityAggregator)
+    # Rounding m down, so that m times epsilon is never above what the answer may reveal.
+    m = min(answer_epsilon / epsilon * (1 - 1e-15), float(n_teachers))
+    allowance = Allowance(n_teachers=n_teachers, epsilon=epsilon, m=m, Delta=Delta)
+    whole = max(int(m * (1 + 1e-12)), 1)
+    if aggregator is MajorityAggregator.DARRM:
+        return optimise_gamma(n_teachers, epsilon=epsilon, m=m, Delta=Delta, prior=prior).law
+    if aggregator is MajorityAggregator.SUB:
+        law = RandomizedResponseMajority.subsampling(n_teachers, whole)
+    elif aggregator is MajorityAggregator.DSUB:
+        law = RandomizedResponseMajority.double_subsampling(n_teachers, whole)
+    else:
+        law = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
+    return _made_private(law, allowance)
+
+
+def _made_private(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
+    """Multiply gamma by the largest number that makes it private; all laws here fall nowhere from the tie."""
+    placements = ReducedPlacements(allowance)
+    upper = allowance.upper(np.array(law.gamma))
+    shrunk, _ = certify(upper, placements.worst(upper)[0].load, placements, Constraints.MONOTONE)
+    return RandomizedResponseMajority(tuple(np.abs(allowance.signed(shrunk)).tolist()))
+
+
+def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
+    """Return how often an answer is not the likelier class, where each ballot is for it with one probability.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        Of two classes.
+    n_teachers : int
+        Number of ballots.
+    agreement : float
+        Probability that a teacher votes for the likelier class.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(wrong_answers(RandomizedResponseMajority.subsampling(3, 1), 3, 0.8), 3)
+    0.2
+    """
+    votes = np.arange(n_teachers + 1)
+    counts = np.stack([n_teachers - votes, votes], axis=1)
+    chances = binom.pmf(votes, n_teachers, real_between("agreement", agreement, 0, 1))
+    return float(chances @ law.probabilities(counts)[:, 0])

@@ -1,0 +1,271 @@
+"""What a majority of private teachers rests on: whose privacy, which law, which meter; decided before any fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
+from dpensemble.budget import Budget
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import RandomizedResponseMajority, ReleaseLaw
+from dpensemble.planning import design_answers
+from dpensemble.relations import Relation
+from dpensemble.teachers.accountants import Privacy, announced_privacy, declared_privacy
+from dpensemble.teachers.private import refuse_seeds
+
+
+class PrivateWhat(StrEnum):
+    """What is private by itself."""
+
+    MODELS = "models"
+    FRESH_MODELS = "fresh-models"
+    BALLOTS = "ballots"
+
+
+class MajorityRule(StrEnum):
+    """How ballots become a label."""
+
+    MAJORITY = "majority"
+    DARRM = "darrm"
+    DSUB = "dsub"
+    SUB = "sub"
+    RR = "rr"
+    GNMAX = "gnmax"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MajorityDesign:
+    """A majority of private teachers. Public.
+
+    Parameters
+    ----------
+    private : PrivateWhat
+        What is private by itself; without meaning under Gaussian noise.
+    rule : MajorityRule
+        How ballots become a label.
+    law : ReleaseLaw
+        The law of one answer.
+    teachers : tuple of (float, float) or None
+        Privacy of each teacher; None under Gaussian noise, and where only the fitted models can tell.
+    claim : str
+        What that privacy rests on.
+    answer_epsilon, m : float
+        Privacy of one answer, also in units of a teacher's; NaN where answers are not charged so.
+    composition : str
+        Which composition allows so many answers.
+    queries : int or None
+        Number of answers; None where it plays no part.
+    """
+
+    private: PrivateWhat
+    rule: MajorityRule
+    law: ReleaseLaw
+    teachers: tuple[Privacy, ...] | None
+    claim: str
+    answer_epsilon: float = float("nan")
+    m: float = float("nan")
+    composition: str = ""
+    queries: int | None = None
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether the teachers are ordinary ones."""
+        return self.rule is MajorityRule.GNMAX or self.private is PrivateWhat.BALLOTS
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What must hold for the guarantee besides what all methods assume, one sentence each."""
+        if self.rule is MajorityRule.GNMAX:
+            return ()
+        if self.private is PrivateWhat.BALLOTS:
+            return ("Every ballot is randomised anew for every query.",)
+        basis = f"The privacy of a teacher is {self.claim}; this guarantee rests on it."
+        if self.private is PrivateWhat.FRESH_MODELS:
+            return (
+                basis,
+                "All teachers are trained anew, with randomness of their own, for every query.",
+            )
+        return (
+            basis,
+            "Every label is computed from models that were trained once, so their number plays no part.",
+        )
+
+
+def design_majority(
+    teacher: Any,
+    *,
+    private: PrivateWhat,
+    rule: MajorityRule | None,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    touched: int,
+    queries: int | None,
+    budget: Budget,
+    prior: Any,
+    has_units: bool,
+    relation: Relation,
+) -> MajorityDesign:
+    """Decide on law and privacy before any record is looked at.
+
+    Parameters
+    ----------
+    teacher : classifier or None
+        As given.
+    private, rule, declared, n_teachers, queries, budget, prior
+        Settings.
+    touched : int
+        Teachers that one unit touches.
+    has_units : bool
+        Whether several records may belong to one unit.
+    relation : Relation
+        Neighbouring relation.
+
+    Returns
+    -------
+    MajorityDesign
+
+    Raises
+    ------
+    InvalidParameterError
+        If settings contradict each other.
+    """
+    models = private is PrivateWhat.MODELS and rule is not MajorityRule.GNMAX
+    if rule is None:
+        rule = MajorityRule.MAJORITY if models else MajorityRule.DARRM
+    _refuse_contradictions(private, rule, queries, declared)
+    if rule is MajorityRule.GNMAX:
+        teachers, claim = None, ""
+    else:
+        teachers, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
+    if models:
+        plain = RandomizedResponseMajority((1.0,) * (integer_between("n_teachers", n_teachers, 1) + 1))
+        return MajorityDesign(private=private, rule=rule, law=plain, teachers=teachers, claim=claim)
+    assert queries is not None  # noqa: S101
+    worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
+    found = design_answers(
+        rule.value, n_teachers, touched=touched, teacher=worst, queries=queries, budget=budget, prior=prior
+    )
+    return MajorityDesign(
+        private=private,
+        rule=rule,
+        law=found.law,
+        teachers=teachers,
+        claim=claim,
+        answer_epsilon=found.epsilon,
+        m=found.m,
+        composition=found.composition,
+        queries=queries,
+    )
+
+
+def design_meter(design: MajorityDesign, touched: int, budget: Budget) -> Meter:
+    """Return the meter of a design without Gaussian noise.
+
+    Parameters
+    ----------
+    design : MajorityDesign
+        What is private, and how.
+    touched : int
+        Teachers that one unit touches: one of a partition, or all.
+    budget : Budget
+        What may be spent.
+
+    Returns
+    -------
+    Meter
+        Not yet paid for where only the fitted models can tell what they cost.
+    """
+    if design.private is PrivateWhat.MODELS:
+        return PrivateModelsMeter(touched_models(design.teachers, touched), budget)
+    assert design.queries is not None  # noqa: S101
+    source = (
+        f"{design.rule.value} of {'randomised ballots' if design.ordinary else 'freshly trained private models'}"
+    )
+    return PureAnswersMeter(design.answer_epsilon, design.queries, budget, source)
+
+
+def touched_models(teachers: tuple[Privacy, ...] | None, touched: int) -> list[tuple[Privacy, ...]] | None:
+    """Return every set of models that a unit may touch: any one of a partition, or all."""
+    if teachers is None:
+        return None
+    return [(teacher,) for teacher in teachers] if touched == 1 else [teachers]
+
+
+def _refuse_contradictions(
+    private: PrivateWhat, rule: MajorityRule, queries: int | None, declared: tuple[Any, Any]
+) -> None:
+    if rule is MajorityRule.GNMAX:
+        if declared != (None, None) or private is not PrivateWhat.MODELS:
+            raise InvalidParameterError(
+                "aggregator='gnmax' is noise on the votes of ordinary teachers; drop teacher_epsilon, "
+                "teacher_delta and private."
+            )
+    elif private is PrivateWhat.MODELS and rule is not MajorityRule.MAJORITY:
+        raise InvalidParameterError(
+            f"aggregator={rule.value!r} makes each answer private on its own, which does not compose over "
+            "answers of the same models; drop it, or give private='fresh-models' or 'ballots'."
+        )
+    elif private is not PrivateWhat.MODELS and rule is MajorityRule.MAJORITY:
+        raise InvalidParameterError(
+            f"aggregator='majority' adds no noise to an answer, which private={private.value!r} needs; use "
+            "'darrm'."
+        )
+    if queries is None and (rule is MajorityRule.GNMAX or private is not PrivateWhat.MODELS):
+        raise InvalidParameterError(
+            "max_labels=None: answers share the budget evenly, so their number must be given, such as "
+            "max_labels=100."
+        )
+
+
+def _claimed(
+    teacher: Any,
+    private: PrivateWhat,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    has_units: bool,
+    relation: Relation,
+) -> tuple[tuple[Privacy, ...] | None, str]:
+    """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
+    epsilon, delta = declared
+    if private is PrivateWhat.BALLOTS:
+        if epsilon is None or delta not in (None, 0, 0.0):
+            raise InvalidParameterError(
+                "private='ballots' randomises each ballot at teacher_epsilon, with delta 0; give "
+                "teacher_epsilon, and no teacher_delta."
+            )
+        return declared_privacy(epsilon, 0.0, n_teachers), "that of randomized response"
+    refuse_seeds(teacher)
+    announced = announced_privacy(teacher)
+    name = type(teacher).__name__
+    if epsilon is not None:
+        found = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
+        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in found):
+            raise InvalidParameterError(
+                f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
+                "teacher_epsilon and teacher_delta declare; make them agree."
+            )
+        return found, f"what was declared (epsilon up to {max(e for e, _ in found):g})"
+    if delta is not None:
+        raise InvalidParameterError(f"teacher_delta={delta!r} needs teacher_epsilon; give both.")
+    if has_units:
+        raise InvalidParameterError(
+            f"units are given, and teacher={name} speaks of single records; declare teacher_epsilon for a "
+            "whole unit."
+        )
+    if announced is not None:
+        return (announced,) * n_teachers, f"what {name} promises (epsilon {announced[0]:g})"
+    if private is PrivateWhat.FRESH_MODELS:
+        raise InvalidParameterError(
+            f"teacher={name} announces no privacy before its fit; declare teacher_epsilon and teacher_delta."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        raise InvalidParameterError(
+            f"teacher={name} tells its epsilon after the fit, and that may tell the number of records, which "
+            "relation='add-or-remove-one' keeps private; declare teacher_epsilon and teacher_delta."
+        )
+    return None, f"what the accountant of {name} says after the fit"

@@ -1,0 +1,177 @@
+"""The privacy of private teachers: declared, announced, or read from their own accountant after the fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
+from dpensemble.errors import InvalidParameterError, TeacherError
+from dpensemble.relations import Relation
+
+Privacy = tuple[float, float]
+
+_MOST_TRIES = 200
+
+
+class PrivacyEngine(Protocol):
+    """What is used of Opacus' ``PrivacyEngine``."""
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return the epsilon spent so far at a delta."""
+
+
+class OpacusPrivacy:
+    """The privacy of a model trained by DP-SGD, as Opacus accounts for it.
+
+    Opacus counts for one record added or removed, with batches drawn by Poisson sampling. Replacing a record is
+    one removal and one addition, so (epsilon, delta) becomes ``(2 epsilon, (1 + exp(epsilon)) delta)``.
+
+    Parameters
+    ----------
+    engine : opacus.PrivacyEngine
+        Or anything else with ``get_epsilon(delta)``. It must have accounted for the whole training, and only it.
+
+    Examples
+    --------
+    >>> class Engine:
+    ...     def get_epsilon(self, delta):
+    ...         return 0.1 - 0.01 * math.log10(delta)
+    >>> OpacusPrivacy(Engine()).privacy_spent_(1e-5)
+    0.15000000000000002
+    """
+
+    relation = Relation.ADD_OR_REMOVE_ONE
+
+    def __init__(self, engine: PrivacyEngine) -> None:
+        if not callable(getattr(engine, "get_epsilon", None)):
+            raise InvalidParameterError(
+                f"engine={type(engine).__name__} has no get_epsilon(delta); give an Opacus PrivacyEngine."
+            )
+        self._engine = engine
+
+    def privacy_spent_(self, delta: float) -> float:
+        """Return the epsilon spent at a delta, for one record added or removed."""
+        return float(self._engine.get_epsilon(delta_of(delta)))
+
+
+def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy, ...]:
+    """Return what was declared of each teacher.
+
+    Parameters
+    ----------
+    epsilon, delta : float or sequence of n_teachers floats
+        Privacy of each teacher.
+    n_teachers : int
+        How many there are.
+
+    Returns
+    -------
+    tuple of (float, float)
+
+    Raises
+    ------
+    InvalidParameterError
+        If a value is out of range, or there are not as many as teachers.
+
+    Examples
+    --------
+    >>> declared_privacy([0.1, 0.2], 0.0, 2)
+    ((0.1, 0.0), (0.2, 0.0))
+    """
+    n_teachers = integer_between("n_teachers", n_teachers, 1)
+    epsilons, deltas = _each("teacher_epsilon", epsilon, n_teachers), _each("teacher_delta", delta, n_teachers)
+    return tuple(
+        (real_between("teacher_epsilon", e, 1e-6, 100), real_between("teacher_delta", d, 0.0, 1 - 1e-9))
+        for e, d in zip(epsilons, deltas, strict=True)
+    )
+
+
+def announced_privacy(teacher: Any) -> Privacy | None:
+    """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing."""
+    announced = getattr(teacher, "announced_privacy", None)
+    if not callable(announced):
+        return None
+    epsilon, delta = announced()
+    return epsilon_of(epsilon), real_between("delta", delta, 0.0, 1 - 1e-9)
+
+
+def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
+    """Return the privacy of a fitted model, from its own accountant, under the ensemble's relation.
+
+    Looked for in this order: ``privacy_spent_(delta)``; a ``guarantee_`` with ``epsilon`` and ``delta``;
+    a ``privacy_engine_`` of Opacus. An accountant whose ``relation`` is add-or-remove-one is charged twice where
+    records are replaced.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Private teacher.
+    delta : float
+        Largest delta wanted of this model.
+    relation : Relation
+        Neighbouring relation of the ensemble.
+
+    Returns
+    -------
+    epsilon, delta : float
+
+    Raises
+    ------
+    InvalidParameterError
+        If the model has no accountant.
+    TeacherError
+        If the accountant answers with something that is no epsilon.
+    """
+    stated = getattr(model, "guarantee_", None)
+    source = model if callable(getattr(model, "privacy_spent_", None)) else None
+    if source is None and stated is None and hasattr(model, "privacy_engine_"):
+        source = OpacusPrivacy(model.privacy_engine_)
+    if source is None and stated is None:
+        raise InvalidParameterError(
+            f"teacher={type(model).__name__} says nothing of its privacy; declare teacher_epsilon and "
+            "teacher_delta, or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
+        )
+    twice = relation is Relation.REPLACE_ONE
+    if source is not None:
+        twice = twice and getattr(source, "relation", relation) == Relation.ADD_OR_REMOVE_ONE
+        spent = source.privacy_spent_
+        return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
+    assert stated is not None  # noqa: S101
+    epsilon, own = _sound(stated.epsilon), real_between("delta", stated.delta, 0.0, 1 - 1e-9)
+    if twice and getattr(stated, "relation", relation) == Relation.ADD_OR_REMOVE_ONE:
+        return 2 * epsilon, min((1 + math.exp(epsilon)) * own, 1 - 1e-9)
+    return epsilon, own
+
+
+def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:
+    """Return (2 epsilon, delta) of a removal and an addition: ``(1 + exp(epsilon))`` deltas of one must fit."""
+    one = delta / 2
+    for _ in range(_MOST_TRIES):
+        epsilon = spent(one)
+        if one * (1 + math.exp(epsilon)) <= delta:
+            return 2 * epsilon, delta
+        one = min(one / 2, delta / (1 + math.exp(epsilon)))
+        if one < 1e-300:
+            break
+    raise TeacherError("a private teacher's epsilon is too large where records are replaced; train it with less.")
+
+
+def _sound(epsilon: Any) -> float:
+    """Return an accountant's epsilon, refusing NaN, infinity and negative numbers."""
+    number = float(epsilon)
+    if not 0 <= number < math.inf:
+        raise TeacherError("a private teacher's accountant gave an epsilon that is no number from 0.")
+    return max(number, 1e-9)
+
+
+def _each(name: str, value: Any, n_teachers: int) -> list[Any]:
+    if isinstance(value, Sequence) or hasattr(value, "tolist"):
+        values = list(value.tolist() if hasattr(value, "tolist") else value)
+        if len(values) != n_teachers:
+            raise InvalidParameterError(
+                f"{name} has {len(values)} entries for {n_teachers} teachers; give one number, or one a teacher."
+            )
+        return values
+    return [value] * n_teachers

@@ -1,0 +1,244 @@
+"""Teachers whose votes are private already: private models, and ordinary ones with noisy ballots.
+
+An ordinary ensemble lets a shard of one class vote for it, votes a shard's majority where a fit fails, and seeds
+fits publicly. Each would undo a private teacher's privacy, so private teachers are fitted here: on whatever
+records there are, with classes declared, with randomness of the operating system only; a failure ends the run.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from dpensemble._checks import epsilon_of
+from dpensemble._random import NoiseSource
+from dpensemble.errors import InvalidParameterError, TeacherError
+from dpensemble.laws import RandomizedResponse, sample
+from dpensemble.votes import Votes, ballot_dtype
+
+SEED = "insecure_release_seed"
+
+
+class Voters(Protocol):
+    """Anything that votes on public rows."""
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return every teacher's vote on each row."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateTeachers:
+    """Private models, fitted once; all their votes are computed from them.
+
+    Parameters
+    ----------
+    models : list of fitted classifiers
+        One a teacher.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    """
+
+    models: list[Any]
+    classes: NDArray[Any]
+    n_constant: int = 0
+    n_failed: int = 0
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return every teacher's vote on each row."""
+        ballots = np.stack([_ids(model, X, self.classes) for model in self.models], axis=1)
+        return Votes(ballots, n_classes=len(self.classes))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FreshTeachers:
+    """Private teachers that are fitted anew for every query, so that queries share no randomness.
+
+    Parameters
+    ----------
+    fit : callable
+        Fits all teachers with randomness of their own.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    """
+
+    fit: Callable[[], PrivateTeachers]
+    classes: NDArray[Any]
+    n_constant: int = 0
+    n_failed: int = 0
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return every teacher's vote on each row, each row by new models."""
+        ballots = [self.fit().vote(X[row : row + 1]).ballots for row in range(len(X))]
+        empty = np.empty((0, 1), dtype=ballot_dtype(len(self.classes)))
+        return Votes(np.concatenate(ballots) if ballots else empty, n_classes=len(self.classes))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomizedBallots:
+    """Randomized response on every ballot of any teachers, anew for every query.
+
+    A ballot is private whatever the teacher is: an epsilon a query and teacher, with fresh noise. A later vote on
+    the same row is another query.
+
+    Parameters
+    ----------
+    voters : Voters
+        Ordinary teachers.
+    epsilon : float
+        Privacy of each ballot: the odds of the true one against each other class are ``exp(epsilon)``.
+    noise : NoiseSource
+        Where the random bits come from.
+
+    Examples
+    --------
+    >>> from dpensemble._random import SystemNoise
+    >>> class Unanimous:
+    ...     def vote(self, X):
+    ...         return Votes(np.ones((len(X), 1000), dtype=int), n_classes=2)
+    >>> ballots = RandomizedBallots(Unanimous(), 1.0, SystemNoise()).vote(np.zeros((1, 1)))
+    >>> bool(600 < ballots.counts[0, 1] < 850)
+    True
+    """
+
+    voters: Voters
+    epsilon: float
+    noise: NoiseSource
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
+
+    @property
+    def n_constant(self) -> int:
+        """Teachers that vote a constant. Private."""
+        return int(getattr(self.voters, "n_constant", 0))
+
+    @property
+    def n_failed(self) -> int:
+        """Teachers whose fit raised. Private."""
+        return int(getattr(self.voters, "n_failed", 0))
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return every teacher's randomised vote on each row."""
+        votes = self.voters.vote(X)
+        own = np.eye(votes.n_classes, dtype=np.int64)[votes.ballots.reshape(-1, order="C").astype(np.int64)]
+        drawn = sample(RandomizedResponse(self.epsilon), own, self.noise)
+        return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
+
+
+def fit_private(
+    estimator: Any,
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    shards: Sequence[NDArray[np.int64]],
+    *,
+    classes: NDArray[Any],
+    seeds: Sequence[int] | None,
+    n_jobs: int | None,
+) -> PrivateTeachers:
+    """Fit one clone of a private estimator on each shard.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        Private by itself; its ``classes`` are declared to it where it has such a setting.
+    X, y : ndarray
+        Private records and their class ids.
+    shards : sequence of ndarray
+        Record indices of each teacher.
+    classes : ndarray
+        Declared labels.
+    seeds : sequence of int or None
+        For experiments: seed of each teacher's noise, where it can be seeded.
+    n_jobs : int or None
+        Workers, as in joblib.
+
+    Returns
+    -------
+    PrivateTeachers
+
+    Raises
+    ------
+    InvalidParameterError
+        If the estimator carries a seed of its own, with which its noise could be undone.
+    TeacherError
+        If a fit raised.
+    """
+    refuse_seeds(estimator)
+    tasks = []
+    for t, shard in enumerate(shards):
+        model = clone(estimator)
+        settings = model.get_params()
+        if settings.get("classes", 0) is None:
+            model.set_params(classes=classes.tolist())
+        if seeds is not None and SEED in settings:
+            model.set_params(**{SEED: int(seeds[t])})
+        tasks.append(delayed(_fit)(model, X[shard], classes[y[shard]]))
+    models = Parallel(n_jobs=n_jobs)(tasks)
+    failed = next((model for model in models if isinstance(model, str)), None)
+    if failed is not None:
+        raise TeacherError(
+            f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
+            "take any records, also of one class."
+        )
+    return PrivateTeachers(models, classes)
+
+
+def refuse_seeds(estimator: Any) -> None:
+    """Refuse a private estimator with a seed: its clones would draw one noise, which others could repeat.
+
+    Raises
+    ------
+    InvalidParameterError
+        Naming the setting.
+    """
+    for name, value in estimator.get_params().items():
+        if name.split("__")[-1] in ("random_state", SEED) and value is not None:
+            raise InvalidParameterError(
+                f"teacher has {name}={value!r}, with which its noise could be undone; leave it None."
+            )
+
+
+def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
+    """Return the fitted model, or the name of the exception, whose text may quote records."""
+    with warnings.catch_warnings(), _fresh_global_randomness():
+        warnings.simplefilter("ignore")
+        try:
+            return model.fit(X, y)
+        except Exception as error:
+            return type(error).__name__
+
+
+@contextmanager
+def _fresh_global_randomness() -> Iterator[None]:
+    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    np.random.seed()  # noqa: NPY002
+    random.seed()
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+
+
+def _ids(model: Any, X: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labels = np.asarray(model.predict(X))
+    ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    if np.any(classes[ids] != labels):
+        raise TeacherError("a private teacher voted for a label that is not among the declared classes.")
+    return ids.astype(ballot_dtype(len(classes)))

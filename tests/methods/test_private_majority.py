@@ -1,0 +1,305 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+
+from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
+from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
+from dpensemble.budget import Budget
+from dpensemble.cost import optimal_composition
+from dpensemble.darrm import answer_allowance, general_composition, majority_law, wrong_answers
+from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
+from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
+from dpensemble.planning import compare_aggregators, design_answers
+from dpensemble.teachers import OutputPerturbedLogisticRegression
+from dpensemble.votes import Votes
+
+AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
+COMMON = {"classes": [0, 1], "n_teachers": 5, "epsilon": 2.0, "random_state": 0}
+BALLOTS = COMMON | {"private": "ballots", "teacher_epsilon": 1.0, "max_labels": 20}
+FRESH = COMMON | {"private": "fresh-models", "teacher_epsilon": 0.5, "max_labels": 8}
+
+
+class Accounted(GaussianNB):
+    """Says what it spent after the fit only; it is an ordinary teacher in truth, for tests."""
+
+    def __init__(self, spent=0.1):
+        super().__init__()
+        self.spent = spent
+
+    def privacy_spent_(self, delta):
+        return self.spent
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("sharing", ["everyone", "partition"])
+def test_models_pay_once_for_all_public_rows(blobs, sharing, relation):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(**COMMON, sharing=sharing, relation=relation).fit(X, y, X_public=public)
+    assert len(model.labels_) == len(public)
+    touched = 5 if sharing == "everyone" else 1
+    assert model.design_.teachers == ((2.0 / touched, 0.0),) * 5
+    assert model.guarantee_.epsilon == (2.0 if touched == 1 else optimal_composition([(0.4, 0.0)] * 5, 1e-5))
+    assert model.guarantee_.basis is Basis.WORST_CASE
+    assert "however many" in model.guarantee_.accounting
+    assert any("this guarantee rests on it" in text for text in model.guarantee_.assumptions)
+    assert Guarantee.from_dict(json.loads(json.dumps(model.guarantee_.to_dict()))) == model.guarantee_
+    few = clone(model).set_params(max_labels=10).fit(X, y, X_public=public)
+    assert len(few.labels_) == 10
+    assert few.guarantee_.epsilon == model.guarantee_.epsilon
+
+
+@pytest.mark.parametrize("settings", [BALLOTS, FRESH], ids=["ballots", "fresh models"])
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_every_aggregator_spends_what_its_answers_cost(blobs, settings, aggregator):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(**settings, aggregator=aggregator).fit(X, y, X_public=public)
+    labels = settings["max_labels"]
+    assert len(model.labels_) == labels
+    assert isinstance(model.law_, RandomizedResponseMajority)
+    one = model.design_.answer_epsilon
+    assert model.guarantee_.epsilon == min(2.0, optimal_composition([(one, 0.0)] * labels, 1e-5))
+    assert model.guarantee_.epsilon > 1.99
+    assert model.design_.m == pytest.approx(one / settings["teacher_epsilon"])
+    assert aggregator in model.guarantee_.accounting
+    assert model.predict_proba(X).shape == (len(X), 2)
+    assert model.query_cost_.epsilon(0) == pytest.approx(one)
+
+
+def test_gaussian_noise_on_ordinary_teachers_spends_the_same_total(blobs):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(**COMMON, sharing="partition", aggregator="gnmax", max_labels=20)
+    model.fit(X, y, X_public=public)
+    assert isinstance(model.law_, GaussianNoisyMax)
+    assert 1.98 < model.guarantee_.epsilon <= 2
+    assert model.design_.teachers is None
+
+
+def test_a_partition_whose_ballots_are_cheap_needs_no_noise_on_top(blobs):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(**BALLOTS | {"teacher_epsilon": 0.05, "sharing": "partition"})
+    model.fit(X, y, X_public=public)
+    assert set(model.law_.gamma) == {1.0}
+    assert model.guarantee_.epsilon == optimal_composition([(0.05, 0.0)] * 20, 1e-5)
+
+
+def test_an_accountant_is_charged_before_anything_is_asked(blobs):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(Accounted(), **COMMON).fit(X, y, X_public=public)
+    # Each of five is asked at a tenth of delta.
+    assert model.design_.teachers == ((0.1, 1e-5 / 10),) * 5
+    assert model.guarantee_.epsilon == optimal_composition([(0.1, 1e-5 / 10)] * 5, 1e-5)
+    dear = PrivateMajorityClassifier(Accounted(0.6), **COMMON)
+    with pytest.raises(BudgetError, match=r"epsilon=.* together"):
+        dear.fit(X, y, X_public=public)
+    assert not hasattr(dear, "labels_")
+    unpaid = PrivateModelsMeter(None, Budget(epsilon=1, delta=1e-5))
+    with pytest.raises(AccountingError, match="not paid for"):
+        unpaid.admit(Votes(np.zeros((1, 5), dtype=int), n_classes=2))
+
+
+def test_declared_teachers_one_by_one(blobs):
+    X, y, public = blobs
+    declared = {"teacher_epsilon": [0.1, 0.2, 0.3, 0.1, 0.1], "teacher_delta": 1e-7}
+    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, **declared, sharing="partition")
+    model.fit(X, y, X_public=public)
+    # A record touches one of them; the dearest counts.
+    assert model.guarantee_.epsilon == 0.3
+    assert "what was declared" in " ".join(model.guarantee_.assumptions)
+
+
+def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):
+    """Answers of models trained once to copies of a row agree; of models trained anew they do not."""
+    X, y, _ = blobs
+    copies = np.zeros((30, 3))
+    once = PrivateMajorityClassifier(**COMMON | {"n_teachers": 1, "epsilon": 1.0}).fit(X, y, X_public=copies)
+    assert len(set(once.labels_.labels.tolist())) == 1
+    fresh = FRESH | {"n_teachers": 1, "max_labels": 30, "epsilon": 50.0, "delta": 1e-4}
+    anew = PrivateMajorityClassifier(**fresh).fit(X, y, X_public=copies)
+    assert len(set(anew.labels_.labels.tolist())) == 2
+
+
+def test_seeds_repeat_everything_and_are_marked(blobs):
+    X, y, public = blobs
+    for settings in (COMMON, BALLOTS, FRESH):
+        runs = [
+            PrivateMajorityClassifier(**settings, insecure_release_seed=4).fit(X, y, X_public=public)
+            for _ in range(2)
+        ]
+        assert np.array_equal(runs[0].labels_.labels, runs[1].labels_.labels)
+        assert not runs[0].guarantee_.for_release
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"classes": [0, 1, 2]}, InvalidParameterError, "binary"),
+        ({"private": "votes"}, InvalidParameterError, "private='votes' is unknown"),
+        ({"sharing": "some"}, InvalidParameterError, "sharing='some' is unknown"),
+        ({"accounting": "published"}, InvalidParameterError, "accounting='published'"),
+        ({"aggregator": "darrm"}, InvalidParameterError, "does not compose over answers"),
+        ({"private": "ballots"}, InvalidParameterError, "max_labels=None"),
+        ({"private": "ballots", "max_labels": 5}, InvalidParameterError, "give teacher_epsilon"),
+        (
+            {"private": "ballots", "max_labels": 5, "teacher_epsilon": 1, "teacher_delta": 0.1},
+            InvalidParameterError,
+            "no teacher_delta",
+        ),
+        (
+            {"private": "ballots", "max_labels": 5, "aggregator": "majority", "teacher_epsilon": 1},
+            InvalidParameterError,
+            "adds no noise",
+        ),
+        ({"aggregator": "gnmax"}, InvalidParameterError, "max_labels=None"),
+        (
+            {"aggregator": "gnmax", "max_labels": 5, "teacher_epsilon": 1},
+            InvalidParameterError,
+            "drop teacher_epsilon",
+        ),
+        ({"teacher_delta": 0.1}, InvalidParameterError, "needs teacher_epsilon"),
+        ({"teacher_epsilon": [0.1] * 5}, InvalidParameterError, "a teacher of your own"),
+        ({"teacher_epsilon": float("nan")}, InvalidParameterError, "epsilon=nan"),
+        ({"teacher": GaussianNB()}, InvalidParameterError, "says nothing of its privacy"),
+        (
+            {"teacher": GaussianNB(), "private": "fresh-models", "max_labels": 5},
+            InvalidParameterError,
+            "announces no privacy",
+        ),
+        (
+            {"teacher": OutputPerturbedLogisticRegression(epsilon=1.0), "teacher_epsilon": 0.1},
+            InvalidParameterError,
+            "make them agree",
+        ),
+        (
+            {"teacher": OutputPerturbedLogisticRegression(insecure_release_seed=1)},
+            InvalidParameterError,
+            "could be undone",
+        ),
+        (
+            {"teacher": Accounted(), "relation": "add-or-remove-one"},
+            InvalidParameterError,
+            "may tell the number of records",
+        ),
+        ({"teacher_epsilon": 1.0}, BudgetError, "together"),
+        ({"teacher_epsilon": 0.1, "teacher_delta": 1e-3}, BudgetError, "deltas do not fit"),
+        ({"n_teachers": 0}, InvalidParameterError, "n_teachers=0"),
+    ],
+)
+def test_bad_settings_say_what_would_do(blobs, settings, error, message):
+    X, y, public = blobs
+    with pytest.raises(error, match=message):
+        PrivateMajorityClassifier(**COMMON | settings).fit(X, y, X_public=public)
+
+
+def test_units_need_a_declared_privacy(blobs):
+    X, y, public = blobs
+    units = np.arange(len(X)) // 2
+    with pytest.raises(InvalidParameterError, match="a whole unit"):
+        PrivateMajorityClassifier(**COMMON).fit(X, y, X_public=public, units=units)
+    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_epsilon=0.1)
+    assert model.fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
+    assert PrivateMajorityClassifier(**BALLOTS).fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
+
+
+def test_one_class_of_records_does_not_stop_private_teachers(blobs):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(**COMMON).fit(X, np.zeros_like(y), X_public=public)
+    assert set(model.labels_.labels.tolist()) <= {0, 1}
+
+
+def test_a_teacher_that_votes_for_an_unknown_label_ends_the_run(blobs):
+    class Odd(GaussianNB):
+        def predict(self, X):
+            return np.full(len(X), 7)
+
+    X, y, public = blobs
+    with pytest.raises(TeacherError, match="not among the declared classes"):
+        PrivateMajorityClassifier(Odd(), **COMMON, teacher_epsilon=0.1).fit(X, y, X_public=public)
+
+
+# Answers at equal loss
+
+
+@pytest.mark.parametrize("queries", [1, 10, 300])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_an_answer_may_reveal_exactly_what_fits(epsilon, queries):
+    allowed = answer_allowance(epsilon, 1e-5, queries)
+    for one, total in (
+        (allowed.exact, lambda e: optimal_composition([(e, 0.0)] * queries, 1e-5)),
+        (allowed.general, lambda e: general_composition(e, 0.0, queries, 1e-5)[0]),
+    ):
+        assert total(one) <= epsilon
+        assert total(one * (1 + 1e-6)) > epsilon
+    assert allowed.exact >= allowed.general
+    assert allowed.epsilon == allowed.exact
+    assert allowed.composition == "optimal composition"
+
+
+def test_the_optimised_gamma_errs_least_where_its_prior_says():
+    for Delta in (0.0, 1e-4):
+        laws = {
+            a: majority_law(a, 11, epsilon=0.3, Delta=Delta, answer_epsilon=0.9, prior=0.8) for a in AGGREGATORS
+        }
+        errors = {a: wrong_answers(law, 11, 0.8) for a, law in laws.items()}
+        assert min(errors, key=errors.get) == "darrm"
+        assert errors["darrm"] < 0.9 * errors["dsub"] < 0.9 * errors["sub"]
+
+
+def test_the_meter_of_answers_refuses_more_than_fit():
+    budget = Budget(epsilon=1, delta=1e-5)
+    with pytest.raises(BudgetError, match="do not fit"):
+        PureAnswersMeter(0.5, 100, budget, "")
+    meter = PureAnswersMeter(0.1, 3, budget, "")
+    votes = Votes(np.zeros((2, 5), dtype=int), n_classes=2)
+    assert [meter.admit(votes) for _ in range(3)] == [2, 1, 0]
+    assert meter.spent_epsilon == optimal_composition([(0.1, 0.0)] * 3, 1e-5)
+
+
+def test_losses_beyond_what_doubles_hold_are_still_charged():
+    meter = PureAnswersMeter(600.0, 2, Budget(epsilon=2000, delta=1e-5), "")
+    assert meter.one_query.rdp[0] == 600
+    assert meter.sure_queries == 2
+
+
+def test_the_comparison_is_at_equal_loss_and_prints_a_table():
+    found = compare_aggregators(11, epsilon=0.2, m=3, queries=30, agreements=(0.6, 0.9), prior=0.75)
+    totals = {row.name: row.epsilon for row in found.rows}
+    for name in ("darrm", "rr", "gnmax"):
+        assert totals[name] == pytest.approx(found.budget.epsilon)
+    assert totals["models"] == optimal_composition([(0.2, 0.0)] * 11, 1e-5)
+    errors = {row.name: row.errors[1] for row in found.rows}
+    assert errors["models"] < errors["darrm"] < errors["dsub"] < errors["sub"] < errors["gnmax"]
+    assert str(found).count("\n") == 9
+    assert "gnmax" in str(found)
+    alone = compare_aggregators(11, epsilon=0.2, m=3, queries=30, agreements=(0.9,), touched=1)
+    # A record that touches one private teacher needs no noise on the majority.
+    assert alone["darrm"].errors == alone["models"].errors
+    assert alone["darrm"].epsilon < alone.budget.epsilon
+    assert alone["gnmax"].errors[0] < errors["gnmax"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"m": 12}, "m=12"),
+        ({"epsilon": 0}, "epsilon=0"),
+        ({"queries": 0}, "queries=0"),
+        ({"touched": 12}, "touched=12"),
+        ({"agreements": (1.5,)}, "agreements=1.5"),
+        ({"Delta": 1.0}, "Delta=1.0"),
+        ({"delta": 0.0}, "delta=0.0"),
+    ],
+)
+def test_bad_comparisons(arguments, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        compare_aggregators(11, **{"epsilon": 0.1, "m": 3, "queries": 5} | arguments)
+
+
+def test_a_design_never_reveals_more_than_the_teachers_do():
+    found = design_answers(
+        "darrm", 3, touched=3, teacher=(0.1, 0.0), queries=2, budget=Budget(epsilon=50, delta=1e-5)
+    )
+    assert found.epsilon == pytest.approx(0.3)
+    assert set(found.law.gamma) == {1.0}
