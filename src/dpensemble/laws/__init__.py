@@ -5,6 +5,7 @@ from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGat
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
+from dpensemble.laws.optimal import OptimalVote
 from dpensemble.laws.sampling import integer_weights, mixed_probabilities, sample
 from dpensemble.laws.tables import RandomizedResponse, TableLaw
 
@@ -15,6 +16,7 @@ __all__ = [
     "GaussianNoisyMax",
     "InteractiveNoisyMax",
     "LaplaceNoisyMax",
+    "OptimalVote",
     "RandomizedResponse",
     "RandomizedResponseMajority",
     "ReleaseLaw",
