@@ -46,8 +46,8 @@ def listed_cost(law: ReleaseLaw, n_teachers: int, n_classes: int, votes: int) ->
     changes = reachable_offsets(n_classes, votes, _MOST_CHANGES) if n_teachers <= _MOST_TEACHERS else None
     if changes is None or _n_sorted(n_teachers, n_classes) * len(changes) > _MOST_PAIRS:
         raise AccountingError(
-            f"{type(law).__name__} with n_classes={n_classes}, n_teachers={n_teachers} and votes_per_unit={votes} "
-            f"has more than {_MOST_PAIRS:,} pairs of histograms to price; use Gaussian noise (gnmax)."
+            f"n_classes={n_classes}, n_teachers={n_teachers} and votes_per_unit={votes} give more than "
+            f"{_MOST_PAIRS:,} pairs of histograms to price the optimal vote on; use Gaussian noise (gnmax)."
         )
     pairs = _pairs(law, n_teachers, n_classes, changes)
     # The law of the sorted row and the sampled one are each within the error of the exact law.
@@ -83,9 +83,7 @@ def sorted_histograms(total: int, n_classes: int) -> NDArray[np.int64]:
     return rows
 
 
-def _pairs(
-    law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np.int64]
-) -> DominatingPairs:
+def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np.int64]) -> DominatingPairs:
     """Return the law of every sorted histogram beside that of each neighbour, in classes' own order."""
     rows = sorted_histograms(n_teachers, n_classes)
     radix = (n_teachers + 1) ** np.arange(n_classes, dtype=np.int64)

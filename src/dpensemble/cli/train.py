@@ -58,6 +58,7 @@ def train(
     partitions: o.Partitions = None,
     scale: o.Scale = None,
     sigma: o.Sigma = None,
+    reach: o.Reach = None,
     threshold: o.Threshold = None,
     threshold_sigma: o.ThresholdSigma = None,
     teacher: o.Teacher = "logistic-regression",
@@ -97,6 +98,7 @@ def train(
         "private_diagnostics": private_report,
     }
     noise = {"scale": scale, "sigma": sigma, "threshold": threshold, "threshold_sigma": threshold_sigma}
+    noise["reach"] = reach
     stopping = {"analysis": analysis, "stop_when_spent": stop_when_spent}
     model = estimator(method, settings, noise, stopping, partitions=partitions, personal=personal)
     inputs = [path for path in (private, public, test) if path is not None]

@@ -1,6 +1,7 @@
 """Release laws: from one row of vote counts to the probability of each released outcome."""
 
 from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
 from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
@@ -14,13 +15,16 @@ __all__ = [
     "ConfidentNoisyMax",
     "GaussianGate",
     "GaussianNoisyMax",
+    "HockeyStickRule",
     "InteractiveNoisyMax",
     "LaplaceNoisyMax",
     "OptimalVote",
     "RandomizedResponse",
     "RandomizedResponseMajority",
     "ReleaseLaw",
+    "RenyiRule",
     "TableLaw",
+    "decisive_law",
     "integer_weights",
     "mixed_probabilities",
     "sample",

@@ -3,9 +3,9 @@ r"""The optimal vote: certain at a finite margin, where noise on counts keeps er
 A law of two classes answers ``p(m)`` for the second one where it leads by ``m`` votes. What one vote reveals is
 the step between two neighbouring probabilities. If every step must stay within a rule ``p' <= G(p)``, the most
 decisive law starts at the tie with 1/2 and steps outwards as far as ``G`` allows: no law within the rule that
-treats both classes alike is nearer to certainty at any margin (induction over the margin, because ``G`` rises).
+treats both classes alike is nearer to certainty at any margin (`dpensemble.laws.decisive`).
 
-Which rule? For small steps a step ``dp = s (4 p (1 - p))**(1 - shape) / 2`` integrates to a quantile function of the
+Which rule? Small steps in proportion to ``(p (1 - p))**(1 - shape)`` integrate to a quantile function of the
 symmetric beta distribution,
 
     ``p(m) = quantile of Beta(shape, shape) at 1/2 + m / (2 reach)``.
@@ -16,9 +16,9 @@ symmetric beta distribution,
   from rare outcomes, so that for a whole budget shapes from 0.2 to 0.35 do better;
 - ``shape -> 0`` is the logistic law of the exponential mechanism; Gaussian noise is close to 0.2.
 
-With three and more classes every two of them hold an optimal vote, and the tournament is repeated until one class
-wins all its matches: ``p_c`` is proportional to the product over the others of the chances to beat them. Where all
-but two classes are far behind, that is the law of two classes.
+With three and more classes every two of them hold such a vote, and the tournament is repeated until one class
+wins all its matches: ``p_c`` is proportional to the product over the others of the chances to beat them. Where
+all but two classes are far behind, that is the law of two classes.
 
 Nothing about privacy rests on this: the law is priced like any other, on all neighbouring counts.
 """
@@ -103,7 +103,7 @@ class OptimalVote(ReleaseLaw):
                 wins, loses = self._match(counts[:, one] - counts[:, other])
                 chances[:, one] *= wins
                 chances[:, other] *= loses
-        # The leader never has less than even odds, so something is left of it; two classes add up to 1 as they are.
+        # The leader never has less than even odds, so something is left; two classes add up to 1 as they are.
         return chances if counts.shape[1] == 2 else chances / chances.sum(axis=1, keepdims=True)
 
     def _match(self, margin: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

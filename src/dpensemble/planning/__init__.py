@@ -2,6 +2,7 @@
 
 from dpensemble.accounting import Accounting
 from dpensemble.planning.ensemble import Ensemble, spend_curve
+from dpensemble.planning.optimal import OptimalVotePlan, optimal_law, optimal_vote
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
 from dpensemble.planning.plan_personal import GroupPlan, PersonalPlan, baselines, plan_personalised
 from dpensemble.planning.plans import Plan
@@ -15,6 +16,7 @@ __all__ = [
     "Census",
     "Ensemble",
     "GroupPlan",
+    "OptimalVotePlan",
     "PersonalPlan",
     "Personalisation",
     "Personalised",
@@ -27,6 +29,8 @@ __all__ = [
     "default_scale",
     "group_cost",
     "law_of",
+    "optimal_law",
+    "optimal_vote",
     "personalise",
     "plan",
     "plan_epsilon",
