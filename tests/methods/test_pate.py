@@ -43,11 +43,11 @@ def test_the_optimal_vote_is_an_option_of_every_method(blobs):
     X, y, public = blobs
     bagging = COMMON | {"n_partitions": 3, "vote": "optimal", "reach": 40.0}
     for model, law in (
-        (PATEClassifier(**OPTIMAL), OptimalVote(12.8, 0.3)),
-        (PATEClassifier(**OPTIMAL, reach=20.0, analysis="data-dependent", max_labels=30), OptimalVote(20.0, 0.3)),
-        (SubsampleAggregateClassifier(**COMMON, vote="optimal"), OptimalVote(12.8, 0.3)),
-        (DPBaggingClassifier(**bagging), OptimalVote(40.0, 0.3)),
-        (DPBaggingClassifier(**bagging, analysis="personalised", max_labels=20), OptimalVote(40.0, 0.3)),
+        (PATEClassifier(**OPTIMAL), OptimalVote(14.8)),
+        (PATEClassifier(**OPTIMAL, reach=20.0, analysis="data-dependent", max_labels=5), OptimalVote(20.0)),
+        (SubsampleAggregateClassifier(**COMMON, vote="optimal"), OptimalVote(14.8)),
+        (DPBaggingClassifier(**bagging), OptimalVote(40.0)),
+        (DPBaggingClassifier(**bagging, analysis="personalised", max_labels=5), OptimalVote(40.0)),
     ):
         model.fit(X, y, X_public=public)
         assert model.law_ == law

@@ -13,7 +13,7 @@ DEFAULTS = {
     "gnmax": GaussianNoisyMax(40),
     "confident-gnmax": ConfidentNoisyMax(200, 150, 40),
     "interactive-gnmax": InteractiveNoisyMax(200, 150, 40),
-    "optimal": OptimalVote(160, 0.3),
+    "optimal": OptimalVote(185, 0.25),
 }
 
 
@@ -24,9 +24,9 @@ def test_defaults_are_the_published_ones(method):
 
 
 def test_the_optimal_vote_scales_with_its_partitions_and_classes():
-    assert law_of("optimal", 100, 10) == OptimalVote(640, 0.3)
-    assert law_of("optimal", 100, n_classes=3, noise=7) == OptimalVote(7, 0.4)
-    assert law_of("optimal", 100, shape=0.5) == OptimalVote(64, 0.5)
+    assert law_of("optimal", 100, 10) == OptimalVote(740, 0.25)
+    assert law_of("optimal", 100, n_classes=3, noise=7) == OptimalVote(7, 0.3)
+    assert law_of("optimal", 100, shape=0.5) == OptimalVote(74, 0.5)
 
 
 def test_dpbag_scales_with_its_partitions():

@@ -13,7 +13,7 @@ symmetric beta distribution,
 - ``shape = 1/2`` is ``sin**2(pi / 4 (1 + m / reach))``: every vote reveals equally much to second order (Fisher
   information), which is optimal for many answers and gentle steps;
 - smaller shapes take smaller steps near certainty. Whoever may choose later queries by earlier answers gains most
-  from rare outcomes, so that for a whole budget shapes from 0.2 to 0.35 do better;
+  from rare outcomes, so that for a whole budget shapes from 0.2 to 0.4 do better, larger ones for many labels;
 - ``shape -> 0`` is the logistic law of the exponential mechanism; Gaussian noise is close to 0.2.
 
 With three and more classes every two of them hold such a vote, and the tournament is repeated until one class
@@ -37,7 +37,7 @@ from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.sampling import least_mixing_weight
 
 #: Does well for a whole budget at all margins.
-DEFAULT_SHAPE = 0.3
+DEFAULT_SHAPE = 0.25
 _SHAPES = 0.1, 0.5
 
 
@@ -53,7 +53,7 @@ class OptimalVote(ReleaseLaw):
     reach : float
         Margin, in votes by which the winner leads, from which on the answer is certain (but for the sampler's
         mixing). Larger is more private.
-    shape : float, default=0.3
+    shape : float, default=0.25
         From 0.1 to 0.5; how fast the steps shrink towards certainty. The shape 0.5 is ``sin**2``.
 
     Raises
@@ -90,9 +90,13 @@ class OptimalVote(ReleaseLaw):
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes, at a tie."""
-        # A changed ballot moves the margin by two votes, and with it the odds of either class.
-        slope = 4 ** (1 - self.shape) * float(beta(self.shape, self.shape))
-        return least_mixing_weight(2 * slope / self.reach, n_classes)
+        # A changed ballot moves the margin by two votes, and half of that is the loss of the likelier class.
+        return least_mixing_weight(self.steepness, n_classes)
+
+    @property
+    def steepness(self) -> float:
+        """How fast the logarithm of a chance of 1/2 changes with the margin, at a tie; per vote."""
+        return 4 ** (self.shape - 1) * float(beta(self.shape, self.shape)) / self.reach
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n_queries, n_classes)."""

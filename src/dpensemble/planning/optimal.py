@@ -18,8 +18,8 @@ from dpensemble.planning.plans import Plan, plan_of
 from dpensemble.planning.quality import wrong_label_rate
 from dpensemble.planning.settings import VotingMethod
 
-#: Shapes that are tried: decisive votes do best with large ones, close votes with small ones.
-SHAPES = (0.2, 0.25, 0.3, 0.35, 0.4)
+#: Shapes that are tried: many labels and clear votes call for large ones.
+SHAPES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def optimal_vote(
     n_partitions: int = 1,
     n_classes: int = 2,
     prior: ArrayLike | None = None,
-    shapes: tuple[float, ...] = SHAPES,
+    shapes: tuple[float, ...] | None = None,
 ) -> OptimalVotePlan:
     """Find the optimal vote whose labels fit a budget, composed exactly, and err least under a prior on margins.
 
@@ -64,8 +64,8 @@ def optimal_vote(
         Teachers in each partition, partitions, declared classes. Public.
     prior : array-like of shape (n_teachers * n_partitions + 1,), optional
         Public. Chance of each margin by which the winner leads the runner-up; by default all are equally likely.
-    shapes : tuple of float
-        Shapes to try.
+    shapes : tuple of float, optional
+        Shapes to try; by default those from 0.1 to 0.5 in steps of 0.05, from the usual one to the first optimum.
 
     Returns
     -------
@@ -90,20 +90,53 @@ def optimal_vote(
     weights = _prior(prior, ballots)
     budget = Budget(epsilon=epsilon, delta=delta)
     integer_between("labels", labels, 1)
-    if not shapes:
+    if shapes == ():
         raise InvalidParameterError("shapes=() leaves nothing to try; give at least one from 0.1 to 0.5.")
     ensemble = Ensemble(
         method=VotingMethod.OPTIMAL, n_teachers=n_teachers, n_partitions=n_partitions, n_classes=n_classes
     )
-    found, reach = [], None
-    for shape in shapes:
-        fitted, meter = calibrated(replace(ensemble, shape=shape), labels, budget, reach)
-        reach = fitted.noise
-        wrong = wrong_label_rate(fitted.law, ballots, np.arange(ballots + 1), n_classes)
-        found.append((float(weights @ wrong), plan_of(fitted, meter, labels)))
-    error, best = min(found, key=lambda pair: pair[0])
-    errors = tuple((float(plan.shape or 0.0), wrong) for wrong, plan in found)
-    return OptimalVotePlan(plan=best, expected_error=error, errors=errors)
+    search = _Search(ensemble, labels, budget, weights)
+    for shape in shapes or ():
+        search.error(shape)
+    if shapes is None:
+        search.climb()
+    shape = min(search.found, key=search.error)
+    errors = tuple((tried, search.error(tried)) for tried in sorted(search.found))
+    return OptimalVotePlan(plan=search.found[shape][1], expected_error=search.error(shape), errors=errors)
+
+
+class _Search:
+    """Calibrates the reach of each shape once."""
+
+    def __init__(self, ensemble: Ensemble, labels: int, budget: Budget, weights: NDArray[np.float64]) -> None:
+        self._ensemble, self._labels, self._budget, self._weights = ensemble, labels, budget, weights
+        self._steepness: float | None = None
+        self.found: dict[float, tuple[float, Plan]] = {}
+
+    def error(self, shape: float) -> float:
+        """Return the expected wrong-label rate of a shape."""
+        if shape not in self.found:
+            # About the same steepness at a tie fits the budget, whatever the shape.
+            width = OptimalVote(1.0, shape).steepness
+            start = None if self._steepness is None else width / self._steepness
+            fitted, meter = calibrated(replace(self._ensemble, shape=shape), self._labels, self._budget, start)
+            assert fitted.noise is not None  # noqa: S101
+            self._steepness = width / fitted.noise
+            ballots = len(self._weights) - 1
+            wrong = wrong_label_rate(fitted.law, ballots, np.arange(ballots + 1), fitted.n_classes)
+            self.found[shape] = float(self._weights @ wrong), plan_of(fitted, meter, self._labels)
+        return self.found[shape][0]
+
+    def climb(self) -> None:
+        """Try neighbouring shapes for as long as they are better."""
+        law = self._ensemble.law
+        assert isinstance(law, OptimalVote)  # noqa: S101
+        place = SHAPES.index(law.shape)
+        for step in (1, -1):
+            while 0 <= place + step < len(SHAPES) and self.error(SHAPES[place + step]) < self.error(
+                SHAPES[place]
+            ):
+                place += step
 
 
 def _prior(prior: ArrayLike | None, ballots: int) -> NDArray[np.float64]:
@@ -141,7 +174,7 @@ def optimal_law(
     Examples
     --------
     >>> optimal_law(250, 1, 2, None, None, Budget(epsilon=1.0, delta=1e-5))
-    OptimalVote(reach=160.0, shape=0.3)
+    OptimalVote(reach=185.0, shape=0.25)
     """
     ensemble = Ensemble(
         method=VotingMethod.OPTIMAL,
@@ -151,7 +184,16 @@ def optimal_law(
         reach=reach,
     )
     if reach is None and labels is not None:
-        ensemble, _ = calibrated(ensemble, integer_between("max_labels", labels, 1), budget)
+        wanted = integer_between("max_labels", labels, 1)
+        found = optimal_vote(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            labels=wanted,
+            n_teachers=n_teachers,
+            n_partitions=n_partitions,
+            n_classes=n_classes,
+        )
+        ensemble = found.plan.ensemble
     law = ensemble.law
     assert isinstance(law, OptimalVote)  # noqa: S101
     return law

@@ -23,8 +23,8 @@ _GNMAX_SIGMA = 0.16
 _THRESHOLD = 0.8
 _THRESHOLD_SIGMA = 0.6
 # Near a tie as decisive as published GNMax; shapes that do well for a whole budget at all margins.
-_REACH = 0.64
-_SHAPE_OF_TWO, _SHAPE_OF_MANY = 0.3, 0.4
+_REACH = 0.74
+_SHAPE_OF_TWO, _SHAPE_OF_MANY = 0.25, 0.3
 #: Noise on the check, as a multiple of that on the answer.
 THRESHOLD_NOISE_RATIO = _THRESHOLD_SIGMA / _GNMAX_SIGMA
 
@@ -106,12 +106,12 @@ def law_of(
     noise : float, optional
         Noise on the answer, in votes: the Laplace scale (saa and dpbag ``n k / 2``, lnmax
         ``0.08 n`` by default), the Gaussian standard deviation (``0.16 n``) or the reach of the optimal vote
-        (``0.64 n k``: near a tie as decisive as the Gaussian default).
+        (``0.74 n k``: near a tie as decisive as the Gaussian default).
     threshold, threshold_sigma : float, optional
         Gated methods only: votes needed for an answer (``0.8 n``) and the standard
         deviation of the noise on that check (``0.6 n``).
     shape : float, optional
-        Optimal vote only: see `dpensemble.laws.OptimalVote`; 0.3 for two classes, 0.4 for more.
+        Optimal vote only: see `dpensemble.laws.OptimalVote`; 0.25 for two classes, 0.3 for more.
     n_classes : int, default=2
         Declared classes; matters to that default only.
 
