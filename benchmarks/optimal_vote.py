@@ -69,9 +69,7 @@ def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
         "n_teachers": n_teachers,
         "n_classes": n_classes,
     }
-    methods = [("optimal", {"method": "optimal", "shape": shape}) for shape in (0.25, 0.3)]
-    if n_classes > 2:
-        methods = [("optimal", {"method": "optimal"})]
+    methods = [("optimal", {"method": "optimal"}), ("optimal", {"method": "optimal", "shape": 0.25})]
     for method, name in (("gnmax", "Gaussian"), ("saa", "Laplace")):
         methods += [
             (f"{name}, {kind}", {"method": method, "accounting": kind}) for kind in ("exact", "published")

@@ -19,7 +19,7 @@ from dpensemble.planning.quality import wrong_label_rate
 from dpensemble.planning.settings import VotingMethod
 
 #: Shapes that are tried: many labels and clear votes call for large ones.
-SHAPES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+SHAPES = (0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def optimal_vote(
     prior : array-like of shape (n_teachers * n_partitions + 1,), optional
         Public. Chance of each margin by which the winner leads the runner-up; by default all are equally likely.
     shapes : tuple of float, optional
-        Shapes to try; by default those from 0.1 to 0.5 in steps of 0.05, from the usual one to the first optimum.
+        Shapes to try; by default a dozen from 0.1 to 0.5, from the usual one to the first optimum.
 
     Returns
     -------
