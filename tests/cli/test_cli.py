@@ -98,10 +98,14 @@ def test_train_for_people(run, tables, tmp_path):
     assert "report.html" in out
 
 
-@pytest.mark.parametrize("method", ["saa", "dpbag", "lnmax", "gnmax", "confident-gnmax", "interactive-gnmax"])
+@pytest.mark.parametrize(
+    "method", ["saa", "dpbag", "lnmax", "gnmax", "confident-gnmax", "interactive-gnmax", "optimal"]
+)
 def test_every_method_trains_and_reports(run, tables, tmp_path, method):
     out = tmp_path / "out"
     noise = {} if method in ("saa", "dpbag", "lnmax") else {"sigma": 12}
+    if method == "optimal":
+        noise = {"reach": 60}
     if "-" in method:
         noise |= {"threshold": 22, "threshold_sigma": 15}
     code, printed, errors = run(*arguments(tables, out, method=method, scale=None, **noise), "--json")
@@ -114,6 +118,20 @@ def test_every_method_trains_and_reports(run, tables, tmp_path, method):
     assert record["labels"] == len(pd.read_csv(out / "labels.csv"))
     page = (out / "report.html").read_text()
     assert ("Public rows asked about" in page) == (record["asked"] > record["labels"])
+
+
+def test_several_partitions_of_the_optimal_vote_are_bagging(run, tables, tmp_path):
+    wanted = {"method": "optimal", "partitions": 3, "max_labels": 20, "scale": None}
+    code, printed, errors = run(*arguments(tables, tmp_path / "out", **wanted), "--json")
+    assert (code, errors) == (0, "")
+    record = json.loads(printed)
+    assert (record["method"], record["labels"]) == ("dpbag", 20)
+    assert record["settings"]["law"] == "optimal vote"
+    assert 3.9 < record["guarantee"]["epsilon"] <= 4
+    for method, message in (("gnmax", "reach=9 is a setting of --method optimal"), ("saa", "reach=9")):
+        code, _, errors = run(*arguments(tables, tmp_path / "other", method=method, reach=9))
+        assert code == 2
+        assert message in errors
 
 
 def test_a_fixed_number_of_labels_under_data_dependent_accounting_may_be_shown(run, tables, tmp_path):

@@ -91,6 +91,25 @@ def test_for_people_and_for_dpbag(run):
     assert "one other class" in out
 
 
+def test_the_optimal_vote_is_planned_like_the_others(plan, run, tmp_path):
+    asked = ("--method", "optimal", "--teachers", 40, "--labels", 20, "--delta", "1e-4")
+    found = plan(*asked, "--epsilon", 2)
+    assert found["labels"] == 20
+    assert 1.98 < found["epsilon_spent"] <= 2
+    settled = ("--reach", found["reach"])
+    assert plan(*asked, *settled)["shape"] == 0.25
+    code, out, errors = run(*asked, *settled, "--plot", tmp_path / "plan.svg")
+    assert (code, errors) == (0, "")
+    assert "optimal vote, certain at a margin of" in out
+    assert "published" not in out + (tmp_path / "plan.svg").read_text()
+    code, _, errors = run(*asked, "--accounting", "published")
+    assert code == 2
+    assert "which no paper covers" in errors
+    code, _, errors = run("--method", "optimal", "--classes", 9)
+    assert code == 2
+    assert "use Gaussian noise (gnmax)" in errors
+
+
 @pytest.mark.parametrize("method", ["saa", "confident-gnmax"])
 def test_the_plot_is_an_svg_of_two_charts(run, tmp_path, method):
     path = tmp_path / "plan.svg"

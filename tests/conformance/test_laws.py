@@ -14,6 +14,7 @@ from dpensemble.laws import (
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     RandomizedResponse,
     RandomizedResponseMajority,
     ReleaseLaw,
@@ -32,6 +33,9 @@ LAWS = [
     ConfidentNoisyMax(200.0, 150.0, 40.0),
     ConfidentNoisyMax(6.0, 1.0, 0.5),
     InteractiveNoisyMax(20.0, 10.0, 5.0),
+    OptimalVote(0.5),
+    OptimalVote(300.0, 0.4),
+    OptimalVote(40_000.0, 0.5),
     RandomizedResponse(0.1),
     RandomizedResponse(5.0),
 ]
@@ -64,7 +68,7 @@ def test_a_law_is_a_law(law, counts):
     assert [sum(map(int, row)) for row in integer_weights(law, counts)] == [2**63] * len(counts)
 
 
-SCALABLE = (LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax)
+SCALABLE = (LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax, OptimalVote)
 
 
 @every

@@ -4,13 +4,20 @@ from sklearn.linear_model import Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import Basis, PATEClassifier
+from dpensemble import (
+    Basis,
+    DPBaggingClassifier,
+    PATEClassifier,
+    SubsampleAggregateClassifier,
+    WeightingPATEClassifier,
+)
 from dpensemble.accounting import gate_cost, worst_case_cost
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
+from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax, OptimalVote
 
 COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
 AGGREGATORS = ["gnmax", "lnmax", "confident-gnmax", "interactive-gnmax"]
+OPTIMAL = COMMON | {"aggregator": "optimal"}
 GATED = {"threshold": 15.0, "threshold_sigma": 4.0, "sigma": 3.0}
 
 
@@ -30,6 +37,65 @@ def test_every_aggregator_teaches_a_student_within_the_budget(blobs, aggregator,
     assert model.guarantee_.basis is Basis.WORST_CASE
     assert 0 < model.guarantee_.epsilon <= 8
     assert model.predict_proba(X).shape == (len(X), 2)
+
+
+def test_the_optimal_vote_is_an_option_of_every_method(blobs):
+    X, y, public = blobs
+    bagging = COMMON | {"n_partitions": 3, "vote": "optimal", "reach": 40.0}
+    for model, law in (
+        (PATEClassifier(**OPTIMAL), OptimalVote(14.8)),
+        (PATEClassifier(**OPTIMAL, reach=20.0, analysis="data-dependent", max_labels=5), OptimalVote(20.0)),
+        (SubsampleAggregateClassifier(**COMMON, vote="optimal"), OptimalVote(14.8)),
+        (DPBaggingClassifier(**bagging), OptimalVote(40.0)),
+        (DPBaggingClassifier(**bagging, analysis="personalised", max_labels=5), OptimalVote(40.0)),
+    ):
+        model.fit(X, y, X_public=public)
+        assert model.law_ == law
+        assert len(model.labels_) > 0
+        assert 0 < model.guarantee_.epsilon <= 8
+
+
+@pytest.mark.parametrize(("n_classes", "n_partitions"), [(2, 1), (2, 3), (3, 1)])
+def test_the_optimal_vote_spends_the_budget_on_the_labels_wanted(blobs, n_classes, n_partitions):
+    X, y, public = blobs
+    settings = COMMON | {"classes": list(range(n_classes)), "epsilon": 2.0, "vote": "optimal", "max_labels": 40}
+    model = DPBaggingClassifier(**settings, n_partitions=n_partitions, analysis="worst-case").fit(
+        X, y, X_public=public
+    )
+    assert len(model.labels_) == 40
+    assert 1.98 < model.guarantee_.epsilon <= 2.0
+    # A little less reach would not fit.
+    less = worst_case_cost(
+        OptimalVote(model.law_.reach * 0.99, model.law_.shape),
+        n_teachers=20 * n_partitions,
+        n_classes=n_classes,
+        votes_per_unit=n_partitions,
+    )
+    assert (less * 40).epsilon(1e-5) > 2.0
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (PATEClassifier(**OPTIMAL, accounting="published"), "no price for the optimal vote"),
+        (PATEClassifier(**OPTIMAL, sigma=3.0), "sigma=3.0 is no setting of aggregator='optimal'; give reach"),
+        (PATEClassifier(**COMMON, reach=3.0), "reach=3.0 is no setting of aggregator='gnmax'; give sigma"),
+        (
+            SubsampleAggregateClassifier(**COMMON, reach=3.0),
+            "reach=3.0 is no setting of vote='laplace'; give scale",
+        ),
+        (
+            SubsampleAggregateClassifier(**COMMON, vote="optimal", scale=3.0),
+            "scale=3.0 is no setting of vote='optimal'",
+        ),
+        (DPBaggingClassifier(**COMMON, vote="best"), "vote='best' is unknown"),
+        (WeightingPATEClassifier(**OPTIMAL), "aggregator='optimal' is not for personal budgets"),
+    ],
+)
+def test_settings_of_the_optimal_vote_that_do_not_belong_are_refused(blobs, model, message):
+    X, y, public = blobs
+    with pytest.raises(InvalidParameterError, match=message):
+        model.fit(X, y, X_public=public)
 
 
 def test_exact_accounting_answers_more_than_published(blobs):

@@ -3,7 +3,7 @@
 import pytest
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
+from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.planning import Ensemble, VotingMethod, default_scale, law_of
 
 DEFAULTS = {
@@ -13,6 +13,7 @@ DEFAULTS = {
     "gnmax": GaussianNoisyMax(40),
     "confident-gnmax": ConfidentNoisyMax(200, 150, 40),
     "interactive-gnmax": InteractiveNoisyMax(200, 150, 40),
+    "optimal": OptimalVote(185, 0.25),
 }
 
 
@@ -20,6 +21,12 @@ DEFAULTS = {
 def test_defaults_are_the_published_ones(method):
     assert law_of(method, 250) == DEFAULTS[method.value]
     assert law_of(method.value, 250) == DEFAULTS[method.value]
+
+
+def test_the_optimal_vote_scales_with_its_partitions_and_classes():
+    assert law_of("optimal", 100, 10) == OptimalVote(740, 0.25)
+    assert law_of("optimal", 100, n_classes=3, noise=7) == OptimalVote(7, 0.3)
+    assert law_of("optimal", 100, shape=0.5) == OptimalVote(74, 0.5)
 
 
 def test_dpbag_scales_with_its_partitions():
@@ -40,6 +47,10 @@ def test_dpbag_scales_with_its_partitions():
         ({"method": "gnmax", "noise": float("nan")}, "sigma=nan"),
         ({"method": "confident-gnmax", "noise": -1}, "sigma=-1"),
         ({"method": "confident-gnmax", "threshold_sigma": 0}, "threshold_sigma=0"),
+        ({"method": "optimal", "noise": 0}, "reach=0"),
+        ({"method": "optimal", "shape": 0.6}, "shape=0.6"),
+        ({"method": "optimal", "threshold": 3}, "threshold=3 is no setting of method 'optimal'"),
+        ({"method": "gnmax", "shape": 0.3}, "shape=0.3 is a setting of method 'optimal'"),
     ],
 )
 def test_settings_that_do_not_belong_are_refused(settings, message):
@@ -53,6 +64,9 @@ def test_settings_that_do_not_belong_are_refused(settings, message):
         ({"method": "gnmax", "scale": 3}, "scale=3 is no setting of method 'gnmax'; give sigma"),
         ({"method": "lnmax", "sigma": 3}, "sigma=3 is no setting of method 'lnmax'; give scale"),
         ({"n_classes": 1}, "n_classes=1"),
+        ({"method": "optimal", "sigma": 3}, "sigma=3 is no setting of method 'optimal'; give reach"),
+        ({"method": "gnmax", "reach": 3}, "reach=3 is no setting of method 'gnmax'; give sigma"),
+        ({"method": "optimal", "accounting": "published"}, "'optimal', which no paper covers; use 'exact'"),
         ({"accounting": "best"}, "accounting='best' is unknown"),
     ],
 )

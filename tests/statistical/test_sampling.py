@@ -10,6 +10,7 @@ from dpensemble.laws import (
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     RandomizedResponse,
     TableLaw,
     integer_weights,
@@ -28,6 +29,7 @@ LAWS = [
     (ConfidentNoisyMax(4.0, 3.0, 2.0), ConfidentNoisyMax(4.0, 3.3, 2.0)),
     (InteractiveNoisyMax(5.0, 3.0, 2.0), InteractiveNoisyMax(5.4, 3.0, 2.0)),
     (RandomizedResponse(1.0), RandomizedResponse(1.1)),
+    (OptimalVote(12.0, 0.4), OptimalVote(13.0, 0.4)),
 ]
 TABLE = TableLaw(((0.9, 0.1), (0.3, 0.7), (0.6, 0.4)))
 

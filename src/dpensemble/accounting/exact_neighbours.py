@@ -22,6 +22,7 @@ from dpensemble.laws import (
     ConfidentNoisyMax,
     GaussianNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     RandomizedResponse,
     ReleaseLaw,
     mixed_probabilities,
@@ -36,7 +37,7 @@ FEW_ORDERS: NDArray[np.float64] = DEFAULT_ORDERS[
 FEW_ORDERS.flags.writeable = False
 
 _BLOCK_PAIRS = 100_000
-_ALIKE = (LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax, RandomizedResponse)
+_ALIKE = (LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax, OptimalVote, RandomizedResponse)
 
 
 def treats_classes_alike(law: ReleaseLaw) -> bool:

@@ -10,6 +10,7 @@ is sampled (mixing included) is taken at its word:
 - *Three or more classes, one vote*: `dpensemble.accounting.two_gaps`.
 - *Three or more classes, several votes* (or noise beyond the range of that analysis): pure
   privacy of Laplace noise, or the Gaussian mechanism's own curve.
+- *Three or more classes, optimal vote*: all histograms are listed (`dpensemble.accounting.listed`).
 - *Gates*: `dpensemble.accounting.gates` adds the threshold check.
 """
 
@@ -23,6 +24,7 @@ import numpy as np
 from dpensemble._checks import integer_between
 from dpensemble.accounting.exact_neighbours import is_rising, second_class_table
 from dpensemble.accounting.lattice import MOST_LISTED, block_pairs
+from dpensemble.accounting.listed import listed_cost
 from dpensemble.accounting.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError
@@ -31,6 +33,7 @@ from dpensemble.laws import (
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     RandomizedResponse,
     ReleaseLaw,
 )
@@ -94,6 +97,12 @@ def worst_case_cost(
     votes = min(integer_between("votes_per_unit", votes_per_unit, 1), max(1, n_teachers // weight))
     if n_classes == 2 and not isinstance(law, RandomizedResponse):
         return _two_classes(law, n_teachers, votes, weight)
+    if isinstance(law, OptimalVote):
+        if weight != 1:
+            raise AccountingError(
+                f"ballot_weight={weight} of the optimal vote is priced for two classes only; use Gaussian noise."
+            )
+        return listed_cost(law, n_teachers, n_classes, votes)
     return _many_classes(law, n_classes, votes, weight)
 
 

@@ -97,7 +97,7 @@ def estimator(
     settings : dict
         What all methods have.
     noise : dict
-        ``scale``, ``sigma``, ``threshold`` and ``threshold_sigma``, None where not given.
+        ``scale``, ``sigma``, ``reach``, ``threshold`` and ``threshold_sigma``, None where not given.
     stopping : dict
         ``analysis`` and ``stop_when_spent``.
     partitions : int or None
@@ -116,7 +116,11 @@ def estimator(
     InvalidParameterError
         If an option is none of the method.
     """
-    if partitions not in (None, 1) and method is not Method.DPBAG:
+    many = partitions not in (None, 1)
+    reach = noise.pop("reach")
+    if reach is not None and method is not Method.OPTIMAL:
+        raise InvalidParameterError(f"reach={reach:g} is a setting of --method optimal, not of {method.value}.")
+    if many and method not in (Method.DPBAG, Method.OPTIMAL):
         raise InvalidParameterError(
             f"partitions={partitions} is a setting of --method dpbag; {method.value} has one partition."
         )
@@ -129,11 +133,16 @@ def estimator(
         raise InvalidParameterError(
             f"{option} is for --method private-majority only, not --method {method.value}; drop it."
         )
-    if method in (Method.SAA, Method.DPBAG):
+    if method in (Method.SAA, Method.DPBAG) or (many and method is Method.OPTIMAL):
         foreign = [name for name, value in noise.items() if name != "scale" and value is not None]
         if foreign:
-            raise InvalidParameterError(f"{foreign[0]} is no setting of --method {method.value}; give --scale.")
-    analysis = _analysis(method, **stopping)
+            own = "reach" if method is Method.OPTIMAL else "scale"
+            raise InvalidParameterError(f"{foreign[0]} is no setting of --method {method.value}; give --{own}.")
+    # Several partitions of the optimal vote are bagging with that law.
+    analysis = _analysis(Method.DPBAG if many else method, **stopping)
+    if many and method is Method.OPTIMAL:
+        bagging = {"n_partitions": partitions, "vote": "optimal", "reach": reach, "scale": noise["scale"]}
+        return DPBaggingClassifier(**bagging, **settings, **analysis)
     if method is Method.SAA:
         return SubsampleAggregateClassifier(scale=noise["scale"], **settings)
     if method is Method.DPBAG:
@@ -142,7 +151,7 @@ def estimator(
     if method.personalised:
         chosen = {name: value for name, value in personal.items() if value is not None}
         return PERSONALISED[method.value](**chosen, **settings, **noise, **analysis)
-    return PATEClassifier(aggregator=method.value, **settings, **noise, **analysis)
+    return PATEClassifier(aggregator=method.value, reach=reach, **settings, **noise, **analysis)
 
 
 def _plain(value: Any) -> Any:

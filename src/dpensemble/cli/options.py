@@ -30,6 +30,7 @@ class Method(StrEnum):
     GNMAX = "gnmax"
     CONFIDENT_GNMAX = "confident-gnmax"
     INTERACTIVE_GNMAX = "interactive-gnmax"
+    OPTIMAL = "optimal"
     UPSAMPLING_PATE = "upsampling-pate"
     VANISHING_PATE = "vanishing-pate"
     WEIGHTING_PATE = "weighting-pate"
@@ -120,7 +121,8 @@ InsecureReleaseSeed = Annotated[
 MethodOption = Annotated[
     Method,
     typer.Option(
-        help="Subsample-and-aggregate, bagging, PATE by Laplace or Gaussian noise, or with personal budgets.",
+        help="Subsample-and-aggregate, bagging, PATE by Laplace or Gaussian noise, the optimal vote, or personal "
+        "budgets.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -170,7 +172,7 @@ Majority = Annotated[
 ]
 Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=MODEL)]
 Partitions = Annotated[
-    int | None, typer.Option(help="dpbag only: partitions (default 10).", rich_help_panel=MODEL)
+    int | None, typer.Option(help="dpbag (default 10) and optimal: partitions.", rich_help_panel=MODEL)
 ]
 Scale = Annotated[
     float | None,
@@ -179,6 +181,13 @@ Scale = Annotated[
 Sigma = Annotated[
     float | None,
     typer.Option(help="gnmax and its kin: standard deviation of the noise in votes.", rich_help_panel=MODEL),
+]
+Reach = Annotated[
+    float | None,
+    typer.Option(
+        help="optimal: margin in votes at which the answer is certain (found if --max-labels is given).",
+        rich_help_panel=MODEL,
+    ),
 ]
 Threshold = Annotated[
     float | None,

@@ -58,6 +58,7 @@ def plan(
     classes: p.Classes = 2,
     scale: p.Scale = None,
     sigma: p.Sigma = None,
+    reach: p.Reach = None,
     threshold: p.Threshold = None,
     threshold_sigma: p.ThresholdSigma = None,
     agreement: p.Agreement = None,
@@ -96,6 +97,7 @@ def plan(
         _refuse(
             {
                 "epsilon": epsilon,
+                "reach": reach,
                 "partitions": partitions,
                 "agreement": agreement,
                 "label_accuracy": label_accuracy,
@@ -111,6 +113,7 @@ def plan(
     default_partitions = 10 if method is Method.DPBAG else 1
     settings["n_partitions"] = default_partitions if partitions is None else partitions
     asked = {"epsilon": 1.0 if epsilon is None and labels is None else epsilon, "labels": labels, "delta": delta}
+    noise["reach"] = reach
     _plan(settings | {"method": method.value}, asked | noise, (agreement, label_accuracy), plot, as_json)
 
 

@@ -27,7 +27,7 @@ PlannedAccounting = Annotated[
 ]
 Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=NOISE)]
 Partitions = Annotated[
-    int | None, typer.Option(help="dpbag only: partitions (default 10).", rich_help_panel=NOISE)
+    int | None, typer.Option(help="dpbag (default 10) and optimal: partitions.", rich_help_panel=NOISE)
 ]
 Classes = Annotated[int, typer.Option(help="Number of classes.", rich_help_panel=NOISE)]
 Scale = Annotated[
@@ -42,6 +42,12 @@ Sigma = Annotated[
     typer.Option(
         help="gnmax and its kin: standard deviation of the noise in votes (found likewise).",
         rich_help_panel=NOISE,
+    ),
+]
+Reach = Annotated[
+    float | None,
+    typer.Option(
+        help="optimal: margin in votes at which the answer is certain (found likewise).", rich_help_panel=NOISE
     ),
 ]
 Threshold = Annotated[

@@ -108,6 +108,8 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
 def _epsilon_chart(found: Plan) -> Markup:
     lines = []
     for accounting, css in ((Accounting.EXACT, "main"), (Accounting.PUBLISHED, "other")):
+        if accounting is Accounting.PUBLISHED and not found.ensemble.has_published:
+            continue
         ensemble = replace(found.ensemble, accounting=accounting)
         points = spend_curve(ensemble.one_query(), found.labels, found.delta, ensemble.conversion)
         lines.append(Series(accounting.value, points, css))

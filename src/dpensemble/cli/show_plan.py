@@ -24,7 +24,7 @@ _FEW_LABELS = 2000
 def other_budgets(found: Plan) -> Budgets:
     """Return what fractions of the budget, and where that is quick its double, would buy."""
     ensemble = found.ensemble
-    published = replace(ensemble, accounting=Accounting.PUBLISHED)
+    published = replace(ensemble, accounting=Accounting.PUBLISHED) if ensemble.has_published else ensemble
     quick = found.labels <= _FEW_LABELS or found.accounting == Accounting.PUBLISHED
     rows = []
     # Ascending: the composition of the plan itself serves all smaller budgets.
@@ -58,6 +58,8 @@ def print_plan(found: Plan) -> None:
 def _noise(found: Plan) -> str:
     if found.scale is not None:
         return f"Laplace, scale {found.scale:.6g} votes"
+    if found.reach is not None:
+        return f"optimal vote, certain at a margin of {found.reach:.6g} votes, shape {found.shape:g}"
     noise = f"Gaussian, sigma {found.sigma:.6g} votes"
     if found.threshold is None:
         return noise
@@ -74,10 +76,12 @@ def print_budgets(found: Plan, budgets: Budgets) -> None:
     in_paper = found.method in ("saa", "dpbag")
     exact = found.accounting == Accounting.EXACT
     table = Table("epsilon", title="Labels by budget", title_justify="left")
-    for name in ("exact", "published", "as the paper counts")[not exact : 2 + in_paper]:
+    # No paper covers the optimal vote.
+    last = 1 + (found.reach is None)
+    for name in ("exact", "published", "as the paper counts")[not exact : last + in_paper]:
         table.add_column(name, justify="right")
     for epsilon, labels, published in budgets:
-        counts = [labels, published][not exact :] + [published + 1] * in_paper
+        counts = [labels, published][not exact : last] + [published + 1] * in_paper
         table.add_row(f"{round_up(epsilon, 4):g}", *(f"{count:,}" for count in counts))
     console.print(table)
     if in_paper:

@@ -62,6 +62,7 @@ def train(
     partitions: o.Partitions = None,
     scale: o.Scale = None,
     sigma: o.Sigma = None,
+    reach: o.Reach = None,
     threshold: o.Threshold = None,
     threshold_sigma: o.ThresholdSigma = None,
     teacher: o.Teacher = "logistic-regression",
@@ -107,6 +108,7 @@ def train(
         "sharing": sharing,
         "aggregator": majority,
     }
+    noise["reach"] = reach
     stopping = {"analysis": analysis, "stop_when_spent": stop_when_spent}
     model = estimator(
         method, settings, noise, stopping, partitions=partitions, personal=personal, majority=of_majority

@@ -74,6 +74,6 @@ class ReleaseLaw(ABC):
 
     def _scaled(self, factor: float) -> Self:  # noqa: ARG002
         raise InvalidParameterError(
-            f"law={type(self).__name__} cannot be scaled; LaplaceNoisyMax, GaussianNoisyMax, ConfidentNoisyMax "
-            "and InteractiveNoisyMax can."
+            f"law={type(self).__name__} cannot be scaled; LaplaceNoisyMax, OptimalVote, GaussianNoisyMax, "
+            "ConfidentNoisyMax and InteractiveNoisyMax can."
         )

@@ -6,6 +6,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import declared_classes, integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble.accounting import Accounting, Meter, worst_case_meter
@@ -25,11 +26,19 @@ from dpensemble.electorate import Electorate
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_rows
-from dpensemble.laws import ReleaseLaw
+from dpensemble.laws import LaplaceNoisyMax, OptimalVote, ReleaseLaw
 from dpensemble.methods import inputs
+from dpensemble.planning import default_scale, optimal_law
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, class_probabilities, default_student
 from dpensemble.teachers import TeacherEnsemble
+
+
+class Vote(StrEnum):
+    """How votes become a label, where the method is published with Laplace noise."""
+
+    LAPLACE = "laplace"
+    OPTIMAL = "optimal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +140,27 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     @abstractmethod
     def _law(self) -> ReleaseLaw:
         """Return the release law."""
+
+    def _optimal_law(self, reach: float | None) -> OptimalVote:
+        """Return the optimal vote; without a reach it spends the budget on `max_labels`, where they are given."""
+        member("accounting", self.accounting, Accounting)
+        if self.accounting == Accounting.PUBLISHED:
+            raise InvalidParameterError(
+                "accounting='published' has no price for the optimal vote, which no paper covers; use 'exact'."
+            )
+        n_classes = len(declared_classes(self.classes))
+        budget = Budget(epsilon=self.epsilon, delta=self.delta)
+        return optimal_law(self.n_teachers, self._n_partitions(), n_classes, reach, self.max_labels, budget)
+
+    def _laplace_or_optimal(self, vote: str, scale: float | None, reach: float | None) -> ReleaseLaw:
+        """Return the law of a method that is published with Laplace noise."""
+        optimal = member("vote", vote, Vote) is Vote.OPTIMAL
+        foreign, name, own = (scale, "scale", "reach") if optimal else (reach, "reach", "scale")
+        if foreign is not None:
+            raise InvalidParameterError(f"{name}={foreign!r} is no setting of vote={vote!r}; give {own} instead.")
+        if optimal:
+            return self._optimal_law(reach)
+        return LaplaceNoisyMax(default_scale(self.n_teachers, self._n_partitions()) if scale is None else scale)
 
     def _meter(self, law: Any, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
         """Return the meter that prices the law on the allocation; worst-case unless a method knows better."""

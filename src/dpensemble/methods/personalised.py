@@ -18,9 +18,10 @@ from dpensemble.consent import PersonalBudgets, personal_budgets
 from dpensemble.electorate import Electorate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
+from dpensemble.laws import ReleaseLaw
 from dpensemble.methods import inputs
 from dpensemble.methods.base import PrivateRecords, VotingEnsembleClassifier, all_or_nothing
-from dpensemble.methods.pate import PATEAnalysis, PATEClassifier, refuse_data_dependent
+from dpensemble.methods.pate import Aggregator, PATEAnalysis, PATEClassifier, refuse_data_dependent
 from dpensemble.planning import Census, Personalisation, Personalised, Rule, personalise, spend_curve
 from dpensemble.relations import Basis, Relation
 
@@ -95,6 +96,13 @@ class PersonalisedPATEClassifier(PATEClassifier):
         self.rule = rule
         self.precision = precision
         self.vanish_at_end = vanish_at_end
+
+    def _law(self) -> ReleaseLaw:
+        if self.aggregator == Aggregator.OPTIMAL:
+            raise InvalidParameterError(
+                "aggregator='optimal' is not for personal budgets, whose ballots weigh differently; use 'gnmax'."
+            )
+        return super()._law()
 
     def fit(
         self,

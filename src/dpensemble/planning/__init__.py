@@ -3,6 +3,7 @@
 from dpensemble.accounting import Accounting
 from dpensemble.planning.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.planning.ensemble import Ensemble, spend_curve
+from dpensemble.planning.optimal import OptimalVotePlan, optimal_law, optimal_vote
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
 from dpensemble.planning.plan_personal import GroupPlan, PersonalPlan, baselines, plan_personalised
 from dpensemble.planning.plans import Plan
@@ -20,6 +21,7 @@ __all__ = [
     "ComparedAggregator",
     "Ensemble",
     "GroupPlan",
+    "OptimalVotePlan",
     "PersonalPlan",
     "Personalisation",
     "Personalised",
@@ -34,6 +36,8 @@ __all__ = [
     "design_answers",
     "group_cost",
     "law_of",
+    "optimal_law",
+    "optimal_vote",
     "personalise",
     "plan",
     "plan_epsilon",

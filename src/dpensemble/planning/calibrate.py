@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpensemble.accounting import Meter
 from dpensemble.budget import Budget
@@ -83,6 +84,8 @@ def rough_noise(ensemble: Ensemble, labels: int, budget: Budget) -> float:
         If no noise up to a million votes is enough.
     """
     best = ensemble.conversion is Conversion.BEST
+    # The optimal vote of more classes takes seconds to price, and two classes cost about as much.
+    ensemble = ensemble if ensemble.has_published else replace(ensemble, n_classes=2)
     conversion = Conversion.IMPROVED if best else ensemble.conversion
 
     def epsilon_at(noise: float) -> float:

@@ -33,6 +33,8 @@ class Settings(TypedDict, total=False):
     n_classes: int
     scale: float | None
     sigma: float | None
+    reach: float | None
+    shape: float | None
     threshold: float | None
     threshold_sigma: float | None
     accounting: str
@@ -49,12 +51,14 @@ class Ensemble:
     method : VotingMethod or str, default="saa"
         Short name of the method.
     n_partitions : int, default=1
-        Partitions; more than one for ``"dpbag"`` only.
+        Partitions; more than one for ``"dpbag"`` and ``"optimal"`` only.
     n_classes : int, default=2
         Declared classes.
     scale, sigma : float, optional
         Noise on the answer in votes: `scale` for Laplace noise (saa, dpbag,
         lnmax), `sigma` for Gaussian. Defaults as for `law_of`.
+    reach, shape : float, optional
+        Optimal vote only; see `dpensemble.laws.OptimalVote`.
     threshold, threshold_sigma : float, optional
         Gated methods only, in votes.
     accounting : {"exact", "published"}, default="exact"
@@ -82,6 +86,8 @@ class Ensemble:
     n_classes: int = 2
     scale: float | None = None
     sigma: float | None = None
+    reach: float | None = None
+    shape: float | None = None
     threshold: float | None = None
     threshold_sigma: float | None = None
     accounting: str = Accounting.EXACT
@@ -91,20 +97,32 @@ class Ensemble:
         method = member("method", self.method, VotingMethod)
         member("accounting", self.accounting, Accounting)
         integer_between("n_classes", self.n_classes, 2)
-        foreign = "sigma" if method.noise_name == "scale" else "scale"
-        if getattr(self, foreign) is not None:
+        for foreign in ("scale", "sigma", "reach"):
+            if foreign != method.noise_name and getattr(self, foreign) is not None:
+                raise InvalidParameterError(
+                    f"{foreign}={getattr(self, foreign)!r} is no setting of method {method.value!r}; "
+                    f"give {method.noise_name} instead."
+                )
+        if method is VotingMethod.OPTIMAL and self.accounting == Accounting.PUBLISHED:
             raise InvalidParameterError(
-                f"{foreign}={getattr(self, foreign)!r} is no setting of method {method.value!r}; "
-                f"give {method.noise_name} instead."
+                "accounting='published' has no price for method 'optimal', which no paper covers; use 'exact'."
             )
         gate = {"threshold": self.threshold, "threshold_sigma": self.threshold_sigma}
-        law = law_of(method, self.n_teachers, self.n_partitions, noise=self.noise, **gate)
+        gate["shape"] = self.shape
+        law = law_of(
+            method, self.n_teachers, self.n_partitions, noise=self.noise, n_classes=self.n_classes, **gate
+        )
         object.__setattr__(self, "law", law)
 
     @property
     def noise(self) -> float | None:
         """The noise on the answer that was asked for, in votes; None for the default."""
-        return self.sigma if self.scale is None else self.scale
+        return next((noise for noise in (self.scale, self.sigma, self.reach) if noise is not None), None)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether there is a published price to compare with."""
+        return VotingMethod(self.method) is not VotingMethod.OPTIMAL
 
     @property
     def gated(self) -> bool:
@@ -126,7 +144,7 @@ class Ensemble:
         Parameters
         ----------
         noise : float
-            Laplace scale or Gaussian standard deviation, in votes.
+            Laplace scale, Gaussian standard deviation or reach of the optimal vote, in votes.
         """
         changes: dict[str, Any] = {VotingMethod(self.method).noise_name: noise}
         if self.gated and self.threshold_sigma is None:

@@ -17,6 +17,7 @@ from dpensemble.electorate import Electorate, Stage
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.planning.ensemble import Ensemble
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule, personalised
+from dpensemble.planning.settings import VotingMethod
 from dpensemble.planning.solve_personal import conversion_of, group_cost, personalise, queries_of_groups
 
 _MOST_NOISE = 1e6
@@ -163,6 +164,10 @@ def plan_personalised(
     >>> found.labels, found.baselines
     (18, {'minimum': 8, 'average': 18, 'maximum': 33})
     """
+    if ensemble.method == VotingMethod.OPTIMAL:
+        raise InvalidParameterError(
+            "aggregator='optimal' is not for personal budgets, whose ballots weigh differently; use 'gnmax'."
+        )
     settings: dict[str, Any] = {"rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
     if labels is None:
         return _plan(kind, ensemble, census, **settings)

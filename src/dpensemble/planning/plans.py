@@ -36,6 +36,8 @@ class Plan:
         Laplace scale in votes.
     sigma, threshold, threshold_sigma : float or None
         Gaussian noise on the answer, threshold and noise on the threshold, in votes.
+    reach, shape : float or None
+        Of the optimal vote.
     accounting : str
         Name of the analysis.
     conversion : str
@@ -56,14 +58,17 @@ class Plan:
     sigma: float | None
     threshold: float | None
     threshold_sigma: float | None
+    reach: float | None
+    shape: float | None
     accounting: str
     conversion: str
 
     @property
     def ensemble(self) -> Ensemble:
         """The ensemble that was planned for."""
-        names = ("method", "n_teachers", "n_partitions", "n_classes", "scale", "sigma", "threshold", "accounting")
-        return Ensemble(threshold_sigma=self.threshold_sigma, **{name: getattr(self, name) for name in names})
+        names = ("method", "n_teachers", "n_partitions", "n_classes", "scale", "sigma", "reach", "shape")
+        gate = ("threshold", "threshold_sigma", "accounting")
+        return Ensemble(**{name: getattr(self, name) for name in names + gate})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, ready for JSON."""
@@ -98,6 +103,8 @@ def plan_of(ensemble: Ensemble, meter: Meter, labels: int) -> Plan:
         sigma=noise.get("sigma"),
         threshold=noise.get("threshold"),
         threshold_sigma=noise.get("threshold_sigma"),
+        reach=noise.get("reach"),
+        shape=noise.get("shape"),
         accounting=Accounting(ensemble.accounting).value,
         conversion=conversion.value,
     )

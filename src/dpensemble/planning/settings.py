@@ -12,6 +12,7 @@ from dpensemble.laws import (
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
+    OptimalVote,
     ReleaseLaw,
 )
 
@@ -21,6 +22,9 @@ _LNMAX_SCALE = 0.08
 _GNMAX_SIGMA = 0.16
 _THRESHOLD = 0.8
 _THRESHOLD_SIGMA = 0.6
+# Near a tie as decisive as published GNMax; shapes that do well for a whole budget at all margins.
+_REACH = 0.74
+_SHAPE_OF_TWO, _SHAPE_OF_MANY = 0.25, 0.3
 #: Noise on the check, as a multiple of that on the answer.
 THRESHOLD_NOISE_RATIO = _THRESHOLD_SIGMA / _GNMAX_SIGMA
 
@@ -34,6 +38,7 @@ class VotingMethod(StrEnum):
     GNMAX = "gnmax"
     CONFIDENT_GNMAX = "confident-gnmax"
     INTERACTIVE_GNMAX = "interactive-gnmax"
+    OPTIMAL = "optimal"
 
     @property
     def gated(self) -> bool:
@@ -42,8 +47,15 @@ class VotingMethod(StrEnum):
 
     @property
     def noise_name(self) -> str:
-        """What the noise on an answer is called: ``"scale"`` (Laplace) or ``"sigma"`` (Gaussian)."""
+        """What the noise on an answer is called: ``"scale"`` (Laplace), ``"sigma"`` (Gaussian) or ``"reach"``."""
+        if self is VotingMethod.OPTIMAL:
+            return "reach"
         return "scale" if self in (VotingMethod.SAA, VotingMethod.DPBAG, VotingMethod.LNMAX) else "sigma"
+
+    @property
+    def many_partitions(self) -> bool:
+        """Whether there may be several partitions."""
+        return self in (VotingMethod.DPBAG, VotingMethod.OPTIMAL)
 
 
 def default_scale(n_teachers: int, n_partitions: int) -> float:
@@ -78,6 +90,8 @@ def law_of(
     noise: float | None = None,
     threshold: float | None = None,
     threshold_sigma: float | None = None,
+    shape: float | None = None,
+    n_classes: int = 2,
 ) -> ReleaseLaw:
     """Return the release law of a method, with published defaults for what is not given.
 
@@ -88,13 +102,18 @@ def law_of(
     n_teachers : int
         Teachers in each partition. Public.
     n_partitions : int, default=1
-        Partitions; more than one for ``"dpbag"`` only.
+        Partitions; more than one for ``"dpbag"`` and ``"optimal"`` only.
     noise : float, optional
         Noise on the answer, in votes: the Laplace scale (saa and dpbag ``n k / 2``, lnmax
-        ``0.08 n`` by default) or the Gaussian standard deviation (``0.16 n``).
+        ``0.08 n`` by default), the Gaussian standard deviation (``0.16 n``) or the reach of the optimal vote
+        (``0.74 n k``: near a tie as decisive as the Gaussian default).
     threshold, threshold_sigma : float, optional
         Gated methods only: votes needed for an answer (``0.8 n``) and the standard
         deviation of the noise on that check (``0.6 n``).
+    shape : float, optional
+        Optimal vote only: see `dpensemble.laws.OptimalVote`; 0.25 for two classes, 0.3 for more.
+    n_classes : int, default=2
+        Declared classes; matters to that default only.
 
     Returns
     -------
@@ -124,14 +143,20 @@ def law_of(
     """
     method = member("method", method, VotingMethod)
     fallback = default_scale(n_teachers, n_partitions)
-    if n_partitions != 1 and method is not VotingMethod.DPBAG:
+    if n_partitions != 1 and not method.many_partitions:
         raise InvalidParameterError(
             f"n_partitions={n_partitions} is a setting of method 'dpbag'; {method.value!r} has one partition."
         )
+    if shape is not None and method is not VotingMethod.OPTIMAL:
+        raise InvalidParameterError(f"shape={shape!r} is a setting of method 'optimal', not of {method.value!r}.")
     if not method.gated:
         _refuse_threshold(method, threshold, threshold_sigma)
         if method is VotingMethod.GNMAX:
             return GaussianNoisyMax(_GNMAX_SIGMA * n_teachers if noise is None else noise)
+        if method is VotingMethod.OPTIMAL:
+            reach = _REACH * n_teachers * n_partitions if noise is None else noise
+            best = _SHAPE_OF_TWO if n_classes == 2 else _SHAPE_OF_MANY
+            return OptimalVote(reach, best if shape is None else shape)
         fallback = _LNMAX_SCALE * n_teachers if method is VotingMethod.LNMAX else fallback
         return LaplaceNoisyMax(fallback if noise is None else noise)
     kind = ConfidentNoisyMax if method is VotingMethod.CONFIDENT_GNMAX else InteractiveNoisyMax

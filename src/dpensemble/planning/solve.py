@@ -10,6 +10,7 @@ from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.planning.calibrate import calibrated
 from dpensemble.planning.ensemble import Ensemble, Settings
+from dpensemble.planning.optimal import optimal_vote
 from dpensemble.planning.plans import Plan, plan_of
 from dpensemble.planning.settings import VotingMethod
 
@@ -144,7 +145,8 @@ def plan_noise(*, epsilon: float, labels: int, delta: float, **settings: Unpack[
         Labels wanted; for gated methods, if every query is answered.
     **settings
         As for `Ensemble`, without `scale` and `sigma`. Noise on a threshold changes in
-        proportion to the noise on the answer unless `threshold_sigma` is given.
+        proportion to the noise on the answer unless `threshold_sigma` is given. The shape of an optimal vote,
+        unless given, is the one that errs least if all margins are equally likely.
 
     Returns
     -------
@@ -173,5 +175,14 @@ def plan_noise(*, epsilon: float, labels: int, delta: float, **settings: Unpack[
             f"epsilon={epsilon!r}, labels={labels} and {name}={ensemble.noise!r} cannot all be given; "
             "leave one out to have it found."
         )
+    if ensemble.method == VotingMethod.OPTIMAL and ensemble.shape is None:
+        return optimal_vote(
+            epsilon=epsilon,
+            delta=delta,
+            labels=labels,
+            n_teachers=ensemble.n_teachers,
+            n_partitions=ensemble.n_partitions,
+            n_classes=ensemble.n_classes,
+        ).plan
     found, meter = calibrated(ensemble, labels, Budget(epsilon=epsilon, delta=delta))
     return plan_of(found, meter, labels)

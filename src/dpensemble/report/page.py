@@ -24,6 +24,7 @@ _METHODS = {
     "gnmax": "PATE, Gaussian noisy-max",
     "confident-gnmax": "PATE, confident Gaussian noisy-max",
     "interactive-gnmax": "PATE, interactive Gaussian noisy-max",
+    "optimal": "PATE, optimal vote",
     "upsampling-pate": "Personalised PATE, upsampling",
     "vanishing-pate": "Personalised PATE, vanishing",
     "weighting-pate": "Personalised PATE, weighting",

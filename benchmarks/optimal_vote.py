@@ -1,0 +1,113 @@
+"""Wrong labels of the optimal vote beside Gaussian and Laplace noise, all at one budget and number of labels.
+
+Run: ``python benchmarks/optimal_vote.py`` (some minutes). All laws but the published ones are certified by exact
+adaptive composition. The last line of a table of two classes holds for every law that treats both classes alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from scipy.stats import binom
+
+from dpensemble.laws import ReleaseLaw, decisive_law, mixed_probabilities
+from dpensemble.planning import plan
+
+DELTA = 1e-5
+PAIRS = (0.505, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
+TRIPLES = ((0.505, 0.495, 0.0), (0.6, 0.4, 0.0), (0.7, 0.3, 0.0), (0.8, 0.2, 0.0), (0.9, 0.1, 0.0))
+TRIPLES += ((0.4, 0.35, 0.25), (0.5, 0.25, 0.25), (0.6, 0.2, 0.2), (0.7, 0.15, 0.15))
+
+
+class NotAdaptive:
+    """What even the same query, asked again and again, allows: no law can do better under the budget."""
+
+    def __init__(self, epsilon: float, labels: int) -> None:
+        self._epsilon, self._labels = epsilon, labels
+        self._hits = np.arange(labels + 1)
+
+    def least(self, p: np.ndarray) -> np.ndarray:
+        """Return the smallest chance that may stand beside each."""
+        return np.array([self._beside(min(max(float(one), 1e-12), 1 - 1e-12)) for one in p])
+
+    def _beside(self, p: float) -> float:
+        low, high = np.log(1e-13), np.log(p)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._fits(float(np.exp(middle)), p) else (middle, high)
+        return float(np.exp(low))
+
+    def _fits(self, a: float, b: float) -> bool:
+        for one, other in ((a, b), (b, a)):
+            loss = self._hits * np.log(one / other)
+            loss += (self._labels - self._hits) * (np.log1p(-one) - np.log1p(-other))
+            beyond = self._hits[loss > self._epsilon]
+            delta = binom.pmf(beyond, self._labels, one).sum()
+            delta -= np.exp(self._epsilon) * binom.pmf(beyond, self._labels, other).sum()
+            if delta > DELTA:
+                return False
+        return True
+
+
+def row(name: str, law: ReleaseLaw, counts: np.ndarray, note: str) -> None:
+    wrong = 1 - mixed_probabilities(law, counts)[:, 0]
+    print(f"{name:28s}" + "".join(f"{rate:9.2%}" for rate in wrong) + f"   {note}")
+
+
+def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
+    shares = np.array([(share, 1 - share) for share in PAIRS] if n_classes == 2 else TRIPLES)
+    counts = np.round(n_teachers * shares)
+    counts[:, 0] += n_teachers - counts.sum(axis=1)
+    print(f"\n{n_teachers} teachers, {n_classes} classes, epsilon {epsilon:g}, delta {DELTA:g}, {labels} labels")
+    print(f"{'votes':28s}" + "".join("/".join(f"{n:.0f}" for n in line).rjust(9) for line in counts))
+    asked = {
+        "epsilon": epsilon,
+        "delta": DELTA,
+        "labels": labels,
+        "n_teachers": n_teachers,
+        "n_classes": n_classes,
+    }
+    methods = [("optimal", {"method": "optimal"}), ("optimal", {"method": "optimal", "shape": 0.25})]
+    for method, name in (("gnmax", "Gaussian"), ("saa", "Laplace")):
+        methods += [
+            (f"{name}, {kind}", {"method": method, "accounting": kind}) for kind in ("exact", "published")
+        ]
+    for name, settings in methods:
+        start = time.perf_counter()
+        found = plan(**asked, **settings)
+        noise = found.scale or found.sigma or found.reach
+        full = f"{name}, shape {found.shape:g}" if found.shape else name
+        seconds = time.perf_counter() - start
+        row(
+            full,
+            found.ensemble.law,
+            counts,
+            f"{noise:.1f} votes, epsilon {found.epsilon_spent:.4f}, {seconds:.0f} s",
+        )
+    if n_classes == 2:
+        row(
+            "no law is below",
+            decisive_law(NotAdaptive(epsilon, labels), n_teachers),
+            counts,
+            "one query repeated",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only the first table")
+    quick = parser.parse_args().quick
+    table(250, 1.0, 300, 2)
+    if quick:
+        return
+    for labels in (30, 100, 1000):
+        table(250, 1.0, labels, 2)
+    table(250, 1.0, 300, 3)
+    table(250, 1.0, 30, 3)
+    table(60, 2.0, 40, 4)
+
+
+if __name__ == "__main__":
+    main()
