@@ -89,7 +89,7 @@ def test_the_optimal_vote_spends_the_budget_on_the_labels_wanted(blobs, n_classe
             "scale=3.0 is no setting of vote='optimal'",
         ),
         (DPBaggingClassifier(**COMMON, vote="best"), "vote='best' is unknown"),
-        (WeightingPATEClassifier(**OPTIMAL), "aggregator='optimal' is not for personal budgets"),
+        (WeightingPATEClassifier(**OPTIMAL), "reach=None: with personal budgets"),
     ],
 )
 def test_settings_of_the_optimal_vote_that_do_not_belong_are_refused(blobs, model, message):

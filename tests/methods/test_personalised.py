@@ -330,3 +330,16 @@ def test_levels_and_shares_of_the_wrong_kind_are_refused_in_a_sentence(blobs, mo
     values[:] = [budgets] * len(X)
     with pytest.raises((InvalidParameterError, BudgetError), match=why):
         WeightingPATEClassifier(**settings(), **more).fit(X, y, X_public=public, budgets=values)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_optimal_vote_heeds_personal_budgets(blobs, variant):
+    X, y, public = blobs
+    more = {"aggregator": "optimal", "reach": 80.0, "sigma": None, "accounting": "exact", "rule": "published"}
+    model = variant(GaussianNB(), **settings() | more)
+    model.fit(X, y, X_public=public, budgets=np.where(np.arange(len(X)) % 2, 0.5, 1.0))
+    groups = model.guarantee_.groups
+    assert all(0 < group.epsilon <= group.budget for group in groups)
+    assert max(group.epsilon / group.budget for group in groups) > 0.8
+    with pytest.raises(InvalidParameterError, match="reach=None"):
+        variant(**settings() | more | {"reach": None}).fit(X, y, X_public=public)

@@ -178,3 +178,11 @@ def test_weights_of_many_teachers_are_coarser_rather_than_refused():
         personalise(
             Personalisation.WEIGHTING, GaussianNoisyMax(6400.0), 40_000, many, precision=0.002, **settings
         )
+
+
+def test_the_reach_of_the_optimal_vote_is_found_for_a_number_of_labels():
+    people, kind = census((0.5, 1.0), (0.5, 0.5)), Personalisation.WEIGHTING
+    found = plan_personalised(kind, Ensemble(method="optimal", n_teachers=60), people, labels=8)
+    assert found.labels >= 8
+    less = Ensemble(method="optimal", n_teachers=60, reach=0.9 * found.noise["reach"])
+    assert plan_personalised(kind, less, people).labels < found.labels

@@ -118,7 +118,7 @@ def estimator(
     """
     many = partitions not in (None, 1)
     reach = noise.pop("reach")
-    if reach is not None and method is not Method.OPTIMAL:
+    if reach is not None and method is not Method.OPTIMAL and not method.personalised:
         raise InvalidParameterError(f"reach={reach:g} is a setting of --method optimal, not of {method.value}.")
     if many and method not in (Method.DPBAG, Method.OPTIMAL):
         raise InvalidParameterError(
@@ -150,7 +150,7 @@ def estimator(
         return DPBaggingClassifier(n_partitions=n_partitions, scale=noise["scale"], **settings, **analysis)
     if method.personalised:
         chosen = {name: value for name, value in personal.items() if value is not None}
-        return PERSONALISED[method.value](**chosen, **settings, **noise, **analysis)
+        return PERSONALISED[method.value](**chosen, reach=reach, **settings, **noise, **analysis)
     return PATEClassifier(aggregator=method.value, reach=reach, **settings, **noise, **analysis)
 
 

@@ -30,7 +30,7 @@ from dpensemble.report.groups import History, history_chart, varied_setting
 from dpensemble.workflow import parse_budgets
 from dpensemble.workflow.personal import plain_fields
 
-_NOISE = ("scale", "sigma", "threshold", "threshold_sigma")
+_NOISE = ("scale", "sigma", "reach", "shape", "threshold", "threshold_sigma")
 
 
 def plan_groups(

@@ -49,6 +49,7 @@ class PersonalisedPATEClassifier(PATEClassifier):
         aggregator: str = "gnmax",
         sigma: float | None = None,
         scale: float | None = None,
+        reach: float | None = None,
         threshold: float | None = None,
         threshold_sigma: float | None = None,
         batch_size: int = 100,
@@ -74,6 +75,7 @@ class PersonalisedPATEClassifier(PATEClassifier):
             aggregator=aggregator,
             sigma=sigma,
             scale=scale,
+            reach=reach,
             threshold=threshold,
             threshold_sigma=threshold_sigma,
             batch_size=batch_size,
@@ -98,9 +100,10 @@ class PersonalisedPATEClassifier(PATEClassifier):
         self.vanish_at_end = vanish_at_end
 
     def _law(self) -> ReleaseLaw:
-        if self.aggregator == Aggregator.OPTIMAL:
+        if self.aggregator == Aggregator.OPTIMAL and self.reach is None:
             raise InvalidParameterError(
-                "aggregator='optimal' is not for personal budgets, whose ballots weigh differently; use 'gnmax'."
+                "reach=None: with personal budgets the optimal vote is not fitted to one budget, so its reach "
+                "must be given; plan_personalised finds the one for a number of labels."
             )
         return super()._law()
 

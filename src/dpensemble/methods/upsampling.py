@@ -28,7 +28,7 @@ class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
         Not for this variant: its teachers know records of every group, so none of them can go on alone.
     n_teachers : int, default=250
         Number of teachers without copies; ``personalised_.n_teachers`` says how many there are.
-    aggregator, sigma, scale, threshold, threshold_sigma, batch_size, student_confidence
+    aggregator, sigma, scale, reach, threshold, threshold_sigma, batch_size, student_confidence
         As for `PATEClassifier`; noise and threshold for `n_teachers` votes.
     analysis, stop_when_spent, accounting
         As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes; with

@@ -25,7 +25,7 @@ class VanishingPATEClassifier(PersonalisedPATEClassifier):
         Not for this variant: voters are whole teachers.
     vanish_at_end : bool, default=False
         As for `WeightingPATEClassifier`.
-    n_teachers, aggregator, sigma, scale, threshold, threshold_sigma, batch_size, student_confidence
+    n_teachers, aggregator, sigma, scale, reach, threshold, threshold_sigma, batch_size, student_confidence
         As for `PATEClassifier`; noise and threshold for `n_teachers` votes, less where fewer vote.
     analysis, stop_when_spent, accounting
         As for `PATEClassifier`, for each teacher on the queries that it votes on.

@@ -31,7 +31,7 @@ class WeightingPATEClassifier(PersonalisedPATEClassifier):
     vanish_at_end : bool, default=False
         Worst-case analysis without a gate only: groups that have spent their budget drop out, and the others go
         on, with noise in proportion to the ballots that are left.
-    n_teachers, aggregator, sigma, scale, threshold, threshold_sigma, batch_size, student_confidence
+    n_teachers, aggregator, sigma, scale, reach, threshold, threshold_sigma, batch_size, student_confidence
         As for `PATEClassifier`; noise and threshold in votes of average weight.
     analysis, stop_when_spent, accounting
         As for `PATEClassifier`, for each group at its own weight.

@@ -17,7 +17,6 @@ from dpensemble.electorate import Electorate, Stage
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.planning.ensemble import Ensemble
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule, personalised
-from dpensemble.planning.settings import VotingMethod
 from dpensemble.planning.solve_personal import conversion_of, group_cost, personalise, queries_of_groups
 
 _MOST_NOISE = 1e6
@@ -164,10 +163,6 @@ def plan_personalised(
     >>> found.labels, found.baselines
     (18, {'minimum': 8, 'average': 18, 'maximum': 33})
     """
-    if ensemble.method == VotingMethod.OPTIMAL:
-        raise InvalidParameterError(
-            "aggregator='optimal' is not for personal budgets, whose ballots weigh differently; use 'gnmax'."
-        )
     settings: dict[str, Any] = {"rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
     if labels is None:
         return _plan(kind, ensemble, census, **settings)
@@ -203,7 +198,9 @@ def _noise_for(
         fast = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
         return min(queries_of_groups(design, n_classes, accounting, fast))
 
-    start = float(next(value for name, value in ensemble.law.settings().items() if name in ("scale", "sigma")))
+    start = float(
+        next(value for name, value in ensemble.law.settings().items() if name in ("scale", "sigma", "reach"))
+    )
     noise = _least_noise(cheaply, labels, start)
     influence = design_at(noise).influence
 
