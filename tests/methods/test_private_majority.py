@@ -13,7 +13,9 @@ from dpensemble.darrm import answer_allowance, general_composition, majority_law
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.planning import compare_aggregators, design_answers
+from dpensemble.relations import Relation
 from dpensemble.teachers import OutputPerturbedLogisticRegression
+from dpensemble.teachers.accountants import announced_privacy
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
@@ -196,7 +198,7 @@ def test_bad_settings_say_what_would_do(blobs, settings, error, message):
 def test_units_need_a_declared_privacy(blobs):
     X, y, public = blobs
     units = np.arange(len(X)) // 2
-    with pytest.raises(InvalidParameterError, match="a whole unit"):
+    with pytest.raises(InvalidParameterError, match="single records only"):
         PrivateMajorityClassifier(**COMMON).fit(X, y, X_public=public, units=units)
     model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_epsilon=0.1)
     assert model.fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
@@ -303,3 +305,49 @@ def test_a_design_never_reveals_more_than_the_teachers_do():
     )
     assert found.epsilon == pytest.approx(0.3)
     assert set(found.law.gamma) == {1.0}
+
+
+class _PerRecord(GaussianNB):
+    """Announces what it keeps for one record."""
+
+    def announced_privacy(self):
+        return 0.1, 0.0
+
+
+@pytest.mark.parametrize("private", ["models", "fresh-models"])
+@pytest.mark.parametrize("teacher", [None, OutputPerturbedLogisticRegression(epsilon=1.0), _PerRecord()])
+def test_a_teacher_that_is_private_for_records_is_none_for_units(blobs, private, teacher):
+    """A unit of a hundred records moves such a teacher by far more than its epsilon."""
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(
+        teacher, classes=[0, 1], n_teachers=3, teacher_epsilon=1.0, epsilon=8.0, private=private, max_labels=5
+    )
+    with pytest.raises(InvalidParameterError, match="private for single records only"):
+        model.fit(X, y, X_public=public, units=np.arange(len(X)) // 100)
+
+
+def test_an_announcement_for_adding_or_removing_counts_twice_for_replacing():
+    teacher = _PerRecord()
+    teacher.relation = "add-or-remove-one"
+    assert announced_privacy(teacher, Relation.REPLACE_ONE) == (0.2, 0.0)
+    assert announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE) == (0.1, 0.0)
+    teacher.relation = "replace-one"
+    with pytest.raises(InvalidParameterError, match="says nothing of adding or removing"):
+        announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE)
+    teacher.relation = "Add-Or-Remove-One"
+    with pytest.raises(InvalidParameterError, match="relation of the teacher"):
+        announced_privacy(teacher, Relation.REPLACE_ONE)
+
+
+class _Seeded(_PerRecord):
+    def __init__(self, seed=None, source=None):
+        super().__init__()
+        self.seed, self.source = seed, source
+
+
+@pytest.mark.parametrize("settings", [{"seed": 3}, {"source": np.random.default_rng(7)}])
+def test_seeds_and_generators_by_any_name_are_refused(blobs, settings):
+    X, y, public = blobs
+    model = PrivateMajorityClassifier(_Seeded(**settings), classes=[0, 1], n_teachers=3, epsilon=8.0)
+    with pytest.raises(InvalidParameterError, match="could be undone"):
+        model.fit(X, y, X_public=public)

@@ -89,6 +89,8 @@ def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np
     radix = (n_teachers + 1) ** np.arange(n_classes, dtype=np.int64)
     order_of_keys = np.argsort(rows @ radix)
     keys = (rows @ radix)[order_of_keys]
+    if np.any(np.diff(keys) <= 0):
+        raise AccountingError("histograms of so many classes cannot be told apart in 64 bits; use 'gnmax'.")
     probabilities = mixed_probabilities(law, rows)
     here, there = [], []
     for change in changes:

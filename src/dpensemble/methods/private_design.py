@@ -240,8 +240,13 @@ def _claimed(
             )
         return declared_privacy(epsilon, 0.0, n_teachers), "that of randomized response"
     refuse_seeds(teacher)
-    announced = announced_privacy(teacher)
+    announced = announced_privacy(teacher, relation)
     name = type(teacher).__name__
+    if has_units and announced is not None and getattr(teacher, "privacy_unit", "record") != "unit":
+        raise InvalidParameterError(
+            f"units are given, and teacher={name} is private for single records only; use private='ballots', or "
+            "a teacher of your own and a teacher_epsilon that holds for whole units."
+        )
     if epsilon is not None:
         found = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
         if announced is not None and any(announced[0] > e or announced[1] > d for e, d in found):
@@ -254,8 +259,8 @@ def _claimed(
         raise InvalidParameterError(f"teacher_delta={delta!r} needs teacher_epsilon; give both.")
     if has_units:
         raise InvalidParameterError(
-            f"units are given, and teacher={name} speaks of single records; declare teacher_epsilon for a "
-            "whole unit."
+            f"units are given, and the accountant of teacher={name} speaks of single records; declare a "
+            "teacher_epsilon that holds for whole units."
         )
     if announced is not None:
         return (announced,) * n_teachers, f"what {name} promises (epsilon {announced[0]:g})"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.relations import Relation
 
@@ -88,13 +88,36 @@ def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy
     )
 
 
-def announced_privacy(teacher: Any) -> Privacy | None:
-    """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing."""
+def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
+    """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing.
+
+    A teacher whose ``relation`` is add-or-remove-one is charged twice where records are replaced; without one
+    it speaks of the ensemble's relation.
+    """
     announced = getattr(teacher, "announced_privacy", None)
     if not callable(announced):
         return None
     epsilon, delta = announced()
-    return epsilon_of(epsilon), real_between("delta", delta, 0.0, 1 - 1e-9)
+    epsilon, delta = epsilon_of(epsilon), real_between("delta", delta, 0.0, 1 - 1e-9)
+    return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
+
+
+def _is_doubled(claimant: Any, relation: Relation) -> bool:
+    """Tell whether a claim of adding or removing a record has to hold for replacing one."""
+    own = getattr(claimant, "relation", None)
+    if own is None:
+        return False
+    own = member("relation of the teacher", own, Relation)
+    if own is Relation.REPLACE_ONE and relation is Relation.ADD_OR_REMOVE_ONE:
+        raise InvalidParameterError(
+            f"relation={own.value!r} of the teacher says nothing of adding or removing a record; use "
+            "relation='replace-one'."
+        )
+    return own is not relation
+
+
+def _twice(epsilon: float, delta: float) -> Privacy:
+    return 2 * epsilon, min((1 + math.exp(min(epsilon, 700.0))) * delta, 1 - 1e-9)
 
 
 def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
@@ -133,16 +156,14 @@ def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
             f"teacher={type(model).__name__} says nothing of its privacy; declare teacher_epsilon and "
             "teacher_delta, or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
         )
-    twice = relation is Relation.REPLACE_ONE
+    if stated is not None and not getattr(stated, "for_release", True):
+        raise TeacherError("a private teacher's own guarantee is not for release; train it without a seed.")
     if source is not None:
-        twice = twice and getattr(source, "relation", relation) == Relation.ADD_OR_REMOVE_ONE
-        spent = source.privacy_spent_
+        twice, spent = _is_doubled(source, relation), source.privacy_spent_
         return _of_replacing(lambda d: _sound(spent(d)), delta) if twice else (_sound(spent(delta)), delta)
     assert stated is not None  # noqa: S101
     epsilon, own = _sound(stated.epsilon), real_between("delta", stated.delta, 0.0, 1 - 1e-9)
-    if twice and getattr(stated, "relation", relation) == Relation.ADD_OR_REMOVE_ONE:
-        return 2 * epsilon, min((1 + math.exp(epsilon)) * own, 1 - 1e-9)
-    return epsilon, own
+    return _twice(epsilon, own) if _is_doubled(stated, relation) else (epsilon, own)
 
 
 def _of_replacing(spent: Callable[[float], float], delta: float) -> Privacy:

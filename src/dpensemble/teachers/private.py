@@ -8,6 +8,7 @@ records there are, with classes declared, with randomness of the operating syste
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,12 @@ from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.votes import Votes, ballot_dtype
 
 SEED = "insecure_release_seed"
+# Words in the name of a setting, and types of values, that fix what a teacher draws.
+_SEEDLIKE = frozenset({"seed", "rng", "generator", "gen"})
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+
+
+_RESEEDING = threading.Lock()
 
 
 class Voters(Protocol):
@@ -202,7 +209,9 @@ def refuse_seeds(estimator: Any) -> None:
         Naming the setting.
     """
     for name, value in estimator.get_params().items():
-        if name.split("__")[-1] in ("random_state", SEED) and value is not None:
+        own = name.split("__")[-1]
+        seedlike = own == "random_state" or any(part in _SEEDLIKE for part in own.split("_"))
+        if (seedlike and value is not None) or isinstance(value, _GENERATORS):
             raise InvalidParameterError(
                 f"teacher has {name}={value!r}, with which its noise could be undone; leave it None."
             )
@@ -220,18 +229,17 @@ def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
 
 @contextmanager
 def _fresh_global_randomness() -> Iterator[None]:
-    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    np.random.seed()  # noqa: NPY002
-    random.seed()
-    try:
-        yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
+    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise.
+
+    They are left so: putting a script's state back would reach teachers that other threads are fitting.
+    """
+    with _RESEEDING:
+        np.random.seed()  # noqa: NPY002
+        random.seed()
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.seed()
+    yield
 
 
 def _ids(model: Any, X: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
