@@ -19,7 +19,7 @@ from dpensemble.accounting import (
 )
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, Conversion
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -28,6 +28,7 @@ from dpensemble.laws import (
     LaplaceNoisyMax,
     RandomizedResponse,
     TableLaw,
+    mixed_probabilities,
 )
 
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
@@ -176,3 +177,17 @@ def test_an_interactive_query_is_covered_whatever_the_student_says():
                 moments = np.sum(p ** ORDERS[:, None] * q ** (1 - ORDERS[:, None]), axis=1)
                 divergence = np.log(moments) / (ORDERS - 1)
                 assert np.all(divergence <= both)
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_half_of_the_pairs_stand_for_all_where_labels_can_be_swapped_and_only_there(votes):
+    orders = [1.5, 4.0, 30.0]
+    alike = table_pairs(GaussianNoisyMax(3.0), 12, votes)
+    counts = np.stack([np.arange(12, -1, -1), np.arange(13)], axis=1)
+    chances = mixed_probabilities(GaussianNoisyMax(3.0), counts)
+    moved = np.minimum(np.arange(12) + votes, 12)
+    up = DominatingPairs(chances[moved], chances[:12])
+    np.testing.assert_allclose(alike.renyi(orders), up.both_ways().renyi(orders), rtol=1e-9)
+    tilted = np.linspace(0.1, 0.6, 13)
+    uneven = table_pairs(TableLaw(tuple((1 - chance, chance) for chance in tilted.tolist())), 12, votes)
+    assert len(uneven) == 2 * len(alike)
