@@ -9,9 +9,10 @@ from importlib.metadata import version
 
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
-from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
 from dpensemble.guarantee import Guarantee
 from dpensemble.methods import (
+    BaggingPrivacyClassifier,
     DPBaggingClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
@@ -27,6 +28,7 @@ from dpensemble.relations import Basis, Relation
 __version__ = version("dpensemble")
 
 __all__ = [
+    "BaggingPrivacyClassifier",
     "Basis",
     "Budget",
     "DPBaggingClassifier",
@@ -42,6 +44,9 @@ __all__ = [
     "WeightingPATEClassifier",
     "load_adult",
     "load_classifier",
+    "load_digit_images",
+    "load_fashion_mnist",
+    "load_mnist",
     "plan",
     "plan_labels",
     "save_classifier",

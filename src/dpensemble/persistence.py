@@ -23,7 +23,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from skops import io as skops_io
 
 from dpensemble.errors import FileError
 
@@ -50,6 +49,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     FileError
         If the classifier could not be loaded again, or the path cannot be written.
     """
+    from skops import io as skops_io  # noqa: PLC0415  imports whatever array libraries there are
+
     try:
         _vet(classifier)
         content = skops_io.dumps(classifier)
@@ -79,6 +80,8 @@ def load_classifier(path: Path | str) -> Any:
     FileError
         If the file cannot be read, holds anything that is not on the list, or a broken tree or encoder.
     """
+    from skops import io as skops_io  # noqa: PLC0415  imports whatever array libraries there are
+
     try:
         content = Path(path).read_bytes()
         types = skops_io.get_untrusted_types(data=content)

@@ -1,0 +1,107 @@
+"""Fetching one file from the web, and storing it whole or not at all."""
+
+from __future__ import annotations
+
+import secrets
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from dpensemble._progress import progress_bar
+from dpensemble.errors import FileError
+
+_CHUNK = 2**16
+# Seconds of silence, not of the whole download.
+_PATIENCE = 30.0
+
+
+class NotDelivered(Exception):  # noqa: N818
+    """A file did not arrive; says why in a few words."""
+
+
+def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
+    """Return what is published at an address.
+
+    Parameters
+    ----------
+    address : str
+        Starting with ``https://`` or ``http://``.
+    largest : int
+        Give up after this many bytes.
+    title : str
+        For the progress bar.
+    progress : bool
+        Show a progress bar on stderr.
+
+    Raises
+    ------
+    NotDelivered
+        If the server cannot be reached, refuses, falls silent, or sends too much or too little.
+    """
+    if not address.startswith(("https://", "http://")):
+        raise NotDelivered("it is no web address")
+    try:
+        return _read(Request(address, headers={"User-Agent": "dpensemble"}), largest, title, progress)  # noqa: S310
+    except HTTPError as error:
+        # It holds an open connection.
+        error.close()
+        raise NotDelivered(f"the server answered {error.code}") from None
+    except (OSError, HTTPException) as error:
+        raise NotDelivered(_words(error)) from None
+
+
+def _read(request: Request, largest: int, title: str, progress: bool) -> bytes:
+    with urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
+        announced: int | None = response.length
+        received = bytearray()
+        with progress_bar(title, announced, shown=progress) as advance:
+            while chunk := response.read(_CHUNK):
+                received += chunk
+                if len(received) > largest:
+                    raise NotDelivered("it is larger than the published file")
+                advance(len(chunk))
+    if announced is not None and len(received) != announced:
+        raise NotDelivered("the connection broke")
+    return bytes(received)
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong in a few words."""
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError):
+        return "the server did not answer in time"
+    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+
+
+def store(content: bytes, target: Path) -> None:
+    """Write a file so that nobody ever sees a part of it, whatever stops the program and whoever writes it too.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    target : path
+        Where to; its folder is made if need be.
+
+    Raises
+    ------
+    FileError
+        If it cannot be written.
+    """
+    # In the same folder, so that renaming moves nothing; by a name that no other writer has.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        # Windows does not replace a file that another process, which stored it first, is reading.
+        if not (isinstance(error, PermissionError) and target.is_file()):
+            raise FileError(
+                f"{target} cannot be written ({error.strerror}); let its folder be writable, "
+                "or name one that holds the data sets by data_home."
+            ) from None

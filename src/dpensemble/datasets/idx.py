@@ -1,0 +1,104 @@
+"""Reading IDX, the format of MNIST: a magic number, the sizes, then one unsigned byte an entry."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble.errors import DataError, FileError
+
+# The third byte of the magic number says that entries are unsigned bytes, the fourth counts the dimensions.
+_UNSIGNED_BYTES = 0x0800
+_WORD = 4
+
+
+def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
+    """Return the array that an IDX file of unsigned bytes holds.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file, unpacked.
+    n_dimensions : int
+        How many dimensions the array must have: 3 for images, 1 for labels.
+    source : str
+        What to call the file in a message.
+
+    Returns
+    -------
+    ndarray of uint8
+        A read-only view of the content.
+
+    Raises
+    ------
+    FileError
+        If the magic number is another, or the file is shorter or longer than its sizes say.
+    DataError
+        If one of the sizes is zero.
+
+    Examples
+    --------
+    >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3]), 1, "two labels")
+    array([7, 3], dtype=uint8)
+    """
+    header = _WORD * (1 + n_dimensions)
+    magic, expected = content[:_WORD], (_UNSIGNED_BYTES + n_dimensions).to_bytes(_WORD, "big")
+    if not expected.startswith(magic):
+        raise FileError(
+            f"{source} is no {n_dimensions}-dimensional IDX file: it starts with 0x{magic.hex()}, "
+            f"not with 0x{expected.hex()}; fetch the published file again."
+        )
+    if len(content) < header:
+        raise FileError(f"{source} is cut off within its header; fetch the published file again.")
+    sizes = tuple(int.from_bytes(content[at : at + _WORD], "big") for at in range(_WORD, header, _WORD))
+    whole = header + math.prod(sizes)
+    if len(content) != whole:
+        fault = "is cut off" if len(content) < whole else "goes on after its end"
+        raise FileError(
+            f"{source} {fault}: it has {len(content)} bytes, but its header announces {whole}; "
+            "fetch the published file again."
+        )
+    if 0 in sizes:
+        raise DataError(f"{source} holds nothing: one of its sizes is zero; use a file that has rows.")
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(sizes)
+
+
+def labelled_images(
+    images: bytes, labels: bytes, n_classes: int, source: str
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the images and labels of two IDX files that belong together.
+
+    Parameters
+    ----------
+    images, labels : bytes
+        The two files, unpacked.
+    n_classes : int
+        Labels must be below.
+    source : str
+        What to call the pair in a message.
+
+    Returns
+    -------
+    images : ndarray of uint8, shape (n_images, height, width)
+        A read-only view.
+    labels : ndarray of int64, shape (n_images,)
+
+    Raises
+    ------
+    FileError
+        If one of the files is no whole IDX file.
+    DataError
+        If the numbers of images and labels differ, or a label is out of range.
+    """
+    pixels = read_idx(images, 3, f"{source} images")
+    found = read_idx(labels, 1, f"{source} labels").astype(np.int64)
+    if len(pixels) != len(found):
+        raise DataError(
+            f"{source} images are {len(pixels)} and {source} labels {len(found)}; "
+            "use two files of one part of one data set."
+        )
+    if found.max() >= n_classes:
+        raise DataError(f"{source} labels go up to {found.max()}; use labels from 0 to {n_classes - 1}.")
+    return pixels, found
