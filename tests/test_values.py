@@ -108,6 +108,32 @@ def test_a_guarantee_reads_as_english_and_survives_json():
     assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
 
 
+def test_a_guarantee_of_epsilon_zero_is_about_delta_alone():
+    text = str(Guarantee(**GUARANTEE | {"epsilon": 0, "delta": 0.005}))
+    assert "epsilon = 0 and delta = 0.005." in text
+    assert "changes the probability of every published result by at most an additive 0.005." in text
+    with pytest.raises(InvalidParameterError, match=r"epsilon=-0\.1 is not a number from 0"):
+        Guarantee(**GUARANTEE | {"epsilon": -0.1})
+
+
+def test_a_guarantee_warns_where_delta_permits_publishing_records():
+    known = GUARANTEE | {"n_units": 60_000, "unit": "unit"}
+    assert "WARNING" not in str(Guarantee(**known))
+    for delta, share in ((1 / 60_000, "about 1 of"), (0.005, "about 300 of"), (0.00501, "about 301 of")):
+        guarantee = Guarantee(**known | {"delta": delta})
+        assert f"Publishing {share} the 60,000 units in full, chosen at random, would keep" in str(guarantee)
+        assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
+    assert "WARNING" not in str(Guarantee(**GUARANTEE | {"delta": 0.5}))
+    with pytest.raises(InvalidParameterError, match="n_units=0"):
+        Guarantee(**known | {"n_units": 0})
+
+
+def test_a_guarantee_stored_before_numbers_of_units_were_is_read():
+    fields = Guarantee(**GUARANTEE).to_dict()
+    del fields["n_units"]
+    assert Guarantee.from_dict(fields) == Guarantee(**GUARANTEE)
+
+
 def test_a_guarantee_warns_of_data_dependence_and_of_seeded_noise():
     text = str(
         Guarantee(

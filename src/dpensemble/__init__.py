@@ -12,6 +12,7 @@ from dpensemble.cost import PrivacyCost
 from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
 from dpensemble.guarantee import Guarantee
 from dpensemble.methods import (
+    BaggedPATEClassifier,
     BaggingPrivacyClassifier,
     DPBaggingClassifier,
     PATEClassifier,
@@ -28,6 +29,7 @@ from dpensemble.relations import Basis, Relation
 __version__ = version("dpensemble")
 
 __all__ = [
+    "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
     "Basis",
     "Budget",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpensemble._checks import delta_of, epsilon_of, member, real_between
+from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
 from dpensemble._rounding import round_up
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
@@ -45,8 +45,8 @@ class Guarantee:
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee. Under a data-dependent basis `epsilon` is the public
-        budget that the private spend did not exceed, never the spend itself.
+        The guarantee; epsilon from 0, where delta alone bounds every probability. Under a data-dependent basis
+        `epsilon` is the public budget that the private spend did not exceed, never the spend itself.
     basis : Basis or str
         ``"worst-case"`` or ``"data-dependent"``.
     relation : Relation or str
@@ -66,6 +66,9 @@ class Guarantee:
     groups : tuple of GroupGuarantee
         What is promised to each group, where groups of records have budgets of their own; `epsilon` is then
         the largest of them.
+    n_units : int, optional
+        Number of private records (or units), where it is public: if delta is not below one over it, the text
+        warns of what that permits.
 
     Examples
     --------
@@ -87,10 +90,13 @@ class Guarantee:
     for_release: bool = True
     fixed_number: bool = True
     groups: tuple[GroupGuarantee, ...] = ()
+    n_units: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
+        object.__setattr__(self, "epsilon", real_between("epsilon", self.epsilon, 0.0, 1e12))
         object.__setattr__(self, "delta", delta_of(self.delta))
+        if self.n_units is not None:
+            object.__setattr__(self, "n_units", integer_between("n_units", self.n_units, 1))
         object.__setattr__(self, "basis", member("basis", self.basis, Basis))
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
@@ -112,7 +118,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
-        """Rebuild a guarantee from `to_dict`; unknown or missing fields raise."""
+        """Rebuild a guarantee from `to_dict`; unknown fields raise, and missing ones that have no default."""
         groups = tuple(GroupGuarantee(**group) for group in fields.get("groups", ()))
         return cls(**fields | {"groups": groups})
 
@@ -128,20 +134,36 @@ class Guarantee:
         if self.basis is Basis.DATA_DEPENDENT and not self.fixed_number:
             subject = "the released labels, for a given number of them,"
         delta, joined = f"{round_up(self.delta, 4):g}", ";" if self.groups else " and"
+        at_most = f"an additive {delta}"
+        if self.epsilon:
+            at_most = f"{self._each(_factor)}, up to {at_most}"
         lines = [
             f"Differential privacy with epsilon = {self._each(_epsilon)}{joined} delta = {delta}.",
-            f"{change} changes the probability of {subject} by at most {self._each(_factor)}, up to an additive "
-            f"{delta}.",
+            f"{change} changes the probability of {subject} by at most {at_most}.",
             _WORST_CASE if self.basis is Basis.WORST_CASE else _DATA_DEPENDENT[self.fixed_number],
         ]
+        if self.warning is not None:
+            lines.append(self.warning)
         if self.groups:
             lines.append(f"Which group a {self.unit} belongs to is taken to be public knowledge.")
         if not self.for_release:
             lines.append(
-                "NOT FOR RELEASE: the noise came from a seed, so whoever knows the seed can remove it; "
+                "NOT FOR RELEASE: the randomness came from a seed, so whoever knows the seed can undo it; "
                 "this run is an experiment."
             )
         return lines
+
+    @property
+    def warning(self) -> str | None:
+        """What delta permits, in plain English, where it is not below one over a known number of units."""
+        if self.n_units is None or self.delta < 1 / self.n_units:
+            return None
+        share, noun = f"{math.ceil(round(self.n_units * self.delta, 6)):,}", f"{self.unit}s"
+        return (
+            f"WARNING: delta is not below 1 / {self.n_units:,}, one over the number of {noun}. Publishing about "
+            f"{share} of the {self.n_units:,} {noun} in full, chosen at random, would keep this promise too: the "
+            "others are protected, but those may be exposed completely."
+        )
 
     def _each(self, text: Callable[[float], str]) -> str:
         """Return the text of the one epsilon, or of each group's."""

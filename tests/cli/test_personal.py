@@ -59,7 +59,11 @@ def arguments(tables, out, **changes):
 
 
 def test_the_methods_are_those_of_the_library():
-    assert {m.value for m in Method} == {m.value for m in VotingMethod} | set(PERSONALISED) | {"private-majority"}
+    assert {m.value for m in Method} == {m.value for m in VotingMethod} | set(PERSONALISED) | {
+        "private-majority",
+        "bagging",
+        "bagged-pate",
+    }
 
 
 @pytest.mark.parametrize("method", PERSONALISED)

@@ -12,6 +12,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpensemble import (
+    BaggedPATEClassifier,
+    BaggingPrivacyClassifier,
     DPBaggingClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
@@ -45,6 +47,10 @@ class SelfPublicPATE(_SelfPublic, PATEClassifier):
     __init__ = PATEClassifier.__init__
 
 
+class SelfPublicBaggedPATE(_SelfPublic, BaggedPATEClassifier):
+    __init__ = BaggedPATEClassifier.__init__
+
+
 class _TwoBudgets(_SelfPublic):
     """Gives every other record twice the budget of the rest."""
 
@@ -70,6 +76,21 @@ class SelfPublicMajority(_SelfPublic, PrivateMajorityClassifier):
     __init__ = PrivateMajorityClassifier.__init__
 
 
+class SelfDeclaredBagging(BaggingPrivacyClassifier):
+    """Takes its classes from the labels of the suite; it has no public rows."""
+
+    __init__ = BaggingPrivacyClassifier.__init__
+
+    def fit(self, X, y, **kwargs):
+        if self.classes is not None or y is None:
+            return super().fit(X, y, **kwargs)
+        try:
+            self.classes = list(np.unique(np.asarray(y)))
+            return super().fit(X, y, **kwargs)
+        finally:
+            self.classes = None
+
+
 SETTINGS = {
     "n_teachers": 3,
     "scale": 0.05,
@@ -83,11 +104,14 @@ ESTIMATORS = [
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
     SelfPublicPATE(**SETTINGS, aggregator="lnmax"),
+    SelfPublicBaggedPATE(**SETTINGS, aggregator="lnmax"),
     SelfPublicUpsampling(**SETTINGS, aggregator="lnmax", rule="published"),
     SelfPublicVanishing(**SETTINGS, aggregator="lnmax", rule="published"),
     SelfPublicWeighting(**SETTINGS, aggregator="lnmax", rule="published"),
     SelfPublicMajority(**PRIVATE),
     SelfPublicMajority(**PRIVATE, private="ballots", teacher_epsilon=30.0, max_labels=1000),
+    SelfDeclaredBagging(subsample=40, random_state=0, insecure_release_seed=0),
+    SelfDeclaredBagging(n_models=3, subsample=12, random_state=0, insecure_release_seed=0),
 ]
 
 EXPECTED_FAILURES = {}

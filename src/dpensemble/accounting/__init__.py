@@ -1,5 +1,6 @@
 """What answering costs: from a law, an allocation and (where asked for) the votes to a privacy cost."""
 
+from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.exact_personalised import ExactPersonalisedMeter
 from dpensemble.accounting.exact_queries import exact_query_rdp
@@ -17,6 +18,8 @@ from dpensemble.accounting.published_groups import PublishedRdp, published_group
 from dpensemble.accounting.scheduled_groups import ScheduledGroupMeter, vanishing_end
 from dpensemble.accounting.smooth_release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth_sensitivity import SmoothCost
+from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
+from dpensemble.accounting.subsampled_meter import SubsampledMeter
 from dpensemble.accounting.worst_case import table_pairs, worst_case_cost
 
 __all__ = [
@@ -36,7 +39,10 @@ __all__ = [
     "ScheduledGroupMeter",
     "SmoothCost",
     "SmoothRelease",
+    "SubsampledCost",
+    "SubsampledMeter",
     "WorstCaseMeter",
+    "bagging_delta",
     "conjectured_lnmax_rdp",
     "exact_query_rdp",
     "gate_cost",
@@ -44,11 +50,14 @@ __all__ = [
     "gnmax_rdp",
     "grouped_meter",
     "laplace_moments",
+    "largest_subsample",
     "lnmax_rdp",
+    "published_bagging",
     "published_cost",
     "published_gated_cost",
     "published_group_rdp",
     "release_epsilon",
+    "subsampled_cost",
     "table_pairs",
     "threshold_rdp",
     "vanishing_end",

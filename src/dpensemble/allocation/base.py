@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,9 @@ class Allocation:
 
     A unit is what the guarantee protects: one record, or all rows of one
     person. An allocation is decided from positions or identities and a public
-    seed, never from the content of other records, so it may be published.
+    seed, never from the content of other records, so it may be published;
+    except a `secret` one, such as a bootstrap, whose privacy is that nobody
+    knows which units were drawn. Its text shows no indices in either case.
 
     Parameters
     ----------
@@ -35,6 +37,11 @@ class Allocation:
     next_slot : ndarray or None
         Teachers that an added unit would join, where the scheme knows them;
         None if an added unit may join any.
+    copies : ndarray of shape (offsets[-1],), optional
+        How often the unit was drawn for each of its teachers, at least once; None if once for all.
+    secret : bool, default=False
+        Whether the allocation was drawn in secret, so that publishing any part
+        of it, `votes_per_unit` included, breaks the guarantee.
 
     Raises
     ------
@@ -43,11 +50,13 @@ class Allocation:
     """
 
     n_teachers: int
-    offsets: NDArray[np.int64]
-    teachers: NDArray[np.int64]
-    unit_of_record: NDArray[np.int64]
+    offsets: NDArray[np.int64] = field(repr=False)
+    teachers: NDArray[np.int64] = field(repr=False)
+    unit_of_record: NDArray[np.int64] = field(repr=False)
     relation: Relation
-    next_slot: NDArray[np.int64] | None = None
+    next_slot: NDArray[np.int64] | None = field(default=None, repr=False)
+    copies: NDArray[np.int64] | None = field(default=None, repr=False)
+    secret: bool = False
 
     def __post_init__(self) -> None:
         inside = self.teachers.size == 0 or (self.teachers.min() >= 0 and self.teachers.max() < self.n_teachers)
@@ -59,6 +68,10 @@ class Allocation:
         pairs = rows * self.n_teachers + self.teachers
         if np.unique(pairs).size != pairs.size:
             raise InvalidParameterError("a unit may join a teacher only once.")
+        if self.copies is not None and (
+            self.copies.shape != self.teachers.shape or self.copies.min(initial=1) < 1
+        ):
+            raise InvalidParameterError("copies must have one entry of at least 1 for each membership.")
 
     @property
     def n_records(self) -> int:
@@ -92,14 +105,18 @@ class Allocation:
 
     @cached_property
     def shards(self) -> tuple[NDArray[np.int64], ...]:
-        """Record indices of each teacher, ascending; a shard may be empty."""
+        """Record indices of each teacher, ascending, each as often as it was drawn; a shard may be empty."""
         record_units = self.unit_of_record
         records = np.repeat(np.arange(self.n_records), self.record_multiplicity)
         starts = np.repeat(self.offsets[record_units], self.record_multiplicity)
         first = np.repeat(
             np.cumsum(self.record_multiplicity) - self.record_multiplicity, self.record_multiplicity
         )
-        teachers = self.teachers[starts + np.arange(records.size) - first]
+        memberships = starts + np.arange(records.size) - first
+        if self.copies is not None:
+            times = self.copies[memberships]
+            records, memberships = np.repeat(records, times), np.repeat(memberships, times)
+        teachers = self.teachers[memberships]
         order = np.argsort(teachers, kind="stable")
         bounds = np.searchsorted(teachers[order], np.arange(1, self.n_teachers))
         return tuple(np.split(records[order], bounds))

@@ -8,6 +8,7 @@ from typing import Any
 from dpensemble.cli.options import Analysis, Method
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods import (
+    BaggedPATEClassifier,
     DPBaggingClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
@@ -23,11 +24,15 @@ _HOW = (
     '--budgets "0.7:50%,1.4:50%"'
 )
 
-_MAJORITY_OPTIONS = {
-    "private": "--private-teachers",
-    "teacher_epsilon": "--teacher-epsilon",
-    "sharing": "--sharing",
-    "aggregator": "--majority",
+# Options that one method alone has, by the names of its settings.
+_OWN = {
+    Method.PRIVATE_MAJORITY: {
+        "private": "--private-teachers",
+        "teacher_epsilon": "--teacher-epsilon",
+        "sharing": "--sharing",
+        "aggregator": "--majority",
+    },
+    Method.BAGGED_PATE: {"subsample": "--subsample", "scheme": "--scheme"},
 }
 
 
@@ -50,12 +55,17 @@ def refuse_mixtures(method: Method, personal: dict[str, Any], epsilon: float | N
     InvalidParameterError
         In one sentence.
     """
-    given = [f"--{name.replace('_', '-')}" for name, value in personal.items() if value not in (None, False)]
+    shared = ("aggregator",) if method is Method.BAGGED_PATE else ()
+    named = [
+        f"--{name.replace('_', '-')}"
+        for name, value in personal.items()
+        if value not in (None, False) and name not in shared
+    ]
     if not method.personalised:
-        if given:
+        if named:
             names = ", ".join(PERSONALISED)
             raise InvalidParameterError(
-                f"{given[0]} is for personalised methods only, not --method {method.value}; use one of {names}."
+                f"{named[0]} is for personalised methods only, not --method {method.value}; use one of {names}."
             )
         return
     request = parse_budgets(personal["budgets"], personal["levels"])
@@ -86,7 +96,7 @@ def estimator(
     *,
     partitions: int | None,
     personal: dict[str, Any],
-    majority: dict[str, Any],
+    own: dict[Method, dict[str, Any]],
 ) -> VotingEnsembleClassifier:
     """Return the unfitted estimator of a method.
 
@@ -104,8 +114,8 @@ def estimator(
         Of bagging only.
     personal : dict
         ``aggregator``, ``rule``, ``precision`` and ``vanish_at_end``, None where not given.
-    majority : dict
-        Settings of private majorities only, None where not given.
+    own : dict
+        Settings that one method alone has, by method, None where not given.
 
     Returns
     -------
@@ -116,28 +126,24 @@ def estimator(
     InvalidParameterError
         If an option is none of the method.
     """
+    chosen = _chosen(method, own)
     many = partitions not in (None, 1)
-    reach = noise.pop("reach")
-    if reach is not None and method is not Method.OPTIMAL and not method.personalised:
-        raise InvalidParameterError(f"reach={reach:g} is a setting of --method optimal, not of {method.value}.")
     if many and method not in (Method.DPBAG, Method.OPTIMAL):
         raise InvalidParameterError(
             f"partitions={partitions} is a setting of --method dpbag; {method.value} has one partition."
         )
-    chosen = {name: value for name, value in majority.items() if value is not None}
-    if method is Method.PRIVATE_MAJORITY:
-        _refuse_foreign(noise, stopping)
-        return PrivateMajorityClassifier(**settings, **{name: _plain(value) for name, value in chosen.items()})
-    if chosen:
-        option = _MAJORITY_OPTIONS[next(iter(chosen))]
-        raise InvalidParameterError(
-            f"{option} is for --method private-majority only, not --method {method.value}; drop it."
-        )
+    if method in own:
+        return _of_its_own(method, chosen | settings, noise, stopping, personal)
+    reach = noise.pop("reach")
+    if reach is not None and method is not Method.OPTIMAL and not method.personalised:
+        raise InvalidParameterError(f"reach={reach:g} is a setting of --method optimal, not of {method.value}.")
     if method in (Method.SAA, Method.DPBAG) or (many and method is Method.OPTIMAL):
         foreign = [name for name, value in noise.items() if name != "scale" and value is not None]
         if foreign:
-            own = "reach" if method is Method.OPTIMAL else "scale"
-            raise InvalidParameterError(f"{foreign[0]} is no setting of --method {method.value}; give --{own}.")
+            instead = "reach" if method is Method.OPTIMAL else "scale"
+            raise InvalidParameterError(
+                f"{foreign[0]} is no setting of --method {method.value}; give --{instead}."
+            )
     # Several partitions of the optimal vote are bagging with that law.
     analysis = _analysis(Method.DPBAG if many else method, **stopping)
     if many and method is Method.OPTIMAL:
@@ -149,26 +155,51 @@ def estimator(
         n_partitions = 10 if partitions is None else partitions
         return DPBaggingClassifier(n_partitions=n_partitions, scale=noise["scale"], **settings, **analysis)
     if method.personalised:
-        chosen = {name: value for name, value in personal.items() if value is not None}
-        return PERSONALISED[method.value](**chosen, reach=reach, **settings, **noise, **analysis)
+        return PERSONALISED[method.value](**_given(personal), reach=reach, **settings, **noise, **analysis)
     return PATEClassifier(aggregator=method.value, reach=reach, **settings, **noise, **analysis)
 
 
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, StrEnum) else value
+def _of_its_own(
+    method: Method,
+    settings: dict[str, Any],
+    noise: dict[str, Any],
+    stopping: dict[str, Any],
+    personal: dict[str, Any],
+) -> VotingEnsembleClassifier:
+    """Return the estimator of a method that has options of its own."""
+    if method is Method.PRIVATE_MAJORITY:
+        _refuse_foreign(method, noise, stopping, ", whose noise follows from the budget")
+        return PrivateMajorityClassifier(**settings)
+    votes = {name: noise.pop(name) for name in ("scale", "sigma", "reach")}
+    _refuse_foreign(method, noise, stopping)
+    return BaggedPATEClassifier(**settings, **_given(votes | {"aggregator": personal["aggregator"]}))
 
 
-def _refuse_foreign(noise: dict[str, Any], stopping: dict[str, Any]) -> None:
-    """Refuse what a private majority derives from its budget, or has not."""
-    foreign = [name for name, value in noise.items() if value is not None]
-    if foreign:
-        raise InvalidParameterError(
-            f"{foreign[0]} is no setting of --method private-majority, whose noise follows from the budget; "
-            "drop it."
-        )
+def _chosen(method: Method, own: dict[Method, dict[str, Any]]) -> dict[str, Any]:
+    """Return the settings that this method alone has, refusing those of another."""
+    for owner, values in own.items():
+        given = _given(values)
+        if given and owner is not method:
+            raise InvalidParameterError(
+                f"{_OWN[owner][next(iter(given))]} is for --method {owner.value} only, not --method "
+                f"{method.value}; drop it."
+            )
+    return _given(own.get(method, {}))
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what was given, as plain values."""
+    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in values.items()}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _refuse_foreign(method: Method, noise: dict[str, Any], stopping: dict[str, Any], why: str = "") -> None:
+    """Refuse settings that a method has not, or derives from its budget."""
+    for name in _given(noise):
+        raise InvalidParameterError(f"{name} is no setting of --method {method.value}{why}; drop it.")
     if stopping["stop_when_spent"] or stopping["analysis"] is not Analysis.WORST_CASE:
         raise InvalidParameterError(
-            "--analysis and --stop-when-spent are not for --method private-majority; use dpbag or gnmax."
+            f"--analysis and --stop-when-spent are not for --method {method.value}; use dpbag or gnmax."
         )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpensemble.accounting import Accounting
+from dpensemble.allocation import Bootstrap
 from dpensemble.methods.pate import Aggregator
 from dpensemble.methods.private_design import MajorityRule, PrivateWhat
 from dpensemble.methods.private_majority import Sharing
@@ -22,7 +23,7 @@ NAMES = ", ".join(LEARNERS)
 
 
 class Method(StrEnum):
-    """Methods by their short names: those of `VotingMethod`, and personalised PATE."""
+    """Methods by their short names: those of `VotingMethod`, and some that are planned in ways of their own."""
 
     SAA = "saa"
     DPBAG = "dpbag"
@@ -35,6 +36,8 @@ class Method(StrEnum):
     VANISHING_PATE = "vanishing-pate"
     WEIGHTING_PATE = "weighting-pate"
     PRIVATE_MAJORITY = "private-majority"
+    BAGGING = "bagging"
+    BAGGED_PATE = "bagged-pate"
 
     @property
     def personalised(self) -> bool:
@@ -121,14 +124,16 @@ InsecureReleaseSeed = Annotated[
 MethodOption = Annotated[
     Method,
     typer.Option(
-        help="Subsample-and-aggregate, bagging, PATE by Laplace or Gaussian noise, the optimal vote, or personal "
-        "budgets.",
+        help="Subsample-and-aggregate, bagging, PATE by Laplace or Gaussian noise, the optimal vote, personal "
+        "budgets, or teachers that draw their records.",
         rich_help_panel=MODEL,
     ),
 ]
 AggregatorOption = Annotated[
     Aggregator | None,
-    typer.Option(help="Personalised: how votes become a label (default gnmax).", rich_help_panel=MODEL),
+    typer.Option(
+        help="Personalised and bagged PATE: how votes become a label (default gnmax).", rich_help_panel=MODEL
+    ),
 ]
 RuleOption = Annotated[
     Rule | None,
@@ -169,6 +174,16 @@ SharingOption = Annotated[
 Majority = Annotated[
     MajorityRule | None,
     typer.Option(help="private-majority: how ballots become a label.", rich_help_panel=MODEL),
+]
+Subsample = Annotated[
+    int | None,
+    typer.Option(
+        help="bagged-pate: records drawn for each teacher (default half of a partition's).", rich_help_panel=MODEL
+    ),
+]
+Scheme = Annotated[
+    Bootstrap | None,
+    typer.Option(help="bagged-pate: how records are drawn (default distinct).", rich_help_panel=MODEL),
 ]
 Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=MODEL)]
 Partitions = Annotated[

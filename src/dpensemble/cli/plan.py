@@ -15,11 +15,14 @@ from dpensemble.accounting import Accounting
 from dpensemble.cli import options as o
 from dpensemble.cli import plan_options as p
 from dpensemble.cli.options import Method
+from dpensemble.cli.plan_bagged import plan_bagged_votes
+from dpensemble.cli.plan_bagging import plan_bagging, refuse_foreign
 from dpensemble.cli.plan_groups import plan_groups
 from dpensemble.cli.plan_plot import check_plot_file, write_plot
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.cli.show_plan import (
     Budgets,
+    label_quality,
     other_budgets,
     print_budgets,
     print_plan,
@@ -32,19 +35,16 @@ from dpensemble.planning import (
     Rule,
     SmallestEnsemble,
     VotingMethod,
-    answer_rate,
     smallest_ensemble,
-    wrong_label_rate,
 )
 from dpensemble.planning import plan as find_plan
 from dpensemble.relations import Basis
 
-_AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
 
 def plan(
+    context: typer.Context,
     epsilon: p.Epsilon = None,
-    delta: p.Delta = 1e-5,
+    delta: p.Delta = None,
     labels: p.Labels = None,
     method: p.PlannedMethod = Method.SAA,
     budgets: p.Budgets = None,
@@ -63,6 +63,10 @@ def plan(
     threshold_sigma: p.ThresholdSigma = None,
     agreement: p.Agreement = None,
     label_accuracy: p.LabelAccuracy = None,
+    records: p.Records = None,
+    subsample: p.Subsample = None,
+    models: p.Models = None,
+    scheme: p.Scheme = None,
     plot: p.Plot = None,
     as_json: p.AsJson = False,
 ) -> None:
@@ -74,9 +78,25 @@ def plan(
 
     Personalised methods take --budgets instead of --epsilon, and plan labels from noise, or noise from --labels.
 
+    Bagging alone takes --records, --models and either --subsample or --delta; its epsilon is 0. Bagged PATE takes
+    --records and --subsample besides what PATE takes.
+
     Example: dpensemble plan --method saa --teachers 250 --epsilon 1 --delta 1e-5
     """
+    refuse_foreign(context, method)
+    if method is Method.BAGGING:
+        plan_bagging(records, subsample, models, scheme, delta=delta, as_json=as_json)
+        return
+    delta = 1e-5 if delta is None else delta
     integer_between("classes", classes, 2)
+    asked = {"epsilon": 1.0 if epsilon is None and labels is None else epsilon, "labels": labels, "delta": delta}
+    noise = {"scale": scale, "sigma": sigma, "reach": reach}
+    if method is Method.BAGGED_PATE:
+        drawn = {"records": records, "subsample": subsample, "scheme": scheme}
+        vote = (VotingMethod.GNMAX if aggregator is None else aggregator).value
+        settings = noise | {"n_teachers": teachers, "n_classes": classes, "method": vote}
+        plan_bagged_votes(drawn, asked, settings, agreement=_typical(agreement), as_json=as_json)
+        return
     if plot is not None:
         check_plot_file(plot)
     if method is Method.PRIVATE_MAJORITY:
@@ -85,14 +105,13 @@ def plan(
             "answers see 'dpensemble gamma' or compare_aggregators."
         )
     personal = {"aggregator": aggregator, "rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
-    settings: dict[str, Any] = {
+    settings = {
         "n_teachers": teachers,
         "n_classes": classes,
         "threshold": threshold,
         "threshold_sigma": threshold_sigma,
         "accounting": accounting.value,
     }
-    noise = {"scale": scale, "sigma": sigma}
     if method.personalised:
         _refuse(
             {
@@ -104,6 +123,7 @@ def plan(
             },
             f"is no option of --method {method.value}, whose plan is about --budgets; leave it out",
         )
+        del noise["reach"]
         settings |= noise | {"method": VotingMethod.GNMAX.value if aggregator is None else aggregator.value}
         wanted = {"labels": labels, "rule": rule or Rule.SOLVED, "precision": precision}
         wanted["vanish_at_end"] = vanish_at_end
@@ -112,9 +132,14 @@ def plan(
     _refuse(personal | {"budgets": budgets}, f"is for personalised methods only, not --method {method.value}")
     default_partitions = 10 if method is Method.DPBAG else 1
     settings["n_partitions"] = default_partitions if partitions is None else partitions
-    asked = {"epsilon": 1.0 if epsilon is None and labels is None else epsilon, "labels": labels, "delta": delta}
-    noise["reach"] = reach
-    _plan(settings | {"method": method.value}, asked | noise, (agreement, label_accuracy), plot, as_json)
+    _plan(
+        settings | {"method": method.value}, asked | noise, (_typical(agreement), label_accuracy), plot, as_json
+    )
+
+
+def _typical(agreement: float | None) -> float:
+    """Return the share of the teachers that agree on a typical row."""
+    return 0.8 if agreement is None else real_between("agreement", agreement, 0.501, 1.0)
 
 
 def _refuse(options: dict[str, Any], why: str) -> None:
@@ -126,13 +151,12 @@ def _refuse(options: dict[str, Any], why: str) -> None:
 def _plan(
     settings: dict[str, Any],
     asked: dict[str, Any],
-    typical: tuple[float | None, float | None],
+    typical: tuple[float, float | None],
     plot: Path | None,
     as_json: bool,
 ) -> None:
     """Plan a method that treats all records alike, and print what a budget buys."""
-    agreement, label_accuracy = 0.8 if typical[0] is None else typical[0], typical[1]
-    real_between("agreement", agreement, 0.501, 1.0)
+    agreement, label_accuracy = typical
     if label_accuracy is not None:
         real_between("label_accuracy", label_accuracy, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
@@ -142,7 +166,7 @@ def _plan(
             write_plot(found, plot)
         budgets = None if as_json else other_budgets(found)
         smallest = None if label_accuracy is None else _smallest(found, agreement, label_accuracy, settings)
-        quality = _quality(found, agreement)
+        quality = label_quality(found.ensemble, agreement)
     if as_json:
         typer.echo(json.dumps(_as_dict(found, quality, smallest), indent=2))
     else:
@@ -158,18 +182,6 @@ def _smallest(found: Plan, agreement: float, label_accuracy: float, settings: di
         label_accuracy=label_accuracy,
         **settings,
     )
-
-
-def _quality(found: Plan, agreement: float) -> list[dict[str, float]]:
-    """Return how good labels are, one row for each share of the teachers that agrees."""
-    ensemble, ballots = found.ensemble, found.n_teachers * found.n_partitions
-    shares = sorted({*_AGREEMENTS, agreement})
-    margins = [round((2 * share - 1) * ballots, 9) for share in shares]
-    wrong = wrong_label_rate(ensemble.law, ballots, margins, found.n_classes)
-    answered = answer_rate(ensemble.law, ballots, margins, found.n_classes)
-    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
-    rows = zip(shares, margins, wrong.tolist(), answered.tolist(), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _as_dict(found: Plan, quality: list[dict[str, float]], smallest: SmallestEnsemble | None) -> dict[str, Any]:
@@ -193,7 +205,7 @@ def _show(
     print_plan(found)
     if budgets is not None:
         print_budgets(found, budgets)
-    print_quality(found, quality)
+    print_quality(quality, found.n_classes, gated=found.most_queries is not None)
     if smallest is not None:
         print_smallest(smallest)
     if plot is not None:

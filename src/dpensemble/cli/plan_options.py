@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from dpensemble.accounting import Accounting
+from dpensemble.allocation import Bootstrap
 from dpensemble.cli.options import Method
 
-NOISE, QUALITY, OUTPUT = "Votes and noise", "Label quality", "Output"
+NOISE, QUALITY, BAGGING, OUTPUT = "Votes and noise", "Label quality", "bagging and bagged-pate", "Output"
 
 Epsilon = Annotated[
     float | None, typer.Option(help="Privacy budget (1 unless --labels is given; left out: found).")
 ]
-Delta = Annotated[float, typer.Option(help="Delta of the budget.")]
+Delta = Annotated[
+    float | None, typer.Option(help="Delta of the budget (1e-5; bagging: left out, found).", show_default=False)
+]
 Labels = Annotated[int | None, typer.Option(help="Labels wanted (left out: found).")]
 PlannedMethod = Annotated[Method, typer.Option(help="Method.")]
 Budgets = Annotated[
@@ -72,6 +75,23 @@ LabelAccuracy = Annotated[
     typer.Option(
         help="Also find the smallest ensemble whose labels of such a row are right this often.",
         rich_help_panel=QUALITY,
+    ),
+]
+Records = Annotated[int | None, typer.Option(help="Number of private records.", rich_help_panel=BAGGING)]
+Subsample = Annotated[
+    int | None,
+    typer.Option(
+        help="Records that each model draws (left out: the most at --delta; bagged-pate: half of a partition's).",
+        rich_help_panel=BAGGING,
+    ),
+]
+Models = Annotated[
+    int | None, typer.Option(help="bagging: number of models (default 1).", rich_help_panel=BAGGING)
+]
+Scheme = Annotated[
+    Bootstrap | None,
+    typer.Option(
+        help="How records are drawn (default with-replacement; bagged-pate: distinct).", rich_help_panel=BAGGING
     ),
 ]
 Plot = Annotated[

@@ -11,11 +11,12 @@ from rich.table import Table
 from dpensemble._rounding import round_up
 from dpensemble.accounting import Accounting
 from dpensemble.budget import Budget
-from dpensemble.planning import Plan, SmallestEnsemble
+from dpensemble.planning import BaggedPlan, Ensemble, Plan, SmallestEnsemble, answer_rate, wrong_label_rate
 
 #: Rows of epsilon, labels by the accounting asked for and, beside an exact plan, by the published one.
 Budgets = list[tuple[float, int, int]]
 
+_AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _BELOW, _ABOVE = (0.125, 0.25, 0.5, 1.0), 2.0
 # Composing more answers exactly than about four times these takes too long for a table.
 _FEW_LABELS = 2000
@@ -47,7 +48,7 @@ def print_plan(found: Plan) -> None:
     partitions = f" x {found.n_partitions} {_plural('partition', found.n_partitions)}"
     table.add_row("method", f"{found.method}, {found.n_classes} classes")
     table.add_row("teachers", f"{found.n_teachers:,}" + (partitions if found.n_partitions > 1 else ""))
-    table.add_row("noise", _noise(found))
+    table.add_row("noise", noise_text(found))
     if found.most_queries is not None:
         table.add_row("queries if none is answered", f"{found.most_queries:,}")
     table.add_row("epsilon spent", f"{round_up(found.epsilon_spent, 5):g}")
@@ -55,13 +56,14 @@ def print_plan(found: Plan) -> None:
     console.print(table)
 
 
-def _noise(found: Plan) -> str:
+def noise_text(found: Plan | BaggedPlan) -> str:
+    """Return the noise of a plan in words."""
     if found.scale is not None:
         return f"Laplace, scale {found.scale:.6g} votes"
     if found.reach is not None:
         return f"optimal vote, certain at a margin of {found.reach:.6g} votes, shape {found.shape:g}"
     noise = f"Gaussian, sigma {found.sigma:.6g} votes"
-    if found.threshold is None:
+    if isinstance(found, BaggedPlan) or found.threshold is None:
         return noise
     return f"{noise}; threshold {found.threshold:.6g} votes, with sigma {found.threshold_sigma:.6g}"
 
@@ -92,18 +94,29 @@ def print_budgets(found: Plan, budgets: Budgets) -> None:
         )
 
 
-def print_quality(found: Plan, quality: Sequence[dict[str, float]]) -> None:
+def label_quality(ensemble: Ensemble, agreement: float) -> list[dict[str, float]]:
+    """Return how good labels are, one row for each share of the teachers that agrees."""
+    ballots = ensemble.n_teachers * ensemble.n_partitions
+    shares = sorted({*_AGREEMENTS, agreement})
+    margins = [round((2 * share - 1) * ballots, 9) for share in shares]
+    wrong = wrong_label_rate(ensemble.law, ballots, margins, ensemble.n_classes)
+    answered = answer_rate(ensemble.law, ballots, margins, ensemble.n_classes)
+    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
+    rows = zip(shares, margins, wrong.tolist(), answered.tolist(), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated: bool = False) -> None:
     """Print how often a label is wrong, by the share of the teachers that agree."""
     console = Console(highlight=False)
     table = Table("teachers that agree", title="Wrong labels by vote margin", title_justify="left")
-    gated = found.most_queries is not None
     for name in ("margin in votes", "label wrong", "query answered")[: 2 + gated]:
         table.add_column(name, justify="right")
     for row in quality:
         cells = [f"{row['agreement']:.0%}", f"{row['margin']:,.4g}", f"{row['wrong_label_rate']:.2%}"]
         table.add_row(*cells, *([f"{row['answer_rate']:.1%}"] if gated else []))
     console.print(table)
-    if found.n_classes > 2:
+    if n_classes > 2:
         console.print("All teachers that do not agree are taken to vote for one other class.", markup=False)
 
 
@@ -113,7 +126,7 @@ def print_smallest(smallest: SmallestEnsemble) -> None:
     plan = smallest.plan
     each = " in each partition" if plan.n_partitions > 1 else ""
     console.print(
-        f"Smallest ensemble: {plan.n_teachers:,} teachers{each} ({_noise(plan)}) give {plan.labels:,} "
+        f"Smallest ensemble: {plan.n_teachers:,} teachers{each} ({noise_text(plan)}) give {plan.labels:,} "
         f"{_plural('label', plan.labels)} that are right at {smallest.label_accuracy:.2%} where "
         f"{smallest.agreement:.0%} of the teachers agree.",
         markup=False,

@@ -58,6 +58,8 @@ def train(
     teacher_epsilon: o.TeacherEpsilon = None,
     sharing: o.SharingOption = None,
     majority: o.Majority = None,
+    subsample: o.Subsample = None,
+    scheme: o.Scheme = None,
     teachers: o.Teachers = 250,
     partitions: o.Partitions = None,
     scale: o.Scale = None,
@@ -83,6 +85,11 @@ def train(
     Example: dpensemble train --dataset adult --method dpbag --epsilon 1 --out demo
     """
     start = perf_counter()
+    if method is o.Method.BAGGING:
+        raise InvalidParameterError(
+            "--method bagging publishes models instead of labels, so 'train' does not run it; use "
+            "BaggingPrivacyClassifier in Python, and 'dpensemble plan --method bagging' for what it promises."
+        )
     personal = {"aggregator": aggregator, "rule": rule, "precision": precision, "vanish_at_end": vanish_at_end}
     dealt = {"budgets": budgets, "levels": levels}
     refuse_mixtures(method, personal | dealt, epsilon, relation)
@@ -102,17 +109,18 @@ def train(
         "private_diagnostics": private_report,
     }
     noise = {"scale": scale, "sigma": sigma, "threshold": threshold, "threshold_sigma": threshold_sigma}
-    of_majority = {
-        "private": private_teachers,
-        "teacher_epsilon": teacher_epsilon,
-        "sharing": sharing,
-        "aggregator": majority,
+    own: dict[o.Method, dict[str, Any]] = {
+        o.Method.PRIVATE_MAJORITY: {
+            "private": private_teachers,
+            "teacher_epsilon": teacher_epsilon,
+            "sharing": sharing,
+            "aggregator": majority,
+        },
+        o.Method.BAGGED_PATE: {"subsample": subsample, "scheme": scheme},
     }
     noise["reach"] = reach
     stopping = {"analysis": analysis, "stop_when_spent": stop_when_spent}
-    model = estimator(
-        method, settings, noise, stopping, partitions=partitions, personal=personal, majority=of_majority
-    )
+    model = estimator(method, settings, noise, stopping, partitions=partitions, personal=personal, own=own)
     inputs = [path for path in (private, public, test) if path is not None]
     with staged_folder(out, overwrite=overwrite, inputs=inputs) as staging:
         names = [] if drop is None else [name.strip() for name in drop.split(",")]

@@ -67,3 +67,31 @@ def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delt
     found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
     # The improved form may lie above the classical one by rounding only, never in truth.
     return max(0.0, min(float(np.min(found)) + 1e-13, classical_epsilon(rdp, orders, delta)) * _ROUND_UP)
+
+
+def improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
+    """Return the delta that holds at `epsilon`: the inverse of `improved_epsilon`.
+
+    Parameters
+    ----------
+    rdp, orders
+        As for `classical_epsilon`.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        Rounded up, at most 1; exactly 0 where nothing was spent.
+
+    Examples
+    --------
+    >>> round(improved_delta(np.array([0.1]), np.array([11.0]), 0.9162), 8)
+    1e-05
+    """
+    if not rdp.any():
+        return 0.0
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    # The terms of the sum are of the size of the largest order, so their rounding grows with it.
+    slack = 1e-13 * (1 + (orders - 1) * (rdp + abs(epsilon)))
+    return float(math.exp(min(0.0, np.min(logs + slack))))

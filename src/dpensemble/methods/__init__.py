@@ -1,5 +1,7 @@
 """One method, one short file: an allocation, a law and an accounting."""
 
+from dpensemble.methods.bagged_pate import BaggedPATEClassifier
+from dpensemble.methods.bagging import BaggingPrivacyClassifier
 from dpensemble.methods.dpbag import DPBaggingClassifier
 from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
@@ -9,6 +11,8 @@ from dpensemble.methods.vanishing import VanishingPATEClassifier
 from dpensemble.methods.weighting import WeightingPATEClassifier
 
 __all__ = [
+    "BaggedPATEClassifier",
+    "BaggingPrivacyClassifier",
     "DPBaggingClassifier",
     "PATEClassifier",
     "PrivateMajorityClassifier",

@@ -308,8 +308,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
 
     def _relation(self) -> Relation:
         """Return the neighbouring relation, with the settings checked that every method has."""
-        if self.n_jobs is not None and integer_between("n_jobs", self.n_jobs, -1024, 1024) == 0:
-            raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
+        inputs.require_workers(self.n_jobs)
         return member("relation", self.relation, Relation)
 
     def _votes_per_unit(self, allocation: Allocation) -> int:
@@ -348,7 +347,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     def _assumptions(allocation: Allocation, has_units: bool, meter: Meter) -> tuple[str, ...]:
         found = []
         if has_units:
-            found.append(_UNITS)
+            found.append(UNITS_TOGETHER)
             if allocation.relation is Relation.REPLACE_ONE:
                 found.append(_UNIT_ORDER)
         found += [_RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON_ASSUMPTIONS]
@@ -408,7 +407,7 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     seconds[stage] = perf_counter() - start
 
 
-_UNITS = (
+UNITS_TOGETHER = (
     "A unit is all records that share a value of the unit column, for example those of one person; "
     "they are protected together."
 )

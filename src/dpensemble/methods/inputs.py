@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from dpensemble._checks import declared_classes, is_missing
+from dpensemble._checks import declared_classes, integer_between, is_missing
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -120,6 +120,12 @@ def require_one_a_record(name: str, values: NDArray[Any], n_records: int) -> Non
         raise DataError(
             f"{name} has shape {values.shape} but must have one entry for each of {n_records} records."
         )
+
+
+def require_workers(n_jobs: int | None) -> None:
+    """Refuse what is no number of workers."""
+    if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
+        raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
 
 
 def require_fixed_number(max_labels: int | None, stop_when_spent: bool) -> None:

@@ -2,6 +2,7 @@
 
 from dpensemble.accounting import Accounting
 from dpensemble.planning.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
+from dpensemble.planning.bagged import BaggedEnsemble, BaggedPlan, calibrated_bag, plan_bagged
 from dpensemble.planning.ensemble import Ensemble, spend_curve
 from dpensemble.planning.optimal import OptimalVotePlan, optimal_law, optimal_vote
 from dpensemble.planning.personal import Census, Personalisation, Personalised, Rule
@@ -17,6 +18,8 @@ __all__ = [
     "Accounting",
     "AggregatorComparison",
     "AnswerDesign",
+    "BaggedEnsemble",
+    "BaggedPlan",
     "Census",
     "ComparedAggregator",
     "Ensemble",
@@ -31,6 +34,7 @@ __all__ = [
     "VotingMethod",
     "answer_rate",
     "baselines",
+    "calibrated_bag",
     "compare_aggregators",
     "default_scale",
     "design_answers",
@@ -40,6 +44,7 @@ __all__ = [
     "optimal_vote",
     "personalise",
     "plan",
+    "plan_bagged",
     "plan_epsilon",
     "plan_labels",
     "plan_noise",

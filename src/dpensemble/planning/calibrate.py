@@ -58,7 +58,7 @@ def calibrated(
         meter = ensemble.with_noise(noise).meter(budget)
         return (meter.one_query * labels).epsilon(budget.delta, conversion)
 
-    noise = _smallest(
+    noise = smallest_noise(
         epsilon_at, rough_noise(ensemble, labels, budget) if start is None else start, budget.epsilon
     )
     while noise is not None and noise <= _MOST:
@@ -91,7 +91,7 @@ def rough_noise(ensemble: Ensemble, labels: int, budget: Budget) -> float:
     def epsilon_at(noise: float) -> float:
         return (ensemble.with_noise(noise).one_query() * labels).epsilon(budget.delta, conversion)
 
-    noise = _smallest(epsilon_at, 1.0, budget.epsilon)
+    noise = smallest_noise(epsilon_at, 1.0, budget.epsilon)
     if noise is None:
         raise _none_fits(ensemble, labels, budget)
     return max(_LEAST, noise * _EXACT_SHARE) if best else noise
@@ -105,11 +105,25 @@ def _none_fits(ensemble: Ensemble, labels: int, budget: Budget) -> BudgetError:
     )
 
 
-def _smallest(epsilon_at: Callable[[float], float], start: float, epsilon: float) -> float | None:
-    """Return the smallest noise whose epsilon is within `epsilon`; None if there is none.
+def smallest_noise(epsilon_at: Callable[[float], float], start: float, epsilon: float) -> float | None:
+    """Return the smallest noise, to a share `PRECISION`, whose epsilon is within a budget.
 
     The two last points, on logarithmic axes, give the next one; the answer stays between
     the largest noise seen to be too small and the smallest seen to be enough.
+
+    Parameters
+    ----------
+    epsilon_at : callable
+        Takes noise in votes, returns the epsilon that it needs.
+    start : float
+        Noise near which to look first.
+    epsilon : float
+        The budget.
+
+    Returns
+    -------
+    float or None
+        None if no noise up to a million votes is enough.
     """
     low, high, guess, slope = _LEAST, math.inf, start, _SLOPE
     last: tuple[float, float] | None = None

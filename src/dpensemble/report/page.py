@@ -29,6 +29,7 @@ _METHODS = {
     "vanishing-pate": "Personalised PATE, vanishing",
     "weighting-pate": "Personalised PATE, weighting",
     "private-majority": "Majority of private teachers",
+    "bagged-pate": "PATE, teachers that draw their records",
 }
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
 _BASES = {

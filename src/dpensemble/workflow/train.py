@@ -18,7 +18,12 @@ from dpensemble.budget import Budget
 from dpensemble.cost import largest_count
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
-from dpensemble.methods import DPBaggingClassifier, PATEClassifier, PrivateMajorityClassifier
+from dpensemble.methods import (
+    BaggedPATEClassifier,
+    DPBaggingClassifier,
+    PATEClassifier,
+    PrivateMajorityClassifier,
+)
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.planning import spend_curve
 from dpensemble.relations import Basis
@@ -116,6 +121,8 @@ def _method_name(model: VotingEnsembleClassifier) -> str:
         return str(model.aggregator)
     if isinstance(model, PrivateMajorityClassifier):
         return "private-majority"
+    if isinstance(model, BaggedPATEClassifier):
+        return "bagged-pate"
     return "dpbag" if isinstance(model, DPBaggingClassifier) else "saa"
 
 

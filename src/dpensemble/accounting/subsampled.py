@@ -1,0 +1,220 @@
+r"""Runs whose teachers hold a record by chance: bagging and a noisy vote together.
+
+``B`` is the number of teachers that hold the record in question; its law is public, which
+teachers hold it is secret. Given ``B = b`` at most ``b`` ballots of every query change, and the
+whole run of adaptively chosen queries has some ``delta_b(epsilon)``.
+
+With ``q = P(B >= 1)``, ``mu_0`` the law of the released labels given that nobody holds the record, ``mu_1`` and
+``mu_1'`` given that somebody holds it or its replacement, neighbours have the laws
+``(1 - q) mu_0 + q mu_1`` and ``(1 - q) mu_0 + q mu_1'`` (after a removal just ``mu_0``). For
+``exp(epsilon') = 1 + q (exp(epsilon) - 1)`` advanced joint convexity (B. Balle, G. Barthe and M. Gaboardi,
+"Privacy amplification by subsampling", NeurIPS 2018, Theorem 2) gives, with ``beta = exp(epsilon' - epsilon)``,
+
+    ``delta(epsilon') = q H(mu_1 || (1 - beta) mu_0 + beta mu_1')``
+    ``<= q ((1 - beta) H(mu_1 || mu_0) + beta H(mu_1 || mu_1')) <= sum over b >= 1 of P(B = b) delta_b(epsilon)``
+
+where ``H`` is the hockey-stick divergence at ``epsilon``. The last step couples the draws: ``mu_1'`` comes from
+the very same ones, ``mu_0`` by drawing anew, among the other records, whatever drew the record; either way only
+the ``B`` teachers that held it change, and divergences are jointly convex in the coupled draws. All three schemes
+of `dpensemble.allocation.Bootstrap` allow that coupling. The mixture is one of whole runs: the draws are made
+once, so amplifying every query and composing would be wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._rounding import round_up
+from dpensemble.accounting.worst_case import worst_case_cost
+from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.cost.composition import MOST_ANSWERS, MOST_EPSILON, AdaptiveComposition, composition_of
+from dpensemble.cost.conversion import improved_delta, improved_epsilon
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ReleaseLaw
+
+# Far above the relative rounding of a binomial probability.
+_ROUND_UP = 1 + 1e-9
+# Numbers of holders that are less likely than this share of delta, all together, are charged in full.
+NEGLIGIBLE = 1e-4
+# Exact composition is for the numbers of holders that make up more than this share of delta, and for so many.
+_MATTERS, _MOST_COMPOSED = 2e-3, 16
+_PRECISION = 1e-9
+_LARGEST = 1e6
+# Beyond it `exp(epsilon) - 1` is `exp(epsilon)` to double precision.
+_EXPONENTIAL = 40.0
+
+
+class SubsampledCost:
+    """Delta and epsilon of a run of answers whose teachers hold a record by chance.
+
+    Parameters
+    ----------
+    one : callable
+        Takes a number of ballots, returns the most that one answer can cost if a record changes so many.
+    holders : ndarray of shape (n_teachers + 1,)
+        Chance that so many teachers hold a given record, relative error below 1e-9. Public.
+
+    Examples
+    --------
+    A record that one of four teachers holds, surely and with probability one half:
+
+    >>> from dpensemble.laws import LaplaceNoisyMax
+    >>> one = lambda b: worst_case_cost(LaplaceNoisyMax(4), n_teachers=4, n_classes=2, votes_per_unit=b)
+    >>> always, by_chance = (SubsampledCost(one, np.array([1 - q, q, 0, 0, 0])) for q in (1.0, 0.5))
+    >>> round(always.epsilon(5, 1e-5), 2), round(by_chance.epsilon(5, 1e-5), 2)
+    (1.59, 1.08)
+    """
+
+    def __init__(self, one: Callable[[int], PrivacyCost], holders: NDArray[np.float64]) -> None:
+        chances = np.asarray(holders, dtype=np.float64)
+        if not (np.all(chances >= 0) and abs(chances.sum() - 1) < 1e-6):
+            raise AccountingError("the chances of how many teachers hold a record must sum to 1.")
+        self._one = lru_cache(maxsize=None)(one)
+        self._chances = chances * _ROUND_UP
+        # From the small end, so that no tail is lost.
+        self._tails = np.cumsum(self._chances[::-1])[::-1]
+        self._held = min(1.0, float(self._tails[1]))
+        self._composed: dict[int, AdaptiveComposition] = {}
+
+    @property
+    def held(self) -> float:
+        """Chance that any teacher holds the record, rounded up."""
+        return self._held
+
+    def delta(self, answers: int, epsilon: float, negligible: float = 1e-16) -> float:
+        """Return the delta of so many answers at `epsilon`, rounded up.
+
+        Parameters
+        ----------
+        answers : int
+            From 0.
+        epsilon : float
+            At least 0.
+        negligible : float, default=1e-16
+            The largest numbers of holders that are less likely than this, all together, are charged in full
+            instead of being priced.
+        """
+        if answers == 0 or self._held == 0:
+            return 0.0
+        inner = self.inner_epsilon(epsilon)
+        last = self._last(negligible)
+        total = self._tails[last + 1] if last + 1 < len(self._tails) else 0.0
+        for ballots in range(1, last + 1):
+            if self._chances[ballots]:
+                total += self._chances[ballots] * self._delta_of(ballots, answers, inner)
+        return float(min(1.0, total * _ROUND_UP))
+
+    def epsilon(self, answers: int, delta: float) -> float:
+        """Return the smallest epsilon at which so many answers have at most `delta`, rounded up.
+
+        Parameters
+        ----------
+        answers : int
+            From 0.
+        delta : float
+            Strictly between 0 and 1.
+
+        Raises
+        ------
+        AccountingError
+            If that is above a million.
+        """
+
+        def fits(epsilon: float) -> bool:
+            return self.delta(answers, epsilon, delta * NEGLIGIBLE) <= delta
+
+        if fits(0.0):
+            return 0.0
+        low, high = 0.0, 1.0
+        while not fits(high):
+            low, high = high, 2 * high
+            if high > _LARGEST:
+                raise AccountingError(f"the answers cost an epsilon of more than {_LARGEST:g}; use more noise.")
+        while high - low > _PRECISION * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def renyi(self, answers: int) -> PrivacyCost:
+        """Return the whole run as a Renyi curve, which adds to the cost of other releases.
+
+        ``exp((order - 1) * divergence)`` is jointly convex, so it is averaged over the number of holders.
+        """
+        if answers == 0:
+            return PrivacyCost.zero()
+        exponents = DEFAULT_ORDERS - 1
+        total = np.full_like(exponents, -np.inf)
+        for ballots in np.flatnonzero(self._chances).tolist():
+            curve = exponents * answers * self._one(ballots).rdp if ballots else 0.0
+            total = np.logaddexp(total, math.log(self._chances[ballots]) + curve)
+        return PrivacyCost(rdp=np.maximum(total, 0.0) / exponents)
+
+    def inner_epsilon(self, epsilon: float) -> float:
+        """Return the epsilon, given that somebody holds the record, that becomes `epsilon`; rounded down."""
+        beyond = epsilon > _EXPONENTIAL
+        grown = epsilon - math.log(self._held) if beyond else math.log1p(math.expm1(epsilon) / self._held)
+        return grown * (1 - 1e-12)
+
+    def refine(self, answers: int, epsilon: float, delta: float) -> None:
+        """Compose exactly from here on, for the numbers of holders that matter.
+
+        Parameters
+        ----------
+        answers : int
+            About the largest number that will be asked for.
+        epsilon, delta : float
+            About what they come to.
+        """
+        inner = self.inner_epsilon(epsilon)
+        # The same layout for neighbouring questions.
+        laid_out = min(MOST_ANSWERS, math.ceil(2 ** (math.ceil(4 * math.log2(max(1, answers))) / 4)))
+        weights = {}
+        for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
+            alone = self._delta_of(ballots, answers, inner)
+            if alone < 0.9 and self._chances[ballots] * alone > _MATTERS * delta:
+                weights[ballots] = self._chances[ballots] * alone
+        for ballots in sorted(weights, key=weights.__getitem__, reverse=True)[:_MOST_COMPOSED]:
+            one = self._one(ballots)
+            if one.parts is None or ballots in self._composed or answers > MOST_ANSWERS:
+                continue
+            ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
+            largest = min(MOST_EPSILON / 2, round_up(1.1 * min(inner, ceiling), 1))
+            try:
+                self._composed[ballots] = composition_of(one.parts[0].pairs, laid_out, largest)
+            except AccountingError:
+                # Losses too large for the grid stay with the Renyi curve.
+                continue
+
+    def _last(self, tail: float) -> int:
+        """Return the largest number of holders worth pricing: all more together are less likely than `tail`."""
+        return int(np.count_nonzero(self._tails > tail)) - 1
+
+    def _delta_of(self, ballots: int, answers: int, inner: float) -> float:
+        one = self._one(ballots)
+        found = improved_delta(one.rdp * answers, one.orders, inner)
+        if ballots in self._composed:
+            found = min(found, self._composed[ballots].delta(answers, inner))
+        return found
+
+
+def subsampled_cost(
+    law: ReleaseLaw, holders: NDArray[np.float64], *, n_teachers: int, n_classes: int
+) -> SubsampledCost:
+    """Return the cost of a law without a gate, all ballots weighing alike.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        The law that answers.
+    holders : ndarray of shape (n_teachers + 1,)
+        As for `SubsampledCost`.
+    n_teachers, n_classes : int
+        Number of ballots and of declared classes.
+    """
+    reach = {"n_teachers": n_teachers, "n_classes": n_classes}
+    return SubsampledCost(lambda ballots: worst_case_cost(law, votes_per_unit=ballots, **reach), holders)

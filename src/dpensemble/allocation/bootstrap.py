@@ -1,0 +1,291 @@
+"""Bootstrap subsamples: each model of a bag learns units that were drawn for it in secret.
+
+The draw is the privacy mechanism, so it comes from secret bits and never from
+a public seed. Three schemes are told apart by what may repeat.
+
+References
+----------
+"On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Definition 2, for the first two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between, member
+from dpensemble._random import NoiseSource
+from dpensemble.allocation.base import Allocation
+from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.secret_draws import integers_below, random_order, subsets
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+# Powers of fractions up to this length are computed exactly.
+_EXACT_BITS = 20_000
+# Sixteen units in the last place; the formula's rounding errors come to about five.
+_SLACK = 2.0**-48
+
+
+class Bootstrap(StrEnum):
+    """How subsamples are drawn.
+
+    Attributes
+    ----------
+    WITH_REPLACEMENT
+        Every draw is among all units, so one may be drawn several times.
+    DISTINCT
+        All draws of all models differ: disjoint subsamples, the paper's "without replacement".
+    SUBSETS
+        Independent subsets, one a model: no unit twice in one, but several may hold it.
+    """
+
+    WITH_REPLACEMENT = "with-replacement"
+    DISTINCT = "distinct"
+    SUBSETS = "subsets"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapScheme:
+    """Subsamples of equal size, one a model.
+
+    Parameters
+    ----------
+    scheme : Bootstrap or str
+        How they are drawn.
+    n_models : int
+        Number of subsamples; at least 1. Public.
+    subsample : int
+        Units drawn for each; at least 1. Public.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a number is below 1 or the scheme is unknown.
+
+    References
+    ----------
+    "On the Intrinsic Differential Privacy of Bagging", Definition 2; independent subsets are this library's.
+
+    Examples
+    --------
+    >>> scheme = BootstrapScheme("with-replacement", n_models=1, subsample=300)
+    >>> scheme.inclusion_probability(60_000)
+    0.0049875...
+    >>> BootstrapScheme("distinct", n_models=1, subsample=300).inclusion_probability(60_000)
+    0.005
+    """
+
+    scheme: Bootstrap
+    n_models: int
+    subsample: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scheme", member("scheme", self.scheme, Bootstrap))
+        object.__setattr__(self, "n_models", integer_between("n_models", self.n_models, 1))
+        object.__setattr__(self, "subsample", integer_between("subsample", self.subsample, 1))
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of all models together."""
+        return self.n_models * self.subsample
+
+    def check(self, n_units: int) -> None:
+        """Refuse more draws without repeats than there are units.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of private records (or units). Public.
+
+        Raises
+        ------
+        InvalidParameterError
+            If a subset, or all distinct draws together, cannot be had; or there are no units.
+        """
+        n_units = integer_between("n_units", n_units, 1)
+        if self.scheme is Bootstrap.SUBSETS and self.subsample > n_units:
+            raise InvalidParameterError(
+                f"subsample={self.subsample} is more than the {n_units} private records (or units), which cannot "
+                f"be drawn twice for one subset; use at most {n_units}, or scheme='with-replacement'."
+            )
+        if self.scheme is Bootstrap.DISTINCT and self.n_draws > n_units:
+            fits = n_units // self.n_models
+            use = f"a subsample of at most {fits}" if fits else f"at most {n_units} models"
+            raise InvalidParameterError(
+                f"subsample={self.subsample} for {self.n_models} models is {self.n_draws} distinct draws, more "
+                f"than the {n_units} private records (or units); use {use}, or scheme='subsets'."
+            )
+
+    def inclusion_probability(self, n_units: int) -> float:
+        """Return the probability that one given unit is in some subsample.
+
+        With ``N`` models, subsamples of ``k`` and ``n`` units that is ``1 - (1 - 1/n)**(N k)``
+        with replacement, ``N k / n`` for distinct draws and ``1 - (1 - k/n)**N`` for subsets.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of private records (or units). Public.
+
+        Returns
+        -------
+        float
+            At most 1. Rounded up, by less than 1e-14 of itself: the decimal that is
+            printed is never below the probability.
+
+        Raises
+        ------
+        InvalidParameterError
+            As `check`.
+
+        Examples
+        --------
+        >>> BootstrapScheme("subsets", n_models=2, subsample=1).inclusion_probability(10)
+        0.19
+        """
+        self.check(n_units)
+        tries, drawn = self._tries()
+        if drawn == n_units or tries * n_units.bit_length() <= _EXACT_BITS:
+            return _round_up(1 - Fraction(n_units - drawn, n_units) ** tries)
+        return min(1.0, -math.expm1(tries * math.log1p(-drawn / n_units)) * (1 + _SLACK))
+
+    def holders(self, n_units: int) -> NDArray[np.float64]:
+        """Return the law of the number of models whose subsample holds one given unit.
+
+        Binomial, except that distinct draws let one model at most hold a unit.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of private records (or units). Public.
+
+        Returns
+        -------
+        ndarray of shape (n_models + 1,)
+            Probability of each number, to 1e-11 of itself, where it is not too small for a double.
+
+        Raises
+        ------
+        InvalidParameterError
+            As `check`.
+
+        Examples
+        --------
+        >>> BootstrapScheme("subsets", n_models=2, subsample=1).holders(10).round(3)
+        array([0.81, 0.18, 0.01])
+        """
+        self.check(n_units)
+        law = np.zeros(self.n_models + 1)
+        if self.scheme is Bootstrap.DISTINCT:
+            law[:2] = (n_units - self.n_draws) / n_units, self.n_draws / n_units
+            return law
+        tries, drawn = self._tries()
+        if drawn == n_units:
+            law[-1] = 1.0
+            return law
+        # Of one model; the logarithm of a probability near 1 is taken of its small complement.
+        missed = tries / self.n_models * _log_one_minus(drawn, n_units)
+        held = math.log(-math.expm1(missed))
+        return _binomial(self.n_models, held, missed)
+
+    def draw(self, identities: Sequence[Hashable], *, relation: Relation, noise: NoiseSource) -> Allocation:
+        """Draw the subsamples in secret.
+
+        Parameters
+        ----------
+        identities : sequence of length n_records
+            The unit each record belongs to: declared units, or the records' positions, ``range(n_records)``,
+            under either relation. All records of a drawn unit are learnt, twice if it is drawn twice.
+        relation : Relation
+            Neighbouring relation of the guarantee; it changes nothing about the draw.
+        noise : NoiseSource
+            Where the secret bits come from.
+
+        Returns
+        -------
+        Allocation
+            Secret: whoever knows which units were drawn knows that all others were not.
+
+        Raises
+        ------
+        InvalidParameterError
+            As `check`, or if an identity is of another type.
+
+        Notes
+        -----
+        Equal records are separate units here, unlike in `keyed_partitions`, which draws on their content. Under
+        add-or-remove-one a removed record does shift the positions of others, but nothing is tied to a position:
+        all units are equally likely, so, given that the removed one was not drawn, the subsamples follow the law
+        of those of the smaller data set, and each lists its records in the order that they have in both.
+
+        Examples
+        --------
+        >>> from dpensemble._random import SystemNoise
+        >>> scheme = BootstrapScheme("distinct", n_models=2, subsample=3)
+        >>> bag = scheme.draw(range(9), relation=Relation.REPLACE_ONE, noise=SystemNoise())
+        >>> [len(shard) for shard in bag.shards]
+        [3, 3]
+        >>> bag
+        Allocation(n_teachers=2, relation=<Relation.REPLACE_ONE: 'replace-one'>, secret=True)
+        """
+        relation = member("relation", relation, Relation)
+        units, unit_of_record = number_units(identities)
+        self.check(len(units))
+        drawn = self._drawn(len(units), noise)
+        keys, copies = np.unique(drawn * self.n_models + np.arange(self.n_models)[:, None], return_counts=True)
+        per_unit = np.bincount(keys // self.n_models, minlength=len(units))
+        return Allocation(
+            n_teachers=self.n_models,
+            offsets=np.concatenate([[0], np.cumsum(per_unit)]),
+            teachers=keys % self.n_models,
+            unit_of_record=unit_of_record,
+            relation=relation,
+            copies=copies,
+            secret=True,
+        )
+
+    def _tries(self) -> tuple[int, int]:
+        """Return the number of independent tries and how many units each draws at once, without repeats."""
+        if self.scheme is Bootstrap.WITH_REPLACEMENT:
+            return self.n_draws, 1
+        return (self.n_models, self.subsample) if self.scheme is Bootstrap.SUBSETS else (1, self.n_draws)
+
+    def _drawn(self, n_units: int, noise: NoiseSource) -> NDArray[np.int64]:
+        """Return the units drawn, shape (n_models, subsample)."""
+        shape = self.n_models, self.subsample
+        if self.scheme is Bootstrap.WITH_REPLACEMENT:
+            return integers_below(n_units, self.n_draws, noise).reshape(shape)
+        if self.scheme is Bootstrap.SUBSETS:
+            return subsets(n_units, self.subsample, self.n_models, noise)
+        return random_order(n_units, noise)[: self.n_draws].reshape(shape)
+
+
+def _round_up(exact: Fraction) -> float:
+    """Return the closest double, or the next if its decimal is below: 3/10 stays the 0.3 that people read."""
+    value = exact.numerator / exact.denominator
+    return value if Fraction(repr(value)) >= exact else math.nextafter(value, math.inf)
+
+
+def _log_one_minus(drawn: int, n_units: int) -> float:
+    """Return ``log(1 - drawn / n_units)``, accurate at both ends."""
+    if 2 * drawn <= n_units:
+        return math.log1p(-drawn / n_units)
+    return math.log((n_units - drawn) / n_units)
+
+
+def _binomial(n_models: int, held: float, missed: float) -> NDArray[np.float64]:
+    """Return the binomial law, given the logarithms of success and failure."""
+    # Exact whole numbers, so that the logarithms do not add up errors.
+    ways = accumulate(range(n_models), lambda found, b: found * (n_models - b) // (b + 1), initial=1)
+    numbers = np.arange(n_models + 1)
+    logs = np.array([math.log(count) for count in ways])
+    law: NDArray[np.float64] = np.exp(logs + numbers * held + (n_models - numbers) * missed)
+    return law
