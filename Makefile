@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check lint types docs bench reproduce clean
+.PHONY: demo test check lint types docs bench reproduce torch clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
@@ -37,6 +37,10 @@ bench: $(VENV)/.installed-dev
 # Published tables beside ours; long. ARGS="--quick" for a part.
 reproduce: $(VENV)/.installed
 	$(BIN)/python reproductions/personalised_pate_table5.py $(ARGS)
+
+# Neural teachers and DP-SGD, whose tests are skipped without it. Pinned: a range may take gigabytes for graphics cards.
+torch: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
 
 clean:
 	rm -rf $(VENV) build dist site demo .mypy_cache .ruff_cache .pytest_cache

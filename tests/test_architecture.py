@@ -17,7 +17,7 @@ LAYERS = [
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},
     {"accounting", "darrm"},
-    {"teachers", "labelling", "student", "persistence", "planning", "datasets", "report"},
+    {"teachers", "labelling", "student", "persistence", "planning", "datasets", "report", "neural"},
     {"interactive"},
     {"methods"},
     {"audit"},
@@ -34,12 +34,14 @@ FENCES = {
     "jinja2": {"report"},
     "skops": {"persistence"},
     "threadpoolctl": {"teachers", "cost"},
-    "joblib": {"teachers"},
+    "joblib": {"teachers", "neural"},
     "pandas": {"datasets", "workflow", "cli"},
-    "sklearn": {"teachers", "student", "methods", "datasets", "workflow", "persistence"},
+    "sklearn": {"teachers", "student", "methods", "datasets", "workflow", "persistence", "neural"},
     "scipy": {"teachers", "laws", "accounting", "darrm", "audit"},
     "highspy": {"darrm"},
     "dp_accounting": {"cost"},
+    "torch": {"neural"},
+    "opacus": {"neural"},
 }
 
 

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import joblib
 import numpy as np
 import pytest
@@ -194,3 +196,30 @@ def test_answers_outside_the_declared_classes_fall_back(blobs):
     for t, (model, shard) in enumerate(zip(ensemble._fitted.models, allocation.shards, strict=True)):
         answer = model.random_state % 3 * 0.5
         assert np.all(ballots[:, t] == (np.bincount(y[shard]).argmax() if answer == 0.5 else answer))
+
+
+class FitsAll(Spy):
+    """Fits all teachers itself."""
+
+    def fit_together(self, X, y, shards, *, on_done, **_settings):
+        on_done(len(shards))
+        return SimpleNamespace(n_failed=0, vote=lambda X: np.full((len(X), len(shards)), 1, dtype=np.uint8))
+
+
+class FitsOtherwise(FitsAll):
+    """Has a fit of its own, of which the method it inherits knows nothing."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+def test_an_estimator_may_fit_all_teachers_itself(blobs):
+    X, y, public = blobs
+    allocation = partitions(range(len(X)), 20, 1)
+    ensemble = fitted(FitsAll(), allocation, X, y)
+    assert np.all(ensemble.vote(public).ballots == 1)
+
+
+def test_a_fit_of_its_own_is_never_passed_over(blobs):
+    X, y, _public = blobs
+    assert len(fitted(FitsOtherwise(), partitions(range(len(X)), 20, 1), X, y)._fitted.models) == 20

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from dpensemble.cli.compare import compare
 from dpensemble.cli.gamma import gamma
 from dpensemble.cli.plan import plan
 from dpensemble.cli.predict import predict
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(plan)
+app.command()(compare)
 app.command()(gamma)
 app.command()(report)
 app.command()(predict)
@@ -50,6 +52,7 @@ _OPTIONS = {
     "n_units=": "--records ",
     "subsample=": "--subsample ",
     "scheme=": "--scheme ",
+    "public_rows=": "--public-rows ",
     "random_state=": "--seed ",
     "n_jobs=": "--jobs ",
     "insecure_release_seed=": "--insecure-release-seed ",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,8 @@ class TeacherEnsemble:
     Parameters
     ----------
     estimator : scikit-learn classifier
-        Cloned for each teacher. Plain logistic regression is fitted in batches.
+        Cloned for each teacher. Plain logistic regression is fitted in batches; an estimator with a method
+        ``fit_together``, such as `TorchClassifier`, fits all teachers itself.
     allocation : Allocation
         Which records teach which teachers.
     classes : ndarray of shape (n_classes,)
@@ -105,25 +107,39 @@ class TeacherEnsemble:
                 on_done=report,
             )
         else:
-            seeds = [seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(len(shards))]
-            separate = fit_separately(
-                self._estimator,
+            together = _fits_together(self._estimator)
+            fit = self._estimator.fit_together if together else partial(fit_separately, self._estimator)
+            seeded = fit(
                 X,
                 y,
                 shards,
                 classes=self._classes,
                 constant_votes=constant_votes,
-                seeds=seeds,
+                seeds=[seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(len(shards))],
                 n_jobs=self._n_jobs,
-                on_done=report,
+                # Blocks are of all teachers, constant ones included, and so are even already.
+                on_done=on_done if together else report,
             )
-            self.n_failed = separate.n_failed
-            self._fitted = separate
+            self.n_failed = seeded.n_failed
+            self._fitted = seeded
         return self
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on a chunk of public rows, shape (n_queries, n_features)."""
         return Votes(self._fitted.vote(X), n_classes=len(self._classes))
+
+
+def _fits_together(estimator: Any) -> bool:
+    """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each.
+
+    A subclass with another `fit`, such as one that adds noise, does not say so by inheriting ``fit_together``.
+    """
+    for kind in type(estimator).__mro__:
+        if "fit_together" in vars(kind):
+            return True
+        if "fit" in vars(kind):
+            return False
+    return False
 
 
 def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) -> Callable[[int], None]:

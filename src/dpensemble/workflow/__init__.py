@@ -1,6 +1,11 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
 from dpensemble.workflow.budgets import BudgetRequest, parse_budgets
+from dpensemble.workflow.comparison import compare
+from dpensemble.workflow.comparison_data import ComparedDataset, ComparedRows, ComparisonData, comparison_data
+from dpensemble.workflow.comparison_learners import COMPARED_LEARNERS
+from dpensemble.workflow.comparison_methods import METHODS
+from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 from dpensemble.workflow.outputs import Outcome, load_run, staged_folder, write_outcome
@@ -8,12 +13,21 @@ from dpensemble.workflow.tables import Tables, adult_tables
 from dpensemble.workflow.train import train
 
 __all__ = [
+    "COMPARED_LEARNERS",
     "LEARNERS",
+    "METHODS",
     "STUDENTS",
     "BudgetRequest",
+    "ComparedDataset",
+    "ComparedMethod",
+    "ComparedRows",
+    "Comparison",
+    "ComparisonData",
     "Outcome",
     "Tables",
     "adult_tables",
+    "compare",
+    "comparison_data",
     "file_tables",
     "learner",
     "load_run",

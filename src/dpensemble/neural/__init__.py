@@ -1,0 +1,20 @@
+"""PyTorch networks as classifiers, many of them trained at once as teachers; PyTorch is an optional extra."""
+
+from dpensemble.neural.augmentation import ImageAugmentation
+from dpensemble.neural.classifier import TorchClassifier
+from dpensemble.neural.dp_sgd import DPSGDClassifier, linear_network
+from dpensemble.neural.networks import bagging_cnn, digit_cnn, hidden_layer_network, personalised_pate_cnn
+from dpensemble.neural.together import StackedTeachers, stacking_obstacle
+
+__all__ = [
+    "DPSGDClassifier",
+    "ImageAugmentation",
+    "StackedTeachers",
+    "TorchClassifier",
+    "bagging_cnn",
+    "digit_cnn",
+    "hidden_layer_network",
+    "linear_network",
+    "personalised_pate_cnn",
+    "stacking_obstacle",
+]

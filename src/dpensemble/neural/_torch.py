@@ -1,0 +1,60 @@
+"""PyTorch, imported when it is first needed, since it is an optional extra."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from dpensemble.errors import InvalidParameterError
+
+# Tensors and modules, of a library that may be missing.
+Tensor = Any
+Module = Any
+
+# PyTorch draws from one generator a process, so threads take turns.
+_ONE_AT_A_TIME = threading.RLock()
+
+
+def require_torch() -> Any:
+    """Return the module torch, or say which extra brings it."""
+    try:
+        return import_module("torch")
+    except ImportError:
+        raise InvalidParameterError(
+            'TorchClassifier needs PyTorch, which is not installed; run pip install "dpensemble[torch]".'
+        ) from None
+
+
+def resolve_device(device: object) -> str:
+    """Return the name of a device that exists; "auto" is CUDA where there is one, else the CPU."""
+    torch = require_torch()
+    if isinstance(device, str):
+        if device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cpu" or (device.split(":")[0] == "cuda" and torch.cuda.is_available()):
+            return device
+    raise InvalidParameterError(f"device={device!r} is not available here; use 'auto' or 'cpu'.")
+
+
+@contextmanager
+def own_generator(seed: int, device: str) -> Iterator[None]:
+    """Seed PyTorch's generators for the block, and leave them afterwards as they were."""
+    torch = require_torch()
+    with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[device] if device != "cpu" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: blocks of teachers run side by side, and sums do not depend on how many."""
+    torch = require_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,296 @@
+"""A PyTorch network as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpensemble._random import public_entropy
+from dpensemble.errors import DataError, InvalidParameterError, TeacherError
+from dpensemble.neural._torch import Module, own_generator, require_torch, resolve_device
+from dpensemble.neural.networks import hidden_layer_network
+from dpensemble.neural.schedule import Schedule, Training
+from dpensemble.neural.start import LastLayer, begin_from, checked_start
+from dpensemble.neural.together import StackedTeachers, fit_together
+from dpensemble.neural.training import train
+
+_ROWS_AT_ONCE = 512
+
+
+class TorchClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that trains a PyTorch network by mini-batches; needs the extra ``dpensemble[torch]``.
+
+    As a teacher, many are trained at once. What is fitted depends on the rows, the labels, the settings and
+    `random_state` only; no global generator is read or moved.
+
+    Parameters
+    ----------
+    module : callable, default `hidden_layer_network`
+        Called with (input_shape, n_classes), under the classifier's own seed; returns a ``torch.nn.Module`` that
+        turns rows of shape (n_rows, *input_shape) into logits of shape (n_rows, n_classes).
+    input_shape : sequence of int or None
+        Shape that each row is given, such as (1, 28, 28); None leaves rows as they are.
+    classes : sequence or None
+        All labels, if `y` may lack some; None takes those in `y`. A teacher is told the declared ones.
+    epochs : int
+        Passes over the rows, at least 1.
+    batch_size : int
+        Most rows a step; rows are dealt evenly.
+    learning_rate : float
+        Above 0.
+    optimizer : {"adam", "sgd"}
+        Adam, or stochastic gradient descent with `momentum`.
+    momentum : float
+        Of ``"sgd"``, 0 to 1.
+    weight_decay : float
+        L2 penalty as in PyTorch, from 0.
+    augmentation : ImageAugmentation or None
+        Random moves of training images.
+    start : fitted TorchClassifier or None
+        Trained on public data; its parameters are copied wherever name and shape agree. Keep its `module` alike.
+    last_layer : {"auto", "keep", "new"}
+        Whether the start's last layer is copied too; "auto" does so if the numbers of classes agree.
+    precision : {"float32", "bfloat16"}
+        Of the factors of matrix products in training.
+    device : str
+        "auto" (CUDA where present), "cpu", "cuda" or "cuda:1".
+    random_state : int, RandomState or None
+        Of start values, order and moves.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted.
+    n_features_in_ : int
+        Columns.
+    input_shape_ : tuple of int
+        Shape of a row.
+    state_ : dict of str to ndarray
+        The network's parameters and buffers. As private as the rows.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range, or PyTorch is missing.
+    DataError
+        If rows do not fill `input_shape`, or `y` holds undeclared labels.
+    TeacherError
+        If training diverges.
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
+    >>> TorchClassifier(learning_rate=0.05, random_state=0).fit(X, y).predict([[3.0]])  # doctest: +SKIP
+    array(['high'], dtype='<U4')
+    """
+
+    def __init__(
+        self,
+        module: Callable[[Sequence[int], int], Any] = hidden_layer_network,
+        *,
+        input_shape: Sequence[int] | None = None,
+        classes: Sequence[Any] | None = None,
+        epochs: int = 30,
+        batch_size: int = 32,
+        learning_rate: float = 1e-3,
+        optimizer: str = "adam",
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        augmentation: Any = None,
+        start: Any = None,
+        last_layer: str = "auto",
+        precision: str = "float32",
+        device: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.module = module
+        self.input_shape = input_shape
+        self.classes = classes
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.augmentation = augmentation
+        self.start = start
+        self.last_layer = last_layer
+        self.precision = precision
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> TorchClassifier:
+        """Train the network from its start values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Finite numbers.
+        y : array-like of shape (n_rows,)
+            Labels.
+
+        Returns
+        -------
+        self
+        """
+        require_torch()
+        X, y = validate_data(self, X, y, dtype=np.float32)
+        check_classification_targets(y)
+        self.classes_, targets = self._class_ids(y)
+        self._prepare(X.shape[1])
+        training = Training.of(self, self.input_shape_)
+        schedule = Schedule(public_entropy(self.random_state), len(X), training)
+        device = resolve_device(self.device)
+        with own_generator(schedule.torch_seed, device):
+            module = self._new_module().to(device)
+            finite = train(module, self._rows(X, device), targets, schedule, training)
+        if not finite:
+            raise TeacherError(
+                f"learning_rate={self.learning_rate!r} made the training diverge; lower it or scale the columns."
+            )
+        self._keep({name: value.cpu().numpy().copy() for name, value in module.state_dict().items()})
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
+        check_is_fitted(self)
+        torch = require_torch()
+        X = validate_data(self, X, dtype=np.float32, reset=False)
+        device = resolve_device(self.device)
+        module = self.fitted_module().to(device)
+        with torch.no_grad():
+            logits = [
+                module(self._rows(X[start : start + _ROWS_AT_ONCE], device)).double().softmax(dim=1).cpu().numpy()
+                for start in range(0, len(X), _ROWS_AT_ONCE)
+            ]
+        return np.concatenate(logits)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return each row's label, shape (n_rows,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def fitted_module(self) -> Module:
+        """Return a new ``torch.nn.Module`` with the fitted numbers, on the CPU and set to predict."""
+        check_is_fitted(self)
+        torch = require_torch()
+        with own_generator(0, "cpu"):
+            module = self.module(self.input_shape_, len(self.classes_))
+        module.load_state_dict({name: torch.as_tensor(value) for name, value in self.state_.items()})
+        return module.eval()
+
+    def fit_together(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.int64],
+        shards: Sequence[NDArray[np.int64]],
+        *,
+        classes: NDArray[Any],
+        constant_votes: NDArray[np.int64],
+        seeds: Sequence[int],
+        n_jobs: int | None = None,
+        on_done: Callable[[int], None] = lambda _: None,
+    ) -> StackedTeachers:
+        """Train one clone on each shard, many at a time.
+
+        Up to rounding, teacher ``t`` is this classifier with ``classes=classes, random_state=seeds[t]`` fitted on
+        its shard. Networks that cannot be stacked are trained one by one; `stacking_obstacle` tells why.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_records, n_features)
+            Private records.
+        y : ndarray of shape (n_records,)
+            Their class ids. Private.
+        shards : sequence of ndarray
+            Record indices of each teacher.
+        classes : ndarray of shape (n_classes,)
+            Declared labels, sorted.
+        constant_votes : ndarray of shape (n_teachers,)
+            -1 for a teacher to fit, else the class id it always votes for. Private.
+        seeds : sequence of int
+            Public seed of each teacher.
+        n_jobs : int or None
+            Workers, as in joblib; each uses one thread.
+        on_done : callable
+            Called with the size of each block that was finished.
+
+        Returns
+        -------
+        StackedTeachers
+
+        Raises
+        ------
+        InvalidParameterError, DataError
+            If settings do not suit each other or the rows.
+        TeacherError
+            If every training diverged.
+        """
+        return fit_together(
+            self,
+            X,
+            y,
+            shards,
+            classes=classes,
+            constant_votes=constant_votes,
+            seeds=seeds,
+            n_jobs=n_jobs,
+            on_done=on_done,
+        )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the settings; those of `start` are none of this classifier's, whatever `deep` says."""
+        return super().get_params(deep=False)
+
+    def __sklearn_clone__(self) -> TorchClassifier:
+        # The usual clone would unfit the start.
+        return type(self)(**self.get_params())
+
+    def _class_ids(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        if self.classes is None:
+            found, targets = np.unique(y, return_inverse=True)
+            return found, targets
+        classes = np.unique(np.asarray(self.classes))
+        targets = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+        if np.any(classes[targets] != y):
+            raise DataError("y holds labels that classes does not declare; declare every label.")
+        return classes, targets
+
+    def _prepare(self, n_features: int) -> None:
+        """Check what concerns the shape of rows and the start."""
+        if not callable(self.module):
+            raise InvalidParameterError(
+                f"module={self.module!r} is not callable; give a function of (input_shape, n_classes)."
+            )
+        shape = (n_features,) if self.input_shape is None else tuple(int(size) for size in self.input_shape)
+        taken = int(np.prod(shape))
+        if n_features != taken or min(shape, default=0) < 1:
+            raise DataError(
+                f"X has {n_features} columns, but input_shape={shape} takes {taken}; make them agree."
+            )
+        checked_start(self.start, self.last_layer)
+        self.input_shape_ = shape
+
+    def _new_module(self) -> Module:
+        """Return an untrained network; the caller has seeded PyTorch."""
+        module = self.module(self.input_shape_, len(self.classes_))
+        if not isinstance(module, require_torch().nn.Module):
+            raise InvalidParameterError(
+                f"module returned a {type(module).__name__}, not a torch.nn.Module; return the network."
+            )
+        if self.start is not None:
+            begin_from(module, self.start, len(self.classes_), LastLayer(self.last_layer))
+        return module
+
+    def _rows(self, X: NDArray[np.float32], device: str) -> Any:
+        torch = require_torch()
+        return torch.as_tensor(np.ascontiguousarray(X), device=device).view(-1, *self.input_shape_)
+
+    def _keep(self, state: dict[str, NDArray[Any]]) -> None:
+        self.state_ = state

@@ -1,0 +1,295 @@
+"""DP-SGD as a classifier: a network whose training is private by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpensemble._checks import declared_classes, delta_of, member, real_between
+from dpensemble._random import noise_source, public_entropy
+from dpensemble._rounding import round_up
+from dpensemble.budget import Budget
+from dpensemble.errors import TeacherError
+from dpensemble.guarantee import Guarantee
+from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
+from dpensemble.neural.classifier import TorchClassifier
+from dpensemble.neural.dp_sgd_accounting import (
+    NAMES,
+    Accountant,
+    NoisySteps,
+    finest_waste,
+    least_noise,
+    require_opacus,
+)
+from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
+from dpensemble.neural.networks import hidden_layer_network
+from dpensemble.neural.schedule import Schedule, Training
+from dpensemble.relations import Basis, Relation
+
+
+class DPSGDClassifier(TorchClassifier):
+    """A network trained by DP-SGD, so that the model may be published; needs the extra ``dpensemble[opacus]``.
+
+    Every record is in every step with the same probability (Poisson sampling), its gradient is shortened to
+    `clip` and Gaussian noise is added to the sum: the least that keeps the training within the budget, found
+    before any record is looked at. There are neither teachers nor public rows.
+
+    Parameters
+    ----------
+    module : callable, default `hidden_layer_network`
+        Called with (input_shape, n_classes); returns a ``torch.nn.Module``. A row's logits must depend on that
+        row alone; batch normalisation is refused, of layers of your own you must know.
+    input_shape : sequence of int or None
+        Shape that each row is given, such as (1, 28, 28); None leaves rows as they are.
+    classes : sequence
+        All possible labels. Must be declared: reading them off private labels would leak.
+    epsilon, delta : float
+        Budget of one fit, for one record added or removed. Epsilon from 0.001 to 1000.
+    clip : float, default=1.0
+        Length to which each record's gradient is shortened.
+    accountant : {"prv", "rdp"}, default="prv"
+        Of Opacus: privacy loss random variables, or Renyi differential privacy, which takes more noise.
+    epochs : int
+        Expected passes over the records.
+    batch_size : int
+        Expected records a step.
+    learning_rate, optimizer, momentum, weight_decay
+        As of `TorchClassifier`.
+    start, last_layer
+        A network trained on public data to begin from, as of `TorchClassifier`.
+    device : str
+        "auto" (CUDA where present), "cpu", "cuda" or "cuda:1".
+    random_state : int, RandomState or None
+        Public seed of start values only.
+    insecure_release_seed : int, optional
+        Seeds samples and noise for a repeatable experiment and marks the guarantee "not for release".
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+        What is promised. It warns where delta is not below one over the number of records.
+    noise_multiplier_ : float
+        Standard deviation of the noise over `clip`. Public.
+    classes_ : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    n_features_in_ : int
+        Columns.
+    input_shape_ : tuple of int
+        Shape of a row.
+    state_ : dict of str to ndarray
+        The network's parameters and buffers; may be published.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range, the network mixes records, or PyTorch or Opacus is missing.
+    BudgetError
+        If no noise keeps within the budget.
+    DataError
+        If rows do not fill `input_shape`, or `y` holds undeclared labels.
+    TeacherError
+        If training diverges.
+
+    Notes
+    -----
+    Opacus' privacy loss random variables are those of a record removed; that an addition costs no more over many
+    steps is its premise, and agrees with dp-accounting's bound on both.
+
+    References
+    ----------
+    M. Abadi et al., "Deep learning with differential privacy", CCS 2016; S. Gopi, Y. T. Lee and L. Wutschitz,
+    "Numerical composition of differential privacy", NeurIPS 2021; A. Yousefpour et al., "Opacus", 2021.
+
+    Examples
+    --------
+    >>> model = DPSGDClassifier(classes=[0, 1], epsilon=1.0, delta=1e-5)
+    >>> model.fit(X, y).guarantee_.epsilon <= 1  # doctest: +SKIP
+    True
+    """
+
+    #: What `privacy_spent_` and `announced_privacy` speak of.
+    relation = Relation.ADD_OR_REMOVE_ONE
+    # Settings of the base that have no private form here.
+    precision = "float32"
+    augmentation = None
+
+    def __init__(
+        self,
+        module: Callable[[Sequence[int], int], Any] = hidden_layer_network,
+        *,
+        input_shape: Sequence[int] | None = None,
+        classes: Sequence[Any] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        clip: float = 1.0,
+        accountant: str = "prv",
+        epochs: int = 20,
+        batch_size: int = 256,
+        learning_rate: float = 0.5,
+        optimizer: str = "sgd",
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        start: Any = None,
+        last_layer: str = "auto",
+        device: str = "auto",
+        random_state: Any = None,
+        insecure_release_seed: int | None = None,
+    ) -> None:
+        self.module = module
+        self.input_shape = input_shape
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.accountant = accountant
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.start = start
+        self.last_layer = last_layer
+        self.device = device
+        self.random_state = random_state
+        self.insecure_release_seed = insecure_release_seed
+
+    def announced_privacy(self) -> tuple[float, float]:
+        """Return the epsilon and delta that every fit keeps within, known before it."""
+        return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
+        """Train on private records. Every call is a release of its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Private records; finite numbers. Scale and encode with public statistics only.
+        y : array-like of shape (n_records,)
+            Private labels, all among ``classes``.
+
+        Returns
+        -------
+        self
+        """
+        require_torch()
+        require_opacus()
+        epsilon, delta = self.announced_privacy()
+        clip = real_between("clip", self.clip, 1e-6, 1e6)
+        accountant = member("accountant", self.accountant, Accountant)
+        declared_classes(self.classes)
+        noise = noise_source(self.insecure_release_seed)
+        checked: tuple[NDArray[np.float32], NDArray[Any]] = validate_data(self, X, y, dtype=np.float32)
+        records, labels = checked
+        self.classes_, targets = self._class_ids(labels)
+        self._prepare(records.shape[1])
+        training = Training.of(self, self.input_shape_)
+        # Of start values only: who is in which step comes from the noise.
+        schedule = Schedule(public_entropy(self.random_state), len(records), training)
+        device = resolve_device(self.device)
+        with own_generator(schedule.torch_seed, device), one_thread():
+            module = self._new_module().to(device)
+            require_bounded(module)
+            steps = least_noise(
+                Budget(epsilon=epsilon, delta=delta),
+                1 / schedule.n_batches,
+                schedule.n_batches * training.epochs,
+                accountant,
+            )
+            settings = PrivateTraining(training=training, steps=steps, clip=clip)
+            finite = train_privately(module, self._rows(records, device), targets, settings, noise)
+        if not finite:
+            raise TeacherError(
+                f"learning_rate={self.learning_rate!r} made the training diverge; lower it or scale the columns."
+            )
+        self._keep({name: value.cpu().numpy().copy() for name, value in module.state_dict().items()})
+        self._steps, self.noise_multiplier_ = steps, steps.noise_multiplier
+        self.guarantee_ = _guarantee(steps, self.privacy_spent_(delta), delta, noise.for_release, len(records))
+        return self
+
+    def privacy_spent_(self, delta: float) -> float:
+        """Return the epsilon of this fit at a delta, for one record added or removed.
+
+        Parameters
+        ----------
+        delta : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        return self._steps.epsilon(delta_of(delta), finest_waste(self.epsilon))
+
+    @property
+    def fit_together(self) -> Any:
+        """Not offered: as teachers these are trained one by one, each with noise of its own."""
+        raise AttributeError("fit_together")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = self.insecure_release_seed is None
+        return tags
+
+
+def linear_network(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return logistic regression as a network that starts from zero, which suits DP-SGD where noise is large.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        Shape of one row.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        Takes rows of shape (n_rows, *input_shape).
+
+    Examples
+    --------
+    >>> model = DPSGDClassifier(linear_network, classes=[0, 1], epsilon=1.0)
+    """
+    nn = require_torch().nn
+    layer = nn.Linear(int(np.prod(input_shape)), n_classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def _guarantee(steps: NoisySteps, epsilon: float, delta: float, for_release: bool, n_records: int) -> Guarantee:
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        basis=Basis.WORST_CASE,
+        relation=Relation.ADD_OR_REMOVE_ONE,
+        unit="record",
+        accounting=(
+            f"DP-SGD: {steps.n_steps:,} steps, a record in each with probability "
+            f"{round_up(steps.sample_rate, 4):g}, noise multiplier {steps.noise_multiplier:.4g}; Opacus' "
+            f"accountant by {NAMES[steps.accountant]}"
+        ),
+        assumptions=_ASSUMPTIONS,
+        for_release=for_release,
+        n_units=n_records,
+    )
+
+
+_ASSUMPTIONS = (
+    "Noise and samples come from PyTorch's own generator, which is no cryptographic one; its start came from the "
+    "operating system.",
+    "Noise is in floating point, unlike the exact integers that this library draws elsewhere: what rounding and "
+    "the spacing of floating-point numbers reveal is not covered.",
+    "A row's logits depend on that row alone.",
+    "The number of records is public, although a neighbouring data set has one more or one fewer.",
+    "Declared classes, settings, the network and what it starts from do not depend on the private records.",
+    "That a run completed, or was refused, is not covered.",
+    "This covers one training run; the losses of further runs on the same records add to it.",
+)

@@ -1,0 +1,159 @@
+"""Training of one network by DP-SGD, through Opacus."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._random import NoiseSource
+from dpensemble.errors import InvalidParameterError
+from dpensemble.neural._torch import Module, Tensor, require_torch
+from dpensemble.neural.dp_sgd_accounting import NoisySteps, require_opacus
+from dpensemble.neural.schedule import Training
+
+# Where PyTorch keeps the Mersenne Twister's 624 words in a generator's state: behind a seed and three numbers.
+_WORDS, _FIRST_BYTE, _WORD_BYTES = 624, 24, 8
+
+
+def require_bounded(module: Module) -> None:
+    """Refuse a network in which DP-SGD cannot tell what one record does.
+
+    Raises
+    ------
+    InvalidParameterError
+        If Opacus refuses a layer, such as one that normalises by batches.
+    """
+    require_opacus()
+    validators = import_module("opacus.validators")
+    layers = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
+    normalised = [name for name in layers if "BatchNorm" in name]
+    if normalised:
+        raise InvalidParameterError(
+            f"module has {normalised[0]}, which mixes the records of a batch, so that no clipping bounds "
+            "what one of them does; use GroupNorm, or a network that does not normalise, such as bagging_cnn."
+        )
+    refused = validators.ModuleValidator.validate(module.train(), strict=False)
+    frozen = not all(parameter.requires_grad for parameter in module.parameters())
+    if refused or frozen:
+        why = "frozen parameters" if frozen else f"layers that Opacus refuses ({type(refused[0]).__name__})"
+        raise InvalidParameterError(f"module has {why}; use plain layers, such as those of bagging_cnn.")
+
+
+def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
+    """Return generators of PyTorch for samples (on the CPU) and for noise (on the device).
+
+    On the CPU all 19,937 bits of the generator's state come from the source, where a seed would leave 32; on CUDA
+    a seed of 63 bits is all that it takes.
+
+    Parameters
+    ----------
+    noise : NoiseSource
+        The operating system, or a seed for experiments.
+    device : str
+        Where the network is trained.
+
+    Returns
+    -------
+    generator, generator : torch.Generator
+    """
+    torch = require_torch()
+    samples = torch.Generator()
+    state = samples.get_state().numpy().copy()
+    words = (noise.uniform_bits(_WORDS) & np.uint64(0xFFFFFFFF)).astype("<u8")
+    state[_FIRST_BYTE : _FIRST_BYTE + _WORDS * _WORD_BYTES] = words.view(np.uint8)
+    samples.set_state(torch.from_numpy(state))
+    if device == "cpu":
+        return samples, samples
+    return samples, torch.Generator(device=device).manual_seed(int(noise.uniform_bits(1)[0]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PrivateTraining:
+    """Public settings of a private training.
+
+    Parameters
+    ----------
+    training : Training
+        Optimizer, epochs and expected size of a batch.
+    steps : NoisySteps
+        Noise and number of steps, as accounted for.
+    clip : float
+        Length to which each record's gradient is shortened.
+    """
+
+    training: Training
+    steps: NoisySteps
+    clip: float
+
+
+def train_privately(
+    module: Module,
+    rows: Tensor,
+    targets: NDArray[np.int64],
+    settings: PrivateTraining,
+    noise: NoiseSource,
+) -> bool:
+    """Train a network in place by DP-SGD, and return whether its numbers are still finite.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        On the device of the rows, and with bounded layers.
+    rows : tensor of shape (n_rows, *input_shape)
+        Private.
+    targets : ndarray of shape (n_rows,)
+        Class ids. Private.
+    settings : PrivateTraining
+        Public.
+    noise : NoiseSource
+        Of samples and noise.
+
+    Returns
+    -------
+    bool
+        False after a divergence.
+    """
+    torch, opacus = require_torch(), require_opacus()
+    data = torch.utils.data
+    ids = torch.as_tensor(targets, device=rows.device)
+    samples, gaussian = own_generators(noise, rows.device.type)
+    loader = data.DataLoader(
+        data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples
+    )
+    with _quiet_engine():
+        private, optimizer, loader = opacus.PrivacyEngine(
+            accountant=settings.steps.accountant.value
+        ).make_private(
+            module=module.train(),
+            optimizer=settings.training.make_optimizer(list(module.parameters())),
+            data_loader=loader,
+            noise_multiplier=settings.steps.noise_multiplier,
+            max_grad_norm=settings.clip,
+            noise_generator=gaussian,
+        )
+        for _ in range(settings.training.epochs):
+            # The records of a batch at once, which the loader itself would fetch one by one; it may be empty.
+            for batch in loader.batch_sampler:
+                chosen = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(private(rows[chosen]), ids[chosen]).backward()
+                optimizer.step()
+    private.cleanup()
+    return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+
+
+@contextmanager
+def _quiet_engine() -> Iterator[None]:
+    """Hide what Opacus and PyTorch warn of here: a generator that the guarantee speaks of, and hooks as meant."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Secure RNG turned off")
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
+        warnings.filterwarnings("ignore", message="Using a non-full backward hook")
+        yield

@@ -1,0 +1,192 @@
+"""Networks of the papers and smaller ones, as factories of (input_shape, n_classes)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.neural._torch import Module, require_torch
+
+_HIDDEN = 64
+
+
+def hidden_layer_network(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return a network with one hidden layer of 64 rectified units, for rows of any shape.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        Shape of one row.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        Takes rows of shape (n_rows, *input_shape).
+
+    Examples
+    --------
+    >>> from dpensemble.neural import TorchClassifier
+    >>> TorchClassifier(module=hidden_layer_network).epochs
+    30
+    """
+    nn = require_torch().nn
+    n_inputs = 1
+    for size in input_shape:
+        n_inputs *= size
+    return nn.Sequential(nn.Flatten(), nn.Linear(n_inputs, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, n_classes))
+
+
+def digit_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return a small convolutional network for small images, such as the 8 x 8 digits of scikit-learn.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        (channels, height, width), height and width at least 4.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        16 kernels of 3 x 3, halved by pooling, and a hidden layer of 32.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the rows are no such images.
+
+    Examples
+    --------
+    >>> from dpensemble.neural import TorchClassifier
+    >>> digits = TorchClassifier(module=digit_cnn, input_shape=(1, 8, 8))
+    """
+    channels, height, width = _image_shape("digit_cnn", input_shape, smallest=4)
+    nn = require_torch().nn
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * (height // 2) * (width // 2), 32),
+        nn.ReLU(),
+        nn.Linear(32, n_classes),
+    )
+
+
+def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return the network of Liu et al. for MNIST: two convolutions, each pooled, and two linear layers.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        (channels, 28, 28).
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        For one channel and ten classes, the shapes of table 6: 14 x 14 x 16, 13 x 13 x 16, 5 x 5 x 32,
+        4 x 4 x 32, 32, 10.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the rows are not images of 28 x 28.
+
+    References
+    ----------
+    Liu, Jia and Gong, "On the Intrinsic Differential Privacy of Bagging", IJCAI 2021, table 6 of the
+    supplement. Kernel sizes and strides, which it leaves out, are those common in tutorials that give its shapes.
+
+    Examples
+    --------
+    >>> from dpensemble.neural import TorchClassifier
+    >>> mnist = TorchClassifier(module=bagging_cnn, input_shape=(1, 28, 28))
+    """
+    channels = _image_shape("bagging_cnn", input_shape, exactly=28)[0]
+    nn = require_torch().nn
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 8, stride=2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 4, stride=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.ReLU(),
+        nn.Linear(32, n_classes),
+    )
+
+
+def personalised_pate_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return the network of Mühl and Boenisch for MNIST: one convolution, two linear layers, batch normalisation.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        (channels, height, width), height and width at least 4; (1, 28, 28) in the paper.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        Output weights start Glorot-uniform, others He-uniform, biases at zero.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the rows are no such images.
+
+    Notes
+    -----
+    As in TensorFlow, normalisation adds 0.001 to variances. Its averages for prediction forget faster than there
+    (0.9 instead of 0.99 a step), since teachers of 240 records take few steps.
+
+    References
+    ----------
+    Mühl and Boenisch, "Personalized PATE", 2022, table 1.
+
+    Examples
+    --------
+    >>> from dpensemble.neural import TorchClassifier
+    >>> mnist = TorchClassifier(module=personalised_pate_cnn, input_shape=(1, 28, 28))
+    """
+    channels, height, width = _image_shape("personalised_pate_cnn", input_shape, smallest=4)
+    nn = require_torch().nn
+    output = nn.Linear(100, n_classes)
+    module = nn.Sequential(
+        nn.Conv2d(channels, 32, 3),
+        nn.ReLU(),
+        nn.BatchNorm2d(32, eps=1e-3),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * ((height - 2) // 2) * ((width - 2) // 2), 100),
+        nn.ReLU(),
+        nn.BatchNorm1d(100, eps=1e-3),
+        output,
+    )
+    for layer in (module[0], module[5], output):
+        nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+        nn.init.zeros_(layer.bias)
+    nn.init.xavier_uniform_(output.weight)
+    return module
+
+
+def _image_shape(
+    network: str, shape: Sequence[int], *, smallest: int = 1, exactly: int | None = None
+) -> tuple[int, int, int]:
+    """Return channels, height and width, or say which images the network takes."""
+    wanted = f"{exactly} x {exactly}" if exactly else f"at least {smallest} x {smallest}"
+    fits = len(shape) == 3 and all(size == exactly if exactly else size >= smallest for size in tuple(shape)[1:])
+    if not fits:
+        raise InvalidParameterError(
+            f"input_shape={tuple(shape)} does not suit {network}; give (channels, height, width) of {wanted}."
+        )
+    channels, height, width = shape
+    return channels, height, width

@@ -1,0 +1,134 @@
+"""Layers of many networks at once; rows come last, so that every pass over memory is long and even.
+
+A tensor has the shape (n_teachers, channels, height, width, n_rows), or (n_teachers, units, n_rows). Nothing is
+ever summed over teachers, so no teacher's numbers, not even NaN, reach another's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpensemble.neural._torch import Module, Tensor, require_torch
+from dpensemble.neural.stacked_convolution import Workspace, convolve
+from dpensemble.neural.stacked_normalisation import normalise
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What layers need to know of one pass.
+
+    Parameters
+    ----------
+    parameters, buffers : dict of str to tensor
+        By the module's names, teachers first.
+    live : tensor of shape (n_teachers, n_rows) or None
+        1 for a row, 0 for padding; None when predicting.
+    padded : bool
+        Whether any is 0; if none is, multiplying by them is left out, which changes no number.
+    factors : torch.dtype
+        Of the factors of matrix products.
+    """
+
+    parameters: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    live: Tensor | None
+    padded: bool
+    factors: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """Any layer that treats each number alone."""
+
+    module: Module
+
+    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+        """Return the layer's output."""
+        return self.module(x)
+
+
+class Flatten:
+    """One axis of units instead of channels, height and width."""
+
+    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+        """Return a tensor of shape (n_teachers, units, n_rows)."""
+        return x.flatten(1, -2)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooling:
+    """Any layer that treats each channel of an image alone; to it, rows are channels that come last in memory."""
+
+    module: Module
+
+    def __call__(self, x: Tensor, _step: Step) -> Tensor:
+        """Return the pooled images."""
+        pooled = self.module(x.flatten(0, 1).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return pooled.reshape(*x.shape[:2], *pooled.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear layer."""
+
+    name: str
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """Return a tensor of shape (n_teachers, n_outputs, n_rows)."""
+        torch = require_torch()
+        weight, bias = step.parameters[f"{self.name}weight"], step.parameters.get(f"{self.name}bias")
+        if bias is not None and step.factors is torch.float32:
+            return torch.baddbmm(bias[:, :, None], weight, x)
+        out = torch.bmm(weight.to(step.factors), x.to(step.factors)).float()
+        return out if bias is None else out + bias[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """A two-dimensional convolution, as matrix products with patches; for one thread at a time."""
+
+    name: str
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    workspace: Workspace = field(default_factory=Workspace)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """Return a tensor of shape (n_teachers, n_outputs, height, width, n_rows)."""
+        weight, bias = step.parameters[f"{self.name}weight"], step.parameters.get(f"{self.name}bias")
+        down, across = self.padding
+        if down or across:
+            x = require_torch().nn.functional.pad(x, (0, 0, across, across, down, down))
+        return convolve()(x.to(step.factors), weight, bias, self.stride, self.workspace)
+
+
+@dataclass(frozen=True, eq=False)
+class Normalisation:
+    """Batch normalisation over each teacher's own rows; padding counts for nothing."""
+
+    name: str
+    epsilon: float
+    momentum: float
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """Return normalised values of the same shape, and move a teacher's averages if it has rows."""
+        mean, variance = (step.buffers[f"{self.name}running_{which}"] for which in ("mean", "var"))
+        weight, bias = (step.parameters.get(f"{self.name}{which}") for which in ("weight", "bias"))
+        spread = x.reshape(*x.shape[:2], -1, x.shape[-1])
+        if step.live is None:
+            scale = (variance + self.epsilon).rsqrt()
+            scale = scale if weight is None else scale * weight
+            shift = -mean * scale if bias is None else bias - mean * scale
+            out = require_torch().addcmul(shift[:, :, None, None], spread, scale[:, :, None, None])
+        else:
+            settings = (step.live, step.padded, self.epsilon)
+            out, own_mean, own_variance, count = normalise()(spread, weight, bias, *settings)
+            self._move(mean, variance, own_mean, own_variance, count)
+        return out.view(x.shape)
+
+    def _move(
+        self, mean: Tensor, variance: Tensor, own_mean: Tensor, own_variance: Tensor, count: Tensor
+    ) -> None:
+        share = self.momentum * (count > 0)
+        mean.lerp_(own_mean, share.expand_as(mean))
+        variance.lerp_(own_variance * count / (count - 1).clamp(min=1), share.expand_as(variance))

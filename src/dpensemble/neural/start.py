@@ -1,0 +1,72 @@
+"""Start values from a network that was trained on public data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from dpensemble._checks import member
+from dpensemble.errors import InvalidParameterError
+from dpensemble.neural._torch import Module, require_torch
+
+
+class LastLayer(StrEnum):
+    """What becomes of the start's last layer."""
+
+    AUTO = "auto"
+    KEEP = "keep"
+    NEW = "new"
+
+
+def checked_start(start: Any, last_layer: str) -> None:
+    """Refuse a start that is not a fitted TorchClassifier, and unknown settings."""
+    member("last_layer", last_layer, LastLayer)
+    if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):
+        raise InvalidParameterError(
+            f"start={type(start).__name__} is no fitted TorchClassifier; fit it on public data first."
+        )
+
+
+def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer) -> None:
+    """Copy a fitted network's numbers into a new one wherever names and shapes agree.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Changed in place.
+    start : fitted TorchClassifier
+        Of the same architecture up to the last layer.
+    n_classes : int
+        Classes of the new network.
+    last_layer : LastLayer
+        Whether the last layer is copied too.
+
+    Raises
+    ------
+    InvalidParameterError
+        If nothing can be copied, or the last layer is to be kept but has another shape.
+    """
+    torch = require_torch()
+    same_classes = n_classes == len(start.classes_)
+    if last_layer is LastLayer.KEEP and not same_classes:
+        raise InvalidParameterError(
+            f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}; use 'auto'."
+        )
+    target = module.state_dict()
+    # Names are in order of layers, and a layer's own names share all but their last part.
+    last = list(target)[-1].rpartition(".")[0]
+    keep_last = same_classes and last_layer is not LastLayer.NEW
+    copied = [
+        name
+        for name, value in target.items()
+        if (keep_last or name.rpartition(".")[0] != last)
+        and name in start.state_
+        and tuple(start.state_[name].shape) == tuple(value.shape)
+    ]
+    if not copied:
+        raise InvalidParameterError(
+            "start shares no layer with module; give a start of the same module and input_shape."
+        )
+    with torch.no_grad():
+        for name in copied:
+            target[name].copy_(torch.as_tensor(start.state_[name]))

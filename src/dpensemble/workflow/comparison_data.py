@@ -1,0 +1,201 @@
+"""Public data to compare methods on, split alike for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble.datasets import (
+    ImageDataset,
+    fit_encoder,
+    load_digit_images,
+    load_fashion_mnist,
+    load_mnist,
+    three_way_split,
+)
+from dpensemble.errors import InvalidParameterError
+from dpensemble.workflow.tables import adult_tables
+
+_PUBLIC_IMAGES = 1000
+
+
+class ComparedDataset(StrEnum):
+    """Data sets by name; the first two need no download."""
+
+    ADULT = "adult"
+    DIGITS = "digits"
+    MNIST = "mnist"
+    FASHION_MNIST = "fashion-mnist"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedRows:
+    """The rows of one repeat: every method gets these.
+
+    Parameters
+    ----------
+    X_private, y_private : ndarray
+        Records to protect.
+    X_public : ndarray
+        Unlabelled rows, for methods that release labels.
+    X_test, y_test : ndarray
+        To score on.
+    """
+
+    X_private: NDArray[Any]
+    y_private: NDArray[Any]
+    X_public: NDArray[Any]
+    X_test: NDArray[Any]
+    y_test: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparisonData:
+    """Data and how to split it.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    classes : sequence
+        All possible labels.
+    split : callable
+        Takes a public seed and returns `ComparedRows`.
+    how : str
+        Where public and test rows come from.
+    image_shape : tuple of int or None
+        Channels, height and width, where rows are images.
+    """
+
+    name: str
+    classes: Sequence[Any]
+    split: Callable[[int], ComparedRows]
+    how: str
+    image_shape: tuple[int, int, int] | None = None
+
+
+def comparison_data(
+    dataset: ComparedDataset,
+    classes: Sequence[int] | None = None,
+    public_rows: int | None = None,
+    *,
+    progress: bool = False,
+) -> ComparisonData:
+    """Return a data set to compare methods on.
+
+    Parameters
+    ----------
+    dataset : ComparedDataset
+        Which one.
+    classes : sequence of int, optional
+        Labels of images to keep.
+    public_rows : int, optional
+        How many public rows there are. Of MNIST and its kin the first of the published test images are public,
+        1,000 by default, and the rest are for testing; of others a third of all rows at most, and by default.
+    progress : bool, default=False
+        Show a progress bar while downloading.
+
+    Returns
+    -------
+    ComparisonData
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting does not fit the data.
+    FileError
+        If images are neither found nor can be downloaded.
+
+    Examples
+    --------
+    >>> rows = comparison_data(ComparedDataset.DIGITS, classes=(3, 8)).split(0)
+    >>> len(rows.X_private), len(rows.X_public), len(rows.X_test)
+    (119, 119, 119)
+    """
+    if public_rows is not None:
+        integer_between("public_rows", public_rows, 1)
+    if dataset is ComparedDataset.ADULT:
+        if classes is not None:
+            raise InvalidParameterError(
+                f"classes={list(classes)!r} is for images, and dataset='adult' has two classes; leave it out."
+            )
+        return _adult(public_rows)
+    if dataset is ComparedDataset.DIGITS:
+        return _digits(load_digit_images(classes), public_rows)
+    load = load_mnist if dataset is ComparedDataset.MNIST else load_fashion_mnist
+    return _published_images(load(classes, progress=progress), public_rows)
+
+
+def _most(public_rows: int | None, available: int) -> int:
+    """Return how many of the available rows are to be public."""
+    return available if public_rows is None else integer_between("public_rows", public_rows, 1, available)
+
+
+def _adult(public_rows: int | None) -> ComparisonData:
+    first = adult_tables(0)
+    n_public = _most(public_rows, len(first.X_public))
+
+    def split(seed: int) -> ComparedRows:
+        tables = adult_tables(seed)
+        assert tables.X_test is not None  # noqa: S101
+        assert tables.y_test is not None  # noqa: S101
+        public = tables.X_public[:n_public]
+        encoder = fit_encoder(public)
+        return ComparedRows(
+            X_private=encoder.transform(tables.X_private),
+            y_private=tables.y_private.to_numpy(),
+            X_public=encoder.transform(public),
+            X_test=encoder.transform(tables.X_test),
+            y_test=tables.y_test.to_numpy(),
+        )
+
+    return ComparisonData(name=first.name, classes=first.classes, split=split, how=_THIRDS)
+
+
+def _digits(images: ImageDataset, public_rows: int | None) -> ComparisonData:
+    X = images.scaled(np.concatenate([images.X_train, images.X_test]))
+    y = np.concatenate([images.y_train, images.y_test])
+    n_public = _most(public_rows, len(three_way_split(len(X), 0).public))
+
+    def split(seed: int) -> ComparedRows:
+        parts = three_way_split(len(X), seed)
+        return ComparedRows(
+            X_private=X[parts.private],
+            y_private=y[parts.private],
+            X_public=X[parts.public[:n_public]],
+            X_test=X[parts.test],
+            y_test=y[parts.test],
+        )
+
+    return ComparisonData(
+        name=images.name, classes=images.classes, split=split, how=_THIRDS, image_shape=images.image_shape
+    )
+
+
+def _published_images(images: ImageDataset, public_rows: int | None) -> ComparisonData:
+    available = len(images.X_test) - 1
+    n_public = _most(min(_PUBLIC_IMAGES, available) if public_rows is None else public_rows, available)
+    test = images.scaled(images.X_test)
+    rows = ComparedRows(
+        X_private=images.scaled(images.X_train),
+        y_private=images.y_train,
+        X_public=test[:n_public],
+        X_test=test[n_public:],
+        y_test=images.y_test[n_public:],
+    )
+    return ComparisonData(
+        name=images.name,
+        classes=images.classes,
+        split=lambda _seed: rows,
+        how="the first of the published test images are public, the rest are for testing, in every repeat",
+        image_shape=images.image_shape,
+    )
+
+
+_THIRDS = "thirds at random, other ones in every repeat"

@@ -1,0 +1,124 @@
+"""The base learner of a comparison, in the form that each method takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.neural import DPSGDClassifier, TorchClassifier, bagging_cnn, digit_cnn, linear_network
+from dpensemble.workflow.comparison_data import ComparisonData
+from dpensemble.workflow.learners import LEARNERS, learner
+
+LINEAR, NETWORK = "logistic-regression", "cnn"
+COMPARED_LEARNERS = (*LEARNERS, NETWORK)
+
+# DP-SGD: chosen on public data (other splits of Adult and MNIST), once for all budgets.
+_BATCHES_AN_EPOCH = 20
+_OF_DP_SGD: dict[str, dict[str, Any]] = {
+    LINEAR: {"epochs": 10, "learning_rate": 1.0},
+    NETWORK: {"epochs": 20, "learning_rate": 0.5, "momentum": 0.9},
+}
+# Where scikit-learn's own tolerance would take minutes for the last digit of an accuracy.
+_LARGE, _TOLERANCE = 20_000, 1e-3
+# A network sees about this many rows, in 3 to 100 passes; small tables are seen more often.
+_ROWS_SEEN, _FEWEST, _MOST = 200_000, 3, 100
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComparedLearner:
+    """One base learner.
+
+    Parameters
+    ----------
+    name : str
+        As on the command line.
+    alone : callable
+        Takes a number of rows and returns an estimator to be trained on so many.
+    by_default : bool
+        Whether methods have it as their own default, with settings that suit noisy labels.
+    dp_sgd : callable or None
+        Takes a number of rows and returns a `DPSGDClassifier` for so many; None for what has no gradients.
+    """
+
+    name: str
+    alone: Callable[[int], Any]
+    by_default: bool
+    dp_sgd: Callable[[int], DPSGDClassifier] | None
+
+    def teacher_and_student(self, n_records: int, n_teachers: int) -> dict[str, Any]:
+        """Return both for a voting method."""
+        if self.by_default:
+            return {"teacher": None, "student": None}
+        each = max(1, n_records // n_teachers)
+        return {"teacher": self.alone(each), "student": self.alone(each)}
+
+
+def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
+    """Return a base learner by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `COMPARED_LEARNERS`.
+    data : ComparisonData
+        What it is to learn.
+
+    Returns
+    -------
+    ComparedLearner
+
+    Raises
+    ------
+    InvalidParameterError
+        If the name is unknown, or a network for images is asked for and rows are none.
+
+    Examples
+    --------
+    >>> from dpensemble.workflow import ComparedDataset, comparison_data
+    >>> compared_learner("naive-bayes", comparison_data(ComparedDataset.DIGITS)).alone(100)
+    GaussianNB()
+    """
+    if name not in COMPARED_LEARNERS:
+        raise InvalidParameterError(f"learner={name!r} is unknown; use one of {', '.join(COMPARED_LEARNERS)}.")
+    if name == NETWORK:
+        return _network(data)
+    by_gradients = name == LINEAR
+    return ComparedLearner(
+        name=name,
+        alone=lambda n_rows: _classical(name, n_rows),
+        by_default=by_gradients,
+        dp_sgd=(lambda n_rows: _dp_sgd(name, linear_network, None, n_rows)) if by_gradients else None,
+    )
+
+
+def _classical(name: str, n_rows: int) -> Any:
+    found = learner("learner", name)
+    return found.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else found
+
+
+def _network(data: ComparisonData) -> ComparedLearner:
+    shape = data.image_shape
+    if shape is None:
+        raise InvalidParameterError(
+            f"learner={NETWORK!r} is for images, not for {data.name}; use dataset='mnist', 'fashion-mnist' or "
+            "'digits', or learner='logistic-regression'."
+        )
+    module = bagging_cnn if shape[1:] == (28, 28) else digit_cnn
+
+    def alone(n_rows: int) -> TorchClassifier:
+        epochs = min(_MOST, max(_FEWEST, _ROWS_SEEN // n_rows))
+        return TorchClassifier(module, input_shape=shape, epochs=epochs)
+
+    return ComparedLearner(
+        name=NETWORK,
+        alone=alone,
+        by_default=False,
+        dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows),
+    )
+
+
+def _dp_sgd(name: str, module: Any, shape: tuple[int, int, int] | None, n_rows: int) -> DPSGDClassifier:
+    batch_size = -(-n_rows // _BATCHES_AN_EPOCH)
+    return DPSGDClassifier(module, input_shape=shape, batch_size=batch_size, **_OF_DP_SGD[name])

@@ -1,0 +1,112 @@
+"""What a comparison found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import mean, stdev
+from typing import Any
+
+WARNING = (
+    "Every method had the whole budget for itself. On real private records the losses of all of them, and of "
+    "every repeat, would add up, and the rows without privacy would void them all: compare on public data, then "
+    "run one method."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedMethod:
+    """What one method achieved, or why it could not run.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    accuracies : tuple of float
+        Share of the test rows that are right, in each repeat; empty where it could not run.
+    epsilon, delta : float or None
+        What its guarantee states, for one repeat.
+    bought : dict
+        What the budget bought: labels, size of the subsample or noise multiplier, and what goes with it.
+    text : str
+        The same for people.
+    released : str or None
+        What is published.
+    seconds : float
+        Of all repeats together.
+    note : str or None
+        Where the budget was not the one asked for.
+    error : str or None
+        Why it could not run.
+    """
+
+    method: str
+    accuracies: tuple[float, ...] = ()
+    epsilon: float | None = None
+    delta: float | None = None
+    bought: dict[str, Any]
+    text: str
+    released: str | None = None
+    seconds: float
+    note: str | None = None
+    error: str | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean over repeats."""
+        return mean(self.accuracies) if self.accuracies else None
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over repeats, of two and more."""
+        return stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Rows of methods, and of two references without any privacy.
+
+    Parameters
+    ----------
+    dataset, how : str
+        Data, and where public and test rows come from.
+    rows : dict
+        Numbers of private, public and test rows.
+    classes : tuple
+        Declared labels.
+    epsilon, delta : float
+        Whole budget of each method.
+    relation, learner : str
+        Neighbouring relation, and base learner.
+    n_teachers, repeats : int
+        Teachers of voting methods, and repeats.
+    methods, references : tuple of ComparedMethod
+        In the order asked for.
+    for_release : bool
+        False if noise came from a seed.
+    warning : str
+        What comparing would cost on private records.
+    """
+
+    dataset: str
+    how: str
+    rows: dict[str, int]
+    classes: tuple[Any, ...]
+    epsilon: float
+    delta: float
+    relation: str
+    learner: str
+    n_teachers: int
+    repeats: int
+    methods: tuple[ComparedMethod, ...]
+    references: tuple[ComparedMethod, ...]
+    for_release: bool
+    warning: str = WARNING
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, ready for JSON."""
+        found = {"schema": 1} | asdict(self)
+        for name in ("methods", "references"):
+            found[name] = [
+                asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in getattr(self, name)
+            ]
+        return found

@@ -1,0 +1,111 @@
+"""``dpensemble compare`` on the command line."""
+
+import json
+
+import pytest
+
+from dpensemble.cli import main
+
+QUICK = ("--dataset", "digits", "--classes", "3,8", "--repeats", "1", "--seed", "0")
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*options):
+        code = main(["compare", *map(str, options)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_the_table_says_what_was_compared(run):
+    code, out, err = run(*QUICK, "--methods", "bagging,pate", "--delta", 0.1)
+    assert code == 0
+    assert err == ""
+    assert "119 private, 119 public and 119 test rows" in out
+    assert "epsilon 1, delta 0.1, add-or-remove-one" in out
+    assert "subsample of 12" in out
+    assert "no privacy" in out
+    assert "commonest class" in out
+    assert "pate cannot run: epsilon=1" in out
+    assert "pate: ran at delta=0.008395, just below one over the records" in out
+    assert "compare on public data" in out
+
+
+def test_json_goes_to_the_screen_and_to_a_file(run, tmp_path):
+    file = tmp_path / "found.json"
+    code, out, _ = run(*QUICK, "--methods", "bagging", "--delta", 0.1, "--out", file, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert json.loads(file.read_text()) == found
+    assert found["methods"][0]["bought"]["subsample"] == 12
+    assert found["methods"][0]["error"] is None
+
+
+def test_a_seeded_comparison_says_so(run):
+    code, out, _ = run(*QUICK, "--methods", "bagging", "--delta", 0.1, "--insecure-release-seed", 1)
+    assert code == 0
+    assert "NOT FOR RELEASE" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--epsilon", 0), "epsilon=0"),
+        (("--delta", 1), "delta=1"),
+        (("--methods", "pate,knn"), "methods='knn' cannot be compared"),
+        (("--methods", ""), "methods='' cannot be compared"),
+        (("--learner", "knn"), "learner='knn' is unknown"),
+        (("--classes", "a,b"), "classes='a,b' are no labels of images"),
+        (("--classes", "3"), "at least two distinct labels"),
+        (("--teachers", 0), "--teachers 0 is not an integer"),
+        (("--teachers", 1000), "--teachers 1000 is not an integer from 1 to 119"),
+        (("--public-rows", 0), "--public-rows 0 is not an integer"),
+        (("--repeats", 0), "repeats=0"),
+        (("--seed", -1), "--seed -1"),
+        (("--insecure-release-seed", -1), "--insecure-release-seed -1"),
+        (("--dataset", "cifar"), "cifar"),
+        (("--relation", "swap"), "swap"),
+        (("--dataset", "adult", "--classes", "3,8"), "is for images"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence_with_nothing_written(run, tmp_path, options, message):
+    file = tmp_path / "found.json"
+    code, out, err = run(*QUICK, *options, "--out", file)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not file.exists()
+
+
+def test_a_cnn_is_for_images(run):
+    code, _, err = run("--dataset", "adult", "--learner", "cnn", "--repeats", 1)
+    assert code == 2
+    assert "learner='cnn' is for images" in err
+
+
+def test_files_are_not_replaced(run, tmp_path):
+    file = tmp_path / "found.json"
+    file.write_text("mine")
+    code, _, err = run(*QUICK, "--out", file)
+    assert (code, file.read_text()) == (2, "mine")
+    assert "exists already" in err
+    code, _, err = run(*QUICK, "--out", tmp_path / "none" / "found.json")
+    assert code == 2
+    assert "in no folder" in err
+
+
+def test_missing_images_are_the_loaders_own_message(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPENSEMBLE_DATA", str(tmp_path / "nothing"))
+    code, out, err = run("--dataset", "mnist", "--repeats", 1)
+    assert code == 2
+    assert out == ""
+    assert "nothing" in err
+
+
+def test_the_help_names_every_method(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "private-majority" in out

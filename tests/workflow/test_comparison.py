@@ -1,0 +1,283 @@
+"""Methods side by side: the same rows, the same budget, and rows that say why."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from dpensemble.datasets import load_digit_images
+from dpensemble.errors import InvalidParameterError
+from dpensemble.workflow import METHODS, ComparedDataset, ComparedRows, ComparisonData, compare, comparison_data
+from dpensemble.workflow import comparison_data as data_of
+from dpensemble.workflow.comparison_data import _published_images
+from dpensemble.workflow.comparison_learners import compared_learner
+from dpensemble.workflow.comparison_methods import _of_one_step, fitting_trial
+
+WITHOUT_EXTRAS = ["bagging", "pate", "bagged-pate", "private-majority"]
+SEEDED = {"random_state": 0, "insecure_release_seed": 1, "n_jobs": 1}
+
+
+def simulated(n_classes=2, n_private=2000):
+    def split(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n_private + 800, 3))
+        y = np.clip(np.floor(X[:, 0] + n_classes / 2), 0, n_classes - 1).astype(int)
+        private, public, test = np.split(np.arange(len(X)), [n_private, n_private + 300])
+        return ComparedRows(
+            X_private=X[private], y_private=y[private], X_public=X[public], X_test=X[test], y_test=y[test]
+        )
+
+    return ComparisonData(name="simulated", classes=tuple(range(n_classes)), split=split, how="simulated")
+
+
+def by_name(found):
+    return {row.method: row for row in (*found.methods, *found.references)}
+
+
+@pytest.fixture(scope="module")
+def at_large_delta():
+    """Bagging can run here, and methods that vote have to lower delta."""
+    return compare(
+        simulated(), methods=WITHOUT_EXTRAS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED
+    )
+
+
+class TestRows:
+    def test_every_method_states_no_more_than_the_budget(self, at_large_delta):
+        for row in at_large_delta.methods:
+            assert row.error is None, row
+            assert 0 <= row.epsilon <= 2.0
+            assert 0 < row.delta <= 0.02
+            assert len(row.accuracies) == 2
+
+    def test_what_the_budget_bought(self, at_large_delta):
+        rows = by_name(at_large_delta)
+        assert rows["bagging"].bought == {"subsample": 40, "models": 1}
+        assert rows["bagging"].epsilon == 0
+        assert rows["bagging"].released == "1 model"
+        assert rows["pate"].bought["teachers"] == 50
+        assert rows["pate"].bought["labels"] < rows["bagged-pate"].bought["labels"]
+        assert rows["pate"].text == f"{rows['pate'].bought['labels']} labels"
+        assert rows["private-majority"].bought["labels"] == 50
+        assert rows["private-majority"].released == "labels, student"
+
+    def test_methods_that_vote_run_just_below_one_over_the_records_and_say_so(self, at_large_delta):
+        rows = by_name(at_large_delta)
+        assert rows["bagging"].note is None
+        for name in ("pate", "bagged-pate", "private-majority"):
+            assert 0.99 / 2000 < rows[name].delta < 1 / 2000
+            assert "ran at delta=0.0004995, just below one over the records" in rows[name].note
+
+    def test_references_have_no_guarantee(self, at_large_delta):
+        rows = by_name(at_large_delta)
+        assert rows["no privacy"].accuracy > 0.95
+        assert 0.4 < rows["commonest class"].accuracy < 0.6
+        assert rows["no privacy"].epsilon is None
+
+    def test_spread_is_that_of_repeats(self, at_large_delta):
+        row = by_name(at_large_delta)["pate"]
+        assert row.accuracy == pytest.approx(np.mean(row.accuracies))
+        assert row.spread == pytest.approx(np.std(row.accuracies, ddof=1))
+
+    def test_a_method_that_cannot_run_is_a_row_in_its_own_words(self):
+        found = compare(
+            simulated(3), methods=WITHOUT_EXTRAS, epsilon=0.01, n_teachers=20, repeats=1, random_state=0
+        )
+        rows = by_name(found)
+        assert "delta=1e-05 is too small for bagging 2000" in rows["bagging"].error
+        assert "too small for one label" in rows["pate"].error
+        assert "too small for one label" in rows["bagged-pate"].error
+        assert "Only binary classification" in rows["private-majority"].error
+        for name in WITHOUT_EXTRAS:
+            assert rows[name].accuracies == ()
+            assert rows[name].text == "cannot run"
+        assert rows["no privacy"].accuracy > 0.8
+
+    def test_dp_sgd_without_gradients_or_its_extra_is_a_row(self, monkeypatch):
+        import sys
+
+        found = compare(simulated(), methods=["dp-sgd"], learner="naive-bayes", repeats=1)
+        assert "learner='naive-bayes' is not trained by gradients" in found.methods[0].error
+        monkeypatch.setitem(sys.modules, "torch", None)
+        monkeypatch.setitem(sys.modules, "opacus", None)
+        found = compare(simulated(), methods=["dp-sgd"], repeats=1)
+        assert "pip install" in found.methods[0].error
+
+    def test_all_methods_get_the_same_split_and_repeats_get_others(self, monkeypatch):
+        seen = {name: [] for name in METHODS}
+        for name in METHODS:
+
+            def method(trial, name=name, original=METHODS[name]):
+                seen[name].append((trial.rows, trial.seed))
+                from dpensemble.errors import BudgetError
+
+                if len(seen[name]) == 3:
+                    raise BudgetError("enough")
+                from dpensemble.workflow.comparison_methods import REFERENCES
+
+                return REFERENCES["commonest class"](trial)
+
+            monkeypatch.setitem(METHODS, name, method)
+        compare(simulated(), repeats=2, random_state=0)
+        first = seen["bagging"]
+        assert len(first) == 2
+        assert first[0][1] != first[1][1]
+        assert not np.array_equal(first[0][0].X_private, first[1][0].X_private)
+        for name in METHODS:
+            for (rows, seed), (expected, its_seed) in zip(seen[name], first, strict=True):
+                assert rows is expected
+                assert seed == its_seed
+
+    def test_seeds_repeat_everything_but_the_time(self):
+        def run(**seeds):
+            found = compare(
+                simulated(), methods=["bagging", "pate"], epsilon=2, delta=0.01, n_teachers=40, repeats=1, **seeds
+            )
+            return [row.accuracies for row in (*found.methods, *found.references)], found.for_release
+
+        assert run(**SEEDED) == run(**SEEDED)
+        assert run(**SEEDED)[1] is False
+        assert run(random_state=0) != run(**SEEDED)
+
+    def test_json_has_the_schema(self, at_large_delta):
+        found = json.loads(json.dumps(at_large_delta.to_dict()))
+        assert list(found) == [
+            "schema", "dataset", "how", "rows", "classes", "epsilon", "delta", "relation", "learner",
+            "n_teachers", "repeats", "methods", "references", "for_release", "warning",
+        ]  # fmt: skip
+        assert found["schema"] == 1
+        assert found["rows"] == {"private": 2000, "public": 300, "test": 500}
+        assert found["relation"] == "add-or-remove-one"
+        assert [row["method"] for row in found["methods"]] == WITHOUT_EXTRAS
+        assert set(found["methods"][0]) == {
+            "method", "accuracies", "accuracy", "spread", "epsilon", "delta", "bought", "text", "released",
+            "seconds", "note", "error",
+        }  # fmt: skip
+        assert "add up" in found["warning"]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"epsilon": 0}, "epsilon=0"),
+            ({"epsilon": math.nan}, "epsilon=nan"),
+            ({"delta": 1}, "delta=1"),
+            ({"delta": 0}, "delta=0"),
+            ({"methods": []}, "methods=''"),
+            ({"methods": ["pate", "pate"]}, "methods='pate,pate'"),
+            ({"methods": ["knn"]}, "methods='knn' cannot be compared; name each at most once of bagging, pate"),
+            ({"learner": "knn"}, "learner='knn' is unknown"),
+            ({"learner": "cnn"}, "learner='cnn' is for images, not for simulated"),
+            ({"n_teachers": 0}, "n_teachers=0"),
+            ({"n_teachers": 2001}, "n_teachers=2001 is not an integer from 1 to 2000"),
+            ({"relation": "swap"}, "relation='swap'"),
+            ({"repeats": 0}, "repeats=0"),
+            ({"random_state": -1}, "random_state=-1"),
+            ({"insecure_release_seed": -1}, "insecure_release_seed=-1"),
+        ],
+    )
+    def test_bad_settings(self, settings, message):
+        with pytest.raises(InvalidParameterError, match=message) as caught:
+            compare(simulated(), **{"methods": ["bagging"]} | settings)
+        assert str(caught.value).count(". ") == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((ComparedDataset.ADULT, (0, 1)), "is for images"),
+            ((ComparedDataset.ADULT, None, 20_000), "public_rows=20000 is not an integer from 1 to 16281"),
+            ((ComparedDataset.DIGITS, (3, 8), 120), "public_rows=120 is not an integer from 1 to 119"),
+            ((ComparedDataset.DIGITS, (3, 8), 0), "public_rows=0"),
+            ((ComparedDataset.DIGITS, (3, 11)), "classes=11"),
+        ],
+    )
+    def test_bad_data(self, arguments, message):
+        with pytest.raises(InvalidParameterError, match=message):
+            comparison_data(*arguments)
+
+
+class TestData:
+    def test_thirds_do_not_overlap(self):
+        rows = data_of(ComparedDataset.DIGITS, public_rows=200).split(0)
+        assert [len(part) for part in (rows.X_private, rows.X_public, rows.X_test)] == [599, 200, 599]
+        together = {row.tobytes() for part in (rows.X_private, rows.X_public, rows.X_test) for row in part}
+        # The digits have no equal images.
+        assert len(together) == 599 + 200 + 599
+
+    def test_adult_is_encoded_by_its_public_rows(self):
+        rows = data_of(ComparedDataset.ADULT, public_rows=2000).split(3)
+        assert rows.X_public.shape[0] == 2000
+        assert rows.X_private.shape[1] == rows.X_test.shape[1] == rows.X_public.shape[1]
+        assert abs(rows.X_public[:, :6].mean()) < 1e-9
+
+    def test_published_test_images_are_public_first(self):
+        images = load_digit_images()
+        rows = _published_images(images, 100).split(0)
+        assert np.array_equal(rows.X_public, images.scaled(images.X_test)[:100])
+        assert np.array_equal(rows.y_test, images.y_test[100:])
+        assert len(rows.X_private) == len(images.X_train)
+        assert len(_published_images(images, None).split(0).X_test) == 1
+        with pytest.raises(InvalidParameterError, match="public_rows=355"):
+            _published_images(images, 355)
+
+
+class TestRelations:
+    def test_replace_one_runs_every_method_within_the_budget(self):
+        pytest.importorskip("torch", reason="DP-SGD needs PyTorch")
+        pytest.importorskip("opacus", reason="DP-SGD needs Opacus")
+        found = compare(
+            simulated(),
+            epsilon=2.0,
+            delta=4e-4,
+            n_teachers=50,
+            relation="replace-one",
+            methods=["pate", "bagged-pate", "private-majority", "dp-sgd"],
+            repeats=1,
+            **SEEDED,
+        )
+        for row in found.methods:
+            assert row.error is None, row
+            assert 0 < row.epsilon <= 2.0
+            assert 0 < row.delta <= 4e-4
+        rows = by_name(found)
+        assert rows["dp-sgd"].epsilon > 1.9
+        assert "replacing one is both" in rows["dp-sgd"].note
+        assert rows["dp-sgd"].accuracy > 0.9
+        other = by_name(compare(simulated(), epsilon=2.0, delta=4e-4, methods=["dp-sgd"], repeats=1, **SEEDED))[
+            "dp-sgd"
+        ]
+        assert other.note is None
+        assert other.bought["noise_multiplier"] < rows["dp-sgd"].bought["noise_multiplier"] / 1.5
+
+    @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+    def test_two_steps_make_the_budget(self, epsilon):
+        from dpensemble.budget import Budget
+
+        one = _of_one_step(Budget(epsilon=epsilon, delta=1e-5))
+        assert 2 * one.epsilon == epsilon
+        assert (1 + math.exp(one.epsilon)) * one.delta == pytest.approx(1e-5)
+
+    def test_delta_below_one_over_the_records_is_left_alone(self):
+        class Trial:
+            n_records = 100
+
+            class budget:  # noqa: N801
+                delta = 0.0099
+
+        assert fitting_trial("pate", Trial) == (Trial, None)
+
+
+def test_a_network_learns_images(monkeypatch):
+    pytest.importorskip("torch", reason="networks need PyTorch")
+    from dpensemble.workflow import comparison_learners
+
+    data = data_of(ComparedDataset.DIGITS, (3, 8))
+    base = compared_learner("cnn", data)
+    assert base.alone(10).epochs == 100
+    assert base.alone(60_000).epochs == 3
+    monkeypatch.setattr(comparison_learners, "_MOST", 30)
+    found = compare(data, methods=["bagging"], learner="cnn", delta=0.5, repeats=1, **SEEDED)
+    assert by_name(found)["bagging"].accuracy > 0.6
+    assert by_name(found)["no privacy"].accuracy > 0.8
