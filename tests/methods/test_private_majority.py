@@ -90,6 +90,7 @@ def test_gaussian_noise_on_ordinary_teachers_spends_the_same_total(blobs):
     assert isinstance(model.law_, GaussianNoisyMax)
     assert 1.98 < model.guarantee_.epsilon <= 2
     assert model.design_.teachers is None
+    assert any("ordinary models" in text for text in model.guarantee_.assumptions)
 
 
 def test_a_partition_whose_ballots_are_cheap_needs_no_noise_on_top(blobs):

@@ -170,7 +170,10 @@ Majority = Annotated[
     MajorityRule | None,
     typer.Option(help="private-majority: how ballots become a label.", rich_help_panel=MODEL),
 ]
-Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=MODEL)]
+Teachers = Annotated[
+    int | None,
+    typer.Option(help="Teachers in each partition (default 250; private-majority 11).", rich_help_panel=MODEL),
+]
 Partitions = Annotated[
     int | None, typer.Option(help="dpbag (default 10) and optimal: partitions.", rich_help_panel=MODEL)
 ]

@@ -84,7 +84,9 @@ class MajorityDesign:
     def assumptions(self) -> tuple[str, ...]:
         """What must hold for the guarantee besides what all methods assume, one sentence each."""
         if self.rule is MajorityRule.GNMAX:
-            return ()
+            return (
+                "The teachers are ordinary models, not private ones: noise on their votes protects the records.",
+            )
         if self.private is PrivateWhat.BALLOTS:
             return ("Every ballot is randomised anew for every query.",)
         basis = f"The privacy of a teacher is {self.claim}; this guarantee rests on it."
