@@ -157,8 +157,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         analysis = str(getattr(self, "analysis", _WORST_CASE))
         if reach is None and self.max_labels is not None and analysis != _WORST_CASE:
             raise InvalidParameterError(
-                f"reach=None is fitted to max_labels in the worst case only, and analysis={analysis!r} charges for "
-                f"the votes at hand; give a reach, such as {law_at(None, None, budget).reach:.3g} votes."
+                f"reach=None is fitted to max_labels in the worst case only, and analysis={analysis!r} charges "
+                f"for the votes at hand; give a reach, such as {law_at(None, None, budget).reach:.3g} votes."
             )
         return law_at(reach, self.max_labels, budget)
 
