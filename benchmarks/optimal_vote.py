@@ -1,8 +1,9 @@
 """Wrong labels of the optimal vote beside Gaussian and Laplace noise, all at one budget and number of labels.
 
-Run: ``python benchmarks/optimal_vote.py`` (two or three minutes), or with ``--full`` for larger ensembles and other numbers
-of labels (half an hour). All laws but the published ones are certified by exact adaptive composition. The last line
-of a table of two classes holds for every law that treats both classes alike.
+Run: ``python benchmarks/optimal_vote.py`` (two or three minutes), or with ``--full`` for larger ensembles and
+other numbers of labels (half an hour or more). All laws but the published ones are certified by exact adaptive
+composition. The last line of a table of two classes holds for every law that treats both classes alike. A class
+that is not listed has no votes.
 """
 
 from __future__ import annotations
