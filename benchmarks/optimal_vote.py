@@ -59,7 +59,7 @@ class NotAdaptive:
 
 def row(name: str, law: ReleaseLaw, counts: np.ndarray, note: str) -> None:
     wrong = 1 - mixed_probabilities(law, counts)[:, 0]
-    print(f"{name:28s}" + "".join(f"{rate:9.2%}" for rate in wrong) + f"   {note}")
+    print(f"{name:28s}" + "".join(f"{rate:11.2%}" for rate in wrong) + f"   {note}")
 
 
 def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
@@ -68,7 +68,7 @@ def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
     counts = np.pad(np.round(n_teachers * shares), ((0, 0), (0, n_classes - shares.shape[1])))
     counts[:, 0] += n_teachers - counts.sum(axis=1)
     print(f"\n{n_teachers} teachers, {n_classes} classes, epsilon {epsilon:g}, delta {DELTA:g}, {labels} labels")
-    print(f"{'votes':28s}" + "".join("/".join(f"{n:.0f}" for n in line[:3]).rjust(9) for line in counts))
+    print(f"{'votes':28s}" + "".join("/".join(f"{n:.0f}" for n in line[:3]).rjust(11) for line in counts))
     asked = {
         "epsilon": epsilon,
         "delta": DELTA,
