@@ -35,6 +35,9 @@ def test_the_text_compares_with_the_baselines_and_shows_the_certificate(capsys):
     [
         ("0.8", 0.8),
         ("0.5-1", AlikeTeachers(0.5, 1.0)),
+        ("1e-3", 0.001),
+        (" 1E-3 - 2.5e-1 ", AlikeTeachers(0.001, 0.25)),
+        ("1e-1:0.5,9e-1:5e-1", AlikeTeachers(probabilities=(0.1, 0.9), weights=(0.5, 0.5))),
         ("0.2:0.5,0.9:0.5", AlikeTeachers(probabilities=(0.2, 0.9), weights=(0.5, 0.5))),
         ("alike", AlikeTeachers()),
     ],

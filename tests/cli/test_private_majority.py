@@ -17,9 +17,9 @@ def train(tmp_path, capsys):
     frame[:600].to_csv(tmp_path / "private.csv", index=False)
     frame[600:].drop(columns="sick").to_csv(tmp_path / "public.csv", index=False)
 
-    def train(*options, method="private-majority"):
+    def train(*options, method="private-majority", teachers=("--teachers", 5)):
         given = ["train", "--private", tmp_path / "private.csv", "--public", tmp_path / "public.csv"]
-        given += ["--target", "sick", "--classes", "no,yes", "--method", method, "--teachers", 5, "--delta", 1e-4]
+        given += ["--target", "sick", "--classes", "no,yes", "--method", method, *teachers, "--delta", 1e-4]
         code = main([str(a) for a in [*given, "--out", tmp_path / "out", "--json", *options]])
         captured = capsys.readouterr()
         return code, captured.out, captured.err, tmp_path / "out"
@@ -39,6 +39,17 @@ def test_models_label_every_public_row_and_say_so(train, capsys):
     assert "Majority of private teachers" in (folder / "report.html").read_text()
     assert main(["report", str(folder)]) == 0
     assert "use the rest of the budget" not in capsys.readouterr().out
+
+
+def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
+    code, out, _, folder = train(teachers=())
+    assert code == 0
+    record = json.loads(out)
+    assert record["settings"]["n_teachers"] == 11
+    assert 0.999 < record["guarantee"]["epsilon"] <= 1
+    # All of them learn all 600 records.
+    assert main(["report", str(folder)]) == 0
+    assert "use fewer teachers" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("teachers", ["ballots", "fresh-models"])

@@ -10,6 +10,8 @@ from dpensemble.accounting import (
     ExactPersonalisedMeter,
     Group,
     PersonalisedMeter,
+    PrivateModelsMeter,
+    PureAnswersMeter,
     grouped_meter,
     worst_case_meter,
 )
@@ -78,7 +80,22 @@ for variant in VARIANTS:
             "data-dependent": {"data_dependent": True, "stop_when_spent": True},
         }.items()
     } | {f"{variant}, gated": lambda law, budget, variant=variant: grouped(variant, gate_of(law), budget)}
-every = pytest.mark.parametrize("make", METERS.values(), ids=METERS)
+METERS["pure answers"] = lambda law, budget: PureAnswersMeter(0.1 / law.scale, 7, budget, "for tests")
+# Paid for before anything is asked, whatever is asked then.
+PREPAID = {
+    "pure models": lambda law, budget: PrivateModelsMeter([[(0.2, 0.0)] * 3], budget),
+    "models of a partition": lambda law, budget: PrivateModelsMeter([[(0.1, 1e-9)], [(0.2, 0.0)]], budget),
+    "zero-concentrated models": lambda law, budget: PrivateModelsMeter(
+        [[(0.9, budget.delta)] * 3], budget, zcdp=[[0.003] * 3]
+    ),
+}
+ONCE = [*PREPAID, "pure answers"]
+every = pytest.mark.parametrize("make", (METERS | PREPAID).values(), ids=METERS | PREPAID)
+by_query = pytest.mark.parametrize("make", METERS.values(), ids=METERS)
+at_once = pytest.mark.parametrize("make", [(METERS | PREPAID)[name] for name in ONCE], ids=ONCE)
+as_fits = pytest.mark.parametrize(
+    "make", [make for name, make in METERS.items() if name not in ONCE], ids=[n for n in METERS if n not in ONCE]
+)
 
 
 def votes(n_queries, seed=0):
@@ -93,7 +110,8 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
     budget = Budget(epsilon=epsilon, delta=delta)
     meter = make(LaplaceNoisyMax(scale), budget)
     assert 0 <= meter.sure_queries <= meter.most_queries
-    assert meter.spent_epsilon == 0
+    prepaid = isinstance(meter, PrivateModelsMeter)
+    assert (meter.spent_epsilon > 0) == prepaid
     total, asked, spent, closed = 0, 0, 0.0, False
     for i, size in enumerate(chunks):
         admitted = meter.admit(votes(size, i))
@@ -103,12 +121,13 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
         total, asked = total + admitted, asked + size
         assert spent <= meter.spent_epsilon <= epsilon
         assert meter.cost.fits(epsilon, delta, meter.conversion)
+        assert not prepaid or spent in (0, meter.spent_epsilon)
         spent = meter.spent_epsilon
-        assert total > 0 or spent == 0
+        assert prepaid or total > 0 or spent == 0
     assert min(asked, meter.sure_queries) <= total <= meter.most_queries
 
 
-@every
+@by_query
 def test_one_query_is_the_most_that_one_query_costs(make):
     budget = Budget(epsilon=1e6, delta=1e-5)
     for seed in range(20):
@@ -117,7 +136,22 @@ def test_one_query_is_the_most_that_one_query_costs(make):
         assert np.all(meter.cost.rdp <= meter.one_query.rdp * (1 + 1e-12))
 
 
-@every
+@at_once
+def test_a_charge_fixed_beforehand_is_refused_at_once_where_it_does_not_fit(make):
+    law = LaplaceNoisyMax(10.0)
+    with pytest.raises(BudgetError, match=r"(use|ask for) fewer"):
+        make(law, Budget(epsilon=1e-3, delta=1e-5))
+    meter = make(law, Budget(epsilon=1, delta=1e-5))
+    meter.require_one_query()
+    most = min(meter.most_queries, 50)
+    assert meter.admit(votes(50)) == most
+    # What was charged is a budget that does, and nothing below it does.
+    make(law, Budget(epsilon=meter.spent_epsilon, delta=1e-5))
+    with pytest.raises(BudgetError):
+        make(law, Budget(epsilon=meter.spent_epsilon * (1 - 1e-6), delta=1e-5))
+
+
+@as_fits
 def test_a_budget_for_nothing_is_refused_with_one_that_works(make):
     law = LaplaceNoisyMax(10.0)
     with pytest.raises(BudgetError, match="the smallest epsilon that would do is"):

@@ -26,6 +26,29 @@ def test_uniform_leads_match_quadrature(k, span):
     assert np.allclose(AlikeTeachers(*span).lead(k), expected, atol=1e-10)
 
 
+@pytest.mark.parametrize("k", [1, 11, 400, 2001])
+@pytest.mark.parametrize("middle", [0.1, 0.3, 0.7, 0.93])
+@pytest.mark.parametrize("width", [1e-4, 1e-6, 1e-9, 1e-12])
+def test_narrow_intervals_keep_their_digits(k, middle, width):
+    """A narrow interval is its middle, up to the second derivative there."""
+    narrow = AlikeTeachers(middle - width / 2, middle + width / 2).lead(k)
+    expected = IndependentTeachers(middle).lead(k)
+    assert np.allclose(narrow, expected, rtol=1e-9 * k + 200 * (k * width) ** 2, atol=1e-12 + (k * width) ** 2)
+
+
+def test_quadrature_takes_over_without_a_step():
+    for k in (5, 60, 900):
+        wide = 1 / (k + 1)
+        leads = [AlikeTeachers(0.6, 0.6 + wide * share).lead(k) for share in (0.999999, 1.000001)]
+        assert np.allclose(*leads, rtol=1e-4, atol=1e-12)
+        votes = np.arange(k // 2 + 1, k + 1)
+        nodes, weights = np.polynomial.legendre.leggauss(k)
+        chances = 0.6 + wide / 2 * (1 + nodes)
+        exact = weights @ (binom.pmf(votes, k, chances[:, None]) - binom.pmf(k - votes, k, chances[:, None])) / 2
+        assert np.allclose(AlikeTeachers(0.6, 0.6 + wide * 0.999999).lead(k), exact, rtol=1e-4, atol=1e-12)
+        assert np.allclose(AlikeTeachers(0.6, 0.6 + wide).lead(k), exact, rtol=1e-10, atol=1e-15)
+
+
 def test_independent_teachers_match_drawn_ones():
     rng = np.random.default_rng(0)
     chances = rng.uniform(0.5, 1, (200_000, 5))

@@ -55,6 +55,22 @@ def test_the_optimal_vote_is_an_option_of_every_method(blobs):
         assert 0 < model.guarantee_.epsilon <= 8
 
 
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2]])
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_reach_is_not_fitted_to_another_account_than_the_one_that_charges(blobs, classes, stop):
+    """Fitted to exact composition it was refused by the Renyi curve once all teachers were paid for."""
+    X, y, public = blobs
+    asked = OPTIMAL | {"classes": classes, "max_labels": 40, "stop_when_spent": stop}
+    with pytest.raises(InvalidParameterError, match=r"^reach=None is fitted .* such as 14\.8 votes\.$"):
+        PATEClassifier(**asked, analysis="data-dependent").fit(X, y, X_public=public)
+    bagging = COMMON | {"classes": classes, "max_labels": 40, "n_partitions": 3, "vote": "optimal"}
+    with pytest.raises(InvalidParameterError, match="reach=None"):
+        DPBaggingClassifier(**bagging, analysis="personalised").fit(X, y, X_public=public)
+    # Without a number of labels the default reach is not fitted to anything.
+    free = OPTIMAL | {"classes": classes, "analysis": "data-dependent", "stop_when_spent": True}
+    assert len(PATEClassifier(**free).fit(X, y, X_public=public).labels_) > 0
+
+
 @pytest.mark.parametrize(("n_classes", "n_partitions"), [(2, 1), (2, 3), (3, 1)])
 def test_the_optimal_vote_spends_the_budget_on_the_labels_wanted(blobs, n_classes, n_partitions):
     X, y, public = blobs

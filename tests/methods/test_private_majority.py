@@ -1,4 +1,5 @@
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,14 +9,17 @@ from sklearn.naive_bayes import GaussianNB
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
-from dpensemble.cost import optimal_composition
+from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
+from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.darrm import answer_allowance, general_composition, majority_law, wrong_answers
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
+from dpensemble.methods.private_design import touched_models, touched_zcdp
 from dpensemble.planning import compare_aggregators, design_answers
 from dpensemble.relations import Relation
 from dpensemble.teachers import OutputPerturbedLogisticRegression
 from dpensemble.teachers.accountants import announced_privacy
+from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
@@ -35,6 +39,10 @@ class Accounted(GaussianNB):
         return self.spent
 
 
+def _converted(rho, delta=1e-5):
+    return improved_epsilon(rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta)
+
+
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
 @pytest.mark.parametrize("sharing", ["everyone", "partition"])
 def test_models_pay_once_for_all_public_rows(blobs, sharing, relation):
@@ -42,8 +50,13 @@ def test_models_pay_once_for_all_public_rows(blobs, sharing, relation):
     model = PrivateMajorityClassifier(**COMMON, sharing=sharing, relation=relation).fit(X, y, X_public=public)
     assert len(model.labels_) == len(public)
     touched = 5 if sharing == "everyone" else 1
-    assert model.design_.teachers == ((2.0 / touched, 0.0),) * 5
-    assert model.guarantee_.epsilon == (2.0 if touched == 1 else optimal_composition([(0.4, 0.0)] * 5, 1e-5))
+    ((epsilon, delta),) = set(model.design_.teachers)
+    (rho,) = set(model.design_.zcdp)
+    assert delta == 1e-5
+    assert epsilon == (2.0 if touched == 1 else pytest.approx(_converted(rho)))
+    # The whole budget is spent, and no more, in zero-concentrated composition.
+    assert 2.0 * (1 - 1e-9) < _converted(touched * rho) <= 2.0 * (1 + 1e-12)
+    assert 2.0 * (1 - 1e-9) < model.guarantee_.epsilon <= 2.0
     assert model.guarantee_.basis is Basis.WORST_CASE
     assert "however many" in model.guarantee_.accounting
     assert any("this guarantee rests on it" in text for text in model.guarantee_.assumptions)
@@ -77,6 +90,7 @@ def test_gaussian_noise_on_ordinary_teachers_spends_the_same_total(blobs):
     assert isinstance(model.law_, GaussianNoisyMax)
     assert 1.98 < model.guarantee_.epsilon <= 2
     assert model.design_.teachers is None
+    assert any("ordinary models" in text for text in model.guarantee_.assumptions)
 
 
 def test_a_partition_whose_ballots_are_cheap_needs_no_noise_on_top(blobs):
@@ -110,6 +124,61 @@ def test_declared_teachers_one_by_one(blobs):
     # A record touches one of them; the dearest counts.
     assert model.guarantee_.epsilon == 0.3
     assert "what was declared" in " ".join(model.guarantee_.assumptions)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_declared_gaussian_teachers_compose_by_what_they_promise(blobs, delta):
+    """Even where their deltas would not fit the budget's."""
+    X, y, public = blobs
+    declared = {"teacher_epsilon": 0.2, "teacher_delta": delta}
+    model = PrivateMajorityClassifier(**COMMON, **declared).fit(X, y, X_public=public)
+    rho = concentrated_for(0.2, delta)
+    assert model.design_.zcdp == (rho,) * 5
+    assert model.guarantee_.epsilon == pytest.approx(_converted(5 * rho))
+    if delta < 1e-5:
+        assert model.guarantee_.epsilon < optimal_composition([(0.2, delta)] * 5, 1e-5)
+    assert "zero-concentrated rho=" in " ".join(model.guarantee_.assumptions)
+    assert "Bun and Steinke" in model.guarantee_.accounting
+    pure = PrivateMajorityClassifier(**COMMON, teacher_epsilon=0.2).fit(X, y, X_public=public)
+    assert pure.design_.zcdp is None
+    assert pure.guarantee_.epsilon == optimal_composition([(0.2, 0.0)] * 5, 1e-5)
+
+
+def test_the_better_of_two_compositions_is_charged():
+    budget = Budget(epsilon=3, delta=1e-5)
+    # One record's worst set decides, each by the composition that suits it.
+    models = [[(0.5, 1e-6)] * 2, [(0.4, 0.0)] * 2]
+    meter = PrivateModelsMeter(models, budget, zcdp=[[0.001] * 2, [0.08] * 2])
+    assert meter.spent_epsilon == optimal_composition([(0.4, 0.0)] * 2, 1e-5)
+    assert meter.cost.epsilon(0) == pytest.approx(0.8)
+    meter = PrivateModelsMeter(models[:1], budget, zcdp=[[0.001, 0.002]])
+    assert meter.spent_epsilon == pytest.approx(_converted(0.003))
+    assert meter.cost.rdp == pytest.approx(0.003 * DEFAULT_ORDERS)
+    meter = PrivateModelsMeter(models[:1], budget)
+    assert meter.spent_epsilon == optimal_composition(models[0], 1e-5)
+    with pytest.raises(AccountingError, match="no Renyi curve"):
+        _ = meter.cost
+    for zcdp in ([[0.1]], [[0.1, 0.1]] * 2, [[float("nan")] * 2], [[-1.0, 2.0]]):
+        with pytest.raises(InvalidParameterError, match="zcdp"):
+            PrivateModelsMeter(models[:1], budget, zcdp=zcdp)
+    with pytest.raises(InvalidParameterError, match="at least one"):
+        PrivateModelsMeter([], budget)
+
+
+def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
+    """Against every set of so many teachers."""
+    rng = np.random.default_rng(0)
+    for touched in (1, 2, 3, 5):
+        teachers = tuple(zip(rng.uniform(0.05, 0.5, 5), rng.choice([0, 1e-7, 1e-6], 5), strict=True))
+        budget = Budget(epsilon=9, delta=1e-5)
+        every = [optimal_composition(chosen, 1e-5) for chosen in combinations(teachers, touched)]
+        if touched == 1:
+            every = [epsilon for epsilon, _ in teachers]
+        found = PrivateModelsMeter(touched_models(teachers, touched), budget).spent_epsilon
+        assert max(every) * (1 - 1e-9) <= found <= 1.05 * max(every)
+        rhos = tuple(rng.uniform(0, 1e-2, 5))
+        worst = max(sum(chosen) for chosen in combinations(rhos, touched))
+        assert max(sum(chosen) for chosen in touched_zcdp(rhos, touched)) == pytest.approx(worst)
 
 
 def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):
@@ -185,7 +254,11 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
             "may tell the number of records",
         ),
         ({"teacher_epsilon": 1.0}, BudgetError, "together"),
-        ({"teacher_epsilon": 0.1, "teacher_delta": 1e-3}, BudgetError, "deltas do not fit"),
+        (
+            {"teacher": GaussianNB(), "teacher_epsilon": 0.1, "teacher_delta": 1e-3},
+            BudgetError,
+            "deltas do not fit",
+        ),
         ({"n_teachers": 0}, InvalidParameterError, "n_teachers=0"),
     ],
 )

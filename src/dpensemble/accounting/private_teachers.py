@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, real_between
 from dpensemble.accounting.base import Meter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs, PrivacyCost, optimal_composition
-from dpensemble.errors import AccountingError, BudgetError
+from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 
@@ -119,11 +121,18 @@ class PrivateModelsMeter(Meter):
         For every set of models that one unit may touch: epsilon and delta of each; None to pay later.
     budget : Budget
         What may be spent.
+    zcdp : sequence of sequences of float, optional
+        For the same sets, the zero-concentrated privacy ``rho`` that the same models have too: the Renyi
+        divergence of order ``a`` is at most ``rho a``. A set then costs what the better composition says.
 
     Raises
     ------
     BudgetError
         If the models do not fit.
+
+    References
+    ----------
+    M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Lemma 1.7: ``rho`` adds up.
 
     Examples
     --------
@@ -132,23 +141,33 @@ class PrivateModelsMeter(Meter):
     >>> meter = PrivateModelsMeter([[(0.1, 0.0)] * 11], Budget(epsilon=1.1, delta=1e-5))
     >>> round(meter.spent_epsilon, 3)
     1.088
+    >>> models = [[(0.28, 1e-5)] * 11]
+    >>> meter = PrivateModelsMeter(models, Budget(epsilon=1.1, delta=1e-5), zcdp=[[0.0027] * 11])
+    >>> round(meter.spent_epsilon, 3)
+    0.985
     """
 
     basis = Basis.WORST_CASE
 
-    def __init__(self, models: Sequence[Sequence[tuple[float, float]]] | None, budget: Budget) -> None:
+    def __init__(
+        self,
+        models: Sequence[Sequence[tuple[float, float]]] | None,
+        budget: Budget,
+        zcdp: Sequence[Sequence[float]] | None = None,
+    ) -> None:
         super().__init__(budget, Conversion.BEST)
-        self._models: list[tuple[tuple[float, float], ...]] = []
-        self._total = math.inf
+        self._worst: _Composed | None = None
         if models is not None:
-            self.pay(models)
+            self.pay(models, zcdp)
 
-    def pay(self, models: Sequence[Sequence[tuple[float, float]]] | None) -> None:
+    def pay(
+        self, models: Sequence[Sequence[tuple[float, float]]], zcdp: Sequence[Sequence[float]] | None = None
+    ) -> None:
         """Charge for the models, before anything is computed from them.
 
         Parameters
         ----------
-        models : sequence of sequences of (float, float)
+        models, zcdp
             As for the meter itself.
 
         Raises
@@ -156,22 +175,42 @@ class PrivateModelsMeter(Meter):
         BudgetError
             If the models do not fit; nothing may be released then.
         """
-        self._models = [tuple(touched) for touched in models or ()]
-        self._total = max((_composed(touched, self.budget) for touched in dict.fromkeys(self._models)), default=0)
-        if self._total > self.budget.epsilon * (1 + 1e-12):
+        rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
+        if not models or len(rhos) != len(models):
+            raise InvalidParameterError(
+                f"models has {len(models)} sets and zcdp {len(rhos)}; give at least one, and as many of both."
+            )
+        sets = {
+            (tuple(touched), None if rho is None else tuple(rho))
+            for touched, rho in zip(models, rhos, strict=True)
+        }
+        worst = max((_composed(*one, self.budget) for one in sets), key=lambda found: found.epsilon)
+        if worst.epsilon > self.budget.epsilon * (1 + 1e-12):
             raise BudgetError(
-                f"the private teachers that one record touches have epsilon={self._total:.6g} together at "
+                f"the private teachers that one record touches have epsilon={worst.epsilon:.6g} together at "
                 f"delta={self.budget.delta:g}, above the budget of {self.budget.epsilon:g}; use fewer teachers, "
                 "more private ones, or a partition."
             )
+        self._worst = worst
+
+    @property
+    def _paid(self) -> _Composed:
+        if self._worst is None:
+            raise AccountingError("models that were not paid for may not be asked.")
+        return self._worst
 
     @property
     def accounting(self) -> str:
         """Name and source of the analysis."""
-        touched = max(map(len, self._models))
+        worst = self._paid
+        how = (
+            "by optimal composition (Kairouz, Oh and Viswanath 2017)"
+            if worst.rho is None
+            else f"zero-concentrated at rho={worst.rho:.6g} (Bun and Steinke 2016, Lemma 1.7)"
+        )
         return (
-            f"the private models themselves: a record touches {touched} of them, together by optimal composition "
-            "(Kairouz, Oh and Viswanath 2017); answers are computed from them and cost nothing, however many"
+            f"the private models themselves: a record touches {len(worst.touched)} of them, together {how}; "
+            "answers are computed from them and cost nothing, however many"
         )
 
     @property
@@ -186,18 +225,19 @@ class PrivateModelsMeter(Meter):
 
     def admit(self, votes: Votes) -> int:
         """Admit all queries, once the models are paid for."""
-        if not self._models:
-            raise AccountingError("models that were not paid for may not be asked.")
+        assert self._paid  # noqa: S101
         return votes.n_queries
 
     @property
     def cost(self) -> PrivacyCost:
-        """Cost of the models, where they are pure."""
-        worst = max(self._models, key=lambda touched: _composed(touched, self.budget))
-        if any(delta for _, delta in worst):
+        """Cost of the models, where they are pure or zero-concentrated."""
+        worst = self._paid
+        if worst.rho is not None:
+            return PrivacyCost(rdp=worst.rho * DEFAULT_ORDERS)
+        if any(delta for _, delta in worst.touched):
             raise AccountingError("models with a delta have no Renyi curve; see spent_epsilon.")
         total = PrivacyCost.zero()
-        for epsilon, _ in worst:
+        for epsilon, _ in worst.touched:
             total += pure_cost(epsilon)
         return total
 
@@ -209,7 +249,7 @@ class PrivateModelsMeter(Meter):
     @property
     def spent_epsilon(self) -> float:
         """Epsilon of the models, whatever was asked."""
-        return min(self.budget.epsilon, self._total)
+        return min(self.budget.epsilon, self._paid.epsilon)
 
     @property
     def charged_epsilon(self) -> float:
@@ -217,7 +257,40 @@ class PrivateModelsMeter(Meter):
         return self.spent_epsilon
 
 
-def _composed(touched: tuple[tuple[float, float], ...], budget: Budget) -> float:
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """What the models of one set cost together; `rho` where it is zero-concentrated composition that says so."""
+
+    epsilon: float
+    touched: tuple[tuple[float, float], ...]
+    rho: float | None = None
+
+
+def _composed(
+    touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] | None, budget: Budget
+) -> _Composed:
+    """Return the smaller of two sound totals: by epsilons and deltas, and by zero-concentrated privacy."""
+    if rhos is None:
+        return _Composed(_of_pairs(touched, budget), touched)
+    rho = _added(rhos, len(touched))
+    concentrated = PrivacyCost(rdp=rho * DEFAULT_ORDERS).epsilon(budget.delta, Conversion.IMPROVED)
+    # Deltas that do not fit are no matter then.
+    with suppress(BudgetError):
+        by_pairs = _of_pairs(touched, budget)
+        if by_pairs <= concentrated:
+            return _Composed(by_pairs, touched)
+    return _Composed(concentrated, touched, rho)
+
+
+def _added(rhos: tuple[float, ...], n_models: int) -> float:
+    if len(rhos) != n_models:
+        raise InvalidParameterError(
+            f"zcdp has {len(rhos)} entries for {n_models} models; give one for every model of a set."
+        )
+    return math.fsum(real_between("zcdp", rho, 0.0, 1e6) for rho in rhos) * (1 + 1e-15)
+
+
+def _of_pairs(touched: tuple[tuple[float, float], ...], budget: Budget) -> float:
     if len(touched) == 1 and touched[0][1] <= budget.delta:
         return touched[0][0]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,10 +86,12 @@ def _prior_of(text: str) -> VotePrior:
             pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
             chances, weights = zip(*pairs, strict=True)
             return AlikeTeachers(probabilities=chances, weights=weights)
-        if "-" in text.strip("-"):
-            low, high = map(float, text.split("-"))
-            return AlikeTeachers(low, high)
-        return IndependentTeachers(float(text))
+        # A hyphen after an e belongs to a number such as 1e-3.
+        ends = [float(end) for end in re.split(r"(?<=[^eE])-", text)]
+        if len(ends) == 1:
+            return IndependentTeachers(ends[0])
+        low, high = ends
+        return AlikeTeachers(low, high)
     except InvalidParameterError:
         raise
     except (TypeError, ValueError):

@@ -185,7 +185,10 @@ Scheme = Annotated[
     Bootstrap | None,
     typer.Option(help="bagged-pate: how records are drawn (default distinct).", rich_help_panel=MODEL),
 ]
-Teachers = Annotated[int, typer.Option(help="Teachers in each partition.", rich_help_panel=MODEL)]
+Teachers = Annotated[
+    int | None,
+    typer.Option(help="Teachers in each partition (default 250; private-majority 11).", rich_help_panel=MODEL),
+]
 Partitions = Annotated[
     int | None, typer.Option(help="dpbag (default 10) and optimal: partitions.", rich_help_panel=MODEL)
 ]

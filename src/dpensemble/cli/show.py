@@ -106,7 +106,8 @@ def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
 def _hints(record: RunRecord) -> list[str]:
     """Point at settings that waste the budget."""
     hints = []
-    each = record.data["private_units"] / record.settings["n_teachers"]
+    parts = 1 if record.settings.get("sharing") == "everyone" else record.settings["n_teachers"]
+    each = record.data["private_units"] / parts
     if each < _FEW_UNITS:
         hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
     paid_for_models = record.settings.get("private") == "models" and record.settings.get("aggregator") is None

@@ -60,7 +60,7 @@ def train(
     majority: o.Majority = None,
     subsample: o.Subsample = None,
     scheme: o.Scheme = None,
-    teachers: o.Teachers = 250,
+    teachers: o.Teachers = None,
     partitions: o.Partitions = None,
     scale: o.Scale = None,
     sigma: o.Sigma = None,
@@ -96,7 +96,6 @@ def train(
     settings: dict[str, Any] = {
         "teacher": None if teacher == "logistic-regression" else learner("teacher", teacher),
         "student": None if student == "logistic-regression" else learner("student", student, STUDENTS),
-        "n_teachers": teachers,
         "accounting": accounting.value,
         "epsilon": 1.0 if epsilon is None else epsilon,
         "delta": delta,
@@ -108,6 +107,8 @@ def train(
         "progress": not quiet and sys.stderr.isatty(),
         "private_diagnostics": private_report,
     }
+    if teachers is not None:
+        settings["n_teachers"] = teachers
     noise = {"scale": scale, "sigma": sigma, "threshold": threshold, "threshold_sigma": threshold_sigma}
     own: dict[o.Method, dict[str, Any]] = {
         o.Method.PRIVATE_MAJORITY: {

@@ -13,6 +13,9 @@ from scipy.stats import binom
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 
+# Of quadrature over an interval on which the chance of a count changes by a factor of e or so.
+_NODES = 16
+
 
 class VotePrior(Protocol):
     """What the optimiser needs of a prior."""
@@ -107,7 +110,7 @@ class AlikeTeachers:
             return np.sum([weight * _lead(n_teachers, max(p, 1 - p)) for p, weight in pairs], axis=0)
         # A class is likelier on each side of 1/2; the side below is read backwards.
         sides = [(max(self.low, 0.5), max(self.high, 0.5)), (1 - min(self.high, 0.5), 1 - min(self.low, 0.5))]
-        wide = self.high - self.low
+        wide = sum(high - low for low, high in sides)
         return np.sum([_integrated_lead(n_teachers, *side) / wide for side in sides], axis=0)
 
 
@@ -129,6 +132,12 @@ def _lead(n_teachers: int, chance: float) -> NDArray[np.float64]:
 def _integrated_lead(n_teachers: int, low: float, high: float) -> NDArray[np.float64]:
     """Integrate the lead over probabilities from `low` to `high`, both at least 1/2, by incomplete betas."""
     votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
+    if (high - low) * (n_teachers + 1) <= 1:
+        # Incomplete betas agree in most digits here. A polynomial that hardly bends is integrated by quadrature.
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        chances = (low + high) / 2 + (high - low) / 2 * nodes
+        found = [weight * _lead(n_teachers, float(p)) for p, weight in zip(chances, weights, strict=True)]
+        return np.sum(found, axis=0) * ((high - low) / 2)
 
     def integrated(count: NDArray[np.int64]) -> NDArray[np.float64]:
         shape = (count + 1, n_teachers - count + 1)

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,8 @@ from dpensemble.planning import default_scale, optimal_law
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, class_probabilities, default_student
 from dpensemble.teachers import TeacherEnsemble
+
+_WORST_CASE = "worst-case"
 
 
 class Vote(StrEnum):
@@ -150,7 +153,14 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             )
         n_classes = len(declared_classes(self.classes))
         budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        return optimal_law(self.n_teachers, self._n_partitions(), n_classes, reach, self.max_labels, budget)
+        law_at = partial(optimal_law, self.n_teachers, self._n_partitions(), n_classes)
+        analysis = str(getattr(self, "analysis", _WORST_CASE))
+        if reach is None and self.max_labels is not None and analysis != _WORST_CASE:
+            raise InvalidParameterError(
+                f"reach=None is fitted to max_labels in the worst case only, and analysis={analysis!r} charges "
+                f"for the votes at hand; give a reach, such as {law_at(None, None, budget).reach:.3g} votes."
+            )
+        return law_at(reach, self.max_labels, budget)
 
     def _laplace_or_optimal(self, vote: str, scale: float | None, reach: float | None) -> ReleaseLaw:
         """Return the law of a method that is published with Laplace noise."""

@@ -60,7 +60,8 @@ class DPBaggingClassifier(VotingEnsembleClassifier):
         classes few teachers only can be priced.
     reach : float, optional
         Optimal vote only: margin in votes at which the answer is certain. By default the smallest at which the
-        budget pays for `max_labels`; without those, ``0.74`` times the number of ballots.
+        budget pays for `max_labels` in the worst case (a personalised analysis with `max_labels` needs a
+        reach); without those, ``0.74`` times the number of ballots.
     accounting : {"exact", "published"}, default="exact"
         ``"exact"`` charges for what the released label alone reveals, ``"published"``
         for the noisy counts too, as the paper does.

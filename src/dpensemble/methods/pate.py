@@ -65,7 +65,8 @@ class PATEClassifier(VotingEnsembleClassifier):
         ``"lnmax"`` only: scale of the Laplace noise in votes; ``0.08 * n_teachers`` by default.
     reach : float, optional
         ``"optimal"`` only: margin in votes at which the answer is certain. By default the smallest at which the
-        budget pays for `max_labels`; without those, ``0.74 * n_teachers``.
+        budget pays for `max_labels` in the worst case (a data-dependent analysis with `max_labels` needs a
+        reach); without those, ``0.74 * n_teachers``.
     threshold, threshold_sigma : float, optional
         Confident and interactive only: threshold in votes and the standard
         deviation of the noise on it; ``0.8`` and ``0.6 * n_teachers`` by default.

@@ -15,7 +15,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority, ReleaseLaw
 from dpensemble.planning import design_answers
 from dpensemble.relations import Relation
-from dpensemble.teachers.accountants import Privacy, announced_privacy, declared_privacy
+from dpensemble.teachers.accountants import Privacy, announced_privacy, announced_zcdp, declared_privacy
 from dpensemble.teachers.private import refuse_seeds
 
 
@@ -60,6 +60,8 @@ class MajorityDesign:
         Which composition allows so many answers.
     queries : int or None
         Number of answers; None where it plays no part.
+    zcdp : tuple of float or None
+        Zero-concentrated privacy of each teacher, where teachers say so.
     """
 
     private: PrivateWhat
@@ -71,6 +73,7 @@ class MajorityDesign:
     m: float = float("nan")
     composition: str = ""
     queries: int | None = None
+    zcdp: tuple[float, ...] | None = None
 
     @property
     def ordinary(self) -> bool:
@@ -81,7 +84,9 @@ class MajorityDesign:
     def assumptions(self) -> tuple[str, ...]:
         """What must hold for the guarantee besides what all methods assume, one sentence each."""
         if self.rule is MajorityRule.GNMAX:
-            return ()
+            return (
+                "The teachers are ordinary models, not private ones: noise on their votes protects the records.",
+            )
         if self.private is PrivateWhat.BALLOTS:
             return ("Every ballot is randomised anew for every query.",)
         basis = f"The privacy of a teacher is {self.claim}; this guarantee rests on it."
@@ -139,12 +144,12 @@ def design_majority(
         rule = MajorityRule.MAJORITY if models else MajorityRule.DARRM
     _refuse_contradictions(private, rule, queries, declared)
     if rule is MajorityRule.GNMAX:
-        teachers, claim = None, ""
+        teachers, zcdp, claim = None, None, ""
     else:
-        teachers, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
+        teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
     if models:
         plain = RandomizedResponseMajority((1.0,) * (integer_between("n_teachers", n_teachers, 1) + 1))
-        return MajorityDesign(private=private, rule=rule, law=plain, teachers=teachers, claim=claim)
+        return MajorityDesign(private=private, rule=rule, law=plain, teachers=teachers, claim=claim, zcdp=zcdp)
     assert queries is not None  # noqa: S101
     worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
     found = design_answers(
@@ -181,7 +186,9 @@ def design_meter(design: MajorityDesign, touched: int, budget: Budget) -> Meter:
         Not yet paid for where only the fitted models can tell what they cost.
     """
     if design.private is PrivateWhat.MODELS:
-        return PrivateModelsMeter(touched_models(design.teachers, touched), budget)
+        models = None if design.teachers is None else touched_models(design.teachers, touched)
+        zcdp = None if design.zcdp is None else touched_zcdp(design.zcdp, touched)
+        return PrivateModelsMeter(models, budget, zcdp)
     assert design.queries is not None  # noqa: S101
     source = (
         f"{design.rule.value} of {'randomised ballots' if design.ordinary else 'freshly trained private models'}"
@@ -189,11 +196,23 @@ def design_meter(design: MajorityDesign, touched: int, budget: Budget) -> Meter:
     return PureAnswersMeter(design.answer_epsilon, design.queries, budget, source)
 
 
-def touched_models(teachers: tuple[Privacy, ...] | None, touched: int) -> list[tuple[Privacy, ...]] | None:
-    """Return every set of models that a unit may touch: any one of a partition, or all."""
-    if teachers is None:
-        return None
-    return [(teacher,) for teacher in teachers] if touched == 1 else [teachers]
+def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
+    """Return every set of models that a unit may touch, or one set that costs as much as any.
+
+    Composition depends on a set's epsilons and on its deltas, whichever belongs to which, and rises in each. So
+    no set of `touched` teachers costs more than the largest epsilons with the largest deltas.
+    """
+    if touched == 1:
+        return [(teacher,) for teacher in teachers]
+    epsilons, deltas = (sorted(values, reverse=True)[:touched] for values in zip(*teachers, strict=True))
+    return [tuple(zip(epsilons, deltas, strict=True))]
+
+
+def touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
+    """Return the zero-concentrated privacy of the sets of `touched_models`; the largest add up to most."""
+    if touched == 1:
+        return [(rho,) for rho in zcdp]
+    return [tuple(sorted(zcdp, reverse=True)[:touched])]
 
 
 def _refuse_contradictions(
@@ -229,7 +248,7 @@ def _claimed(
     n_teachers: int,
     has_units: bool,
     relation: Relation,
-) -> tuple[tuple[Privacy, ...] | None, str]:
+) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
     """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
     epsilon, delta = declared
     if private is PrivateWhat.BALLOTS:
@@ -238,9 +257,11 @@ def _claimed(
                 "private='ballots' randomises each ballot at teacher_epsilon, with delta 0; give "
                 "teacher_epsilon, and no teacher_delta."
             )
-        return declared_privacy(epsilon, 0.0, n_teachers), "that of randomized response"
+        return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     refuse_seeds(teacher)
     announced = announced_privacy(teacher, relation)
+    rho = None if announced is None else announced_zcdp(teacher, relation)
+    zcdp = None if rho is None else (rho,) * n_teachers
     name = type(teacher).__name__
     if has_units and announced is not None and getattr(teacher, "privacy_unit", "record") != "unit":
         raise InvalidParameterError(
@@ -254,7 +275,8 @@ def _claimed(
                 f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
                 "teacher_epsilon and teacher_delta declare; make them agree."
             )
-        return found, f"what was declared (epsilon up to {max(e for e, _ in found):g})"
+        also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
+        return found, zcdp, f"what was declared (epsilon up to {max(e for e, _ in found):g}{also})"
     if delta is not None:
         raise InvalidParameterError(f"teacher_delta={delta!r} needs teacher_epsilon; give both.")
     if has_units:
@@ -263,7 +285,8 @@ def _claimed(
             "teacher_epsilon that holds for whole units."
         )
     if announced is not None:
-        return (announced,) * n_teachers, f"what {name} promises (epsilon {announced[0]:g})"
+        also = "" if rho is None else f" at delta {announced[1]:g}, zero-concentrated at rho={rho:g}"
+        return (announced,) * n_teachers, zcdp, f"what {name} promises (epsilon {announced[0]:g}{also})"
     if private is PrivateWhat.FRESH_MODELS:
         raise InvalidParameterError(
             f"teacher={name} announces no privacy before its fit; declare teacher_epsilon and teacher_delta."
@@ -273,4 +296,4 @@ def _claimed(
             f"teacher={name} tells its epsilon after the fit, and that may tell the number of records, which "
             "relation='add-or-remove-one' keeps private; declare teacher_epsilon and teacher_delta."
         )
-    return None, f"what the accountant of {name} says after the fit"
+    return None, None, f"what the accountant of {name} says after the fit"

@@ -29,12 +29,8 @@ from dpensemble.methods.private_design import (
     design_meter,
     touched_models,
 )
-from dpensemble.teachers import (
-    FreshTeachers,
-    OutputPerturbedLogisticRegression,
-    PrivateTeachers,
-    RandomizedBallots,
-)
+from dpensemble.methods.private_teacher import default_teacher
+from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.accountants import spent_privacy
 from dpensemble.teachers.private import fit_private
 
@@ -64,8 +60,10 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     Parameters
     ----------
     teacher, student : scikit-learn classifier, optional
-        The teacher must be private by itself, except for ``"ballots"`` and ``"gnmax"``; by default
-        `OutputPerturbedLogisticRegression` with a delta of 0, or logistic regression.
+        The teacher must be private by itself, except for ``"ballots"`` and ``"gnmax"``, where it is logistic
+        regression by default. Else it is `GradientPerturbedLogisticRegression`, with an even share of the
+        budget's zero-concentrated privacy or with the `teacher_epsilon` and `teacher_delta` given; or, for fresh
+        models and a `teacher_delta` of 0, `OutputPerturbedLogisticRegression` with a delta of 0.
     classes : sequence of two labels
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=11
@@ -73,8 +71,9 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     private : {"models", "fresh-models", "ballots"}, default="models"
         What is private; not for ``"gnmax"``.
     teacher_epsilon, teacher_delta : float or sequence of floats, optional
-        Privacy of each teacher (of each ballot, under ``"ballots"``) under `relation`. By default the teacher's
-        own word is taken: ``announced_privacy()`` before the fit; or for ``"models"`` after it
+        Privacy of each teacher (of each ballot, under ``"ballots"``) under `relation`; a delta is 0 by default.
+        Without them the teacher's own word is taken: ``announced_privacy()`` (and ``announced_zcdp()``, which
+        composes better) before the fit; or for ``"models"`` after it
         ``privacy_spent_(delta)``, ``guarantee_`` or Opacus' ``privacy_engine_``.
     sharing : {"everyone", "partition"}, default="everyone"
         Whether every teacher learns all records, or each its own part: a record then touches one teacher only.
@@ -234,15 +233,11 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         ordinary = self.private == PrivateWhat.BALLOTS or self.aggregator == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher
-        if self.teacher_epsilon is None:
-            touched = self.n_teachers if self.sharing == Sharing.EVERYONE else 1
-            return OutputPerturbedLogisticRegression(epsilon=min(self.epsilon / touched, 100.0))
-        if np.ndim(self.teacher_epsilon) or np.ndim(self.teacher_delta):
-            raise InvalidParameterError(
-                "teacher=None with one teacher_epsilon a teacher; give one number, or a teacher of your own."
-            )
-        return OutputPerturbedLogisticRegression(
-            epsilon=self.teacher_epsilon, delta=0.0 if self.teacher_delta is None else self.teacher_delta
+        return default_teacher(
+            member("private", self.private, PrivateWhat),
+            Budget(epsilon=self.epsilon, delta=self.delta),
+            self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
+            (self.teacher_epsilon, self.teacher_delta),
         )
 
     def _fit_teachers(

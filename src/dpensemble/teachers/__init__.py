@@ -2,11 +2,13 @@
 
 from dpensemble.teachers.accountants import OpacusPrivacy
 from dpensemble.teachers.ensemble import TeacherEnsemble
+from dpensemble.teachers.gradient_perturbed import GradientPerturbedLogisticRegression
 from dpensemble.teachers.private import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.private_logistic import OutputPerturbedLogisticRegression
 
 __all__ = [
     "FreshTeachers",
+    "GradientPerturbedLogisticRegression",
     "OpacusPrivacy",
     "OutputPerturbedLogisticRegression",
     "PrivateTeachers",

@@ -102,6 +102,19 @@ def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
     return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
+def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
+    """Return the zero-concentrated privacy that an unfitted teacher says each of its fits will have, or None.
+
+    Where a teacher speaks of adding or removing a record and records are replaced, ``rho`` counts four times
+    (M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.9, for groups of two).
+    """
+    announced = getattr(teacher, "announced_zcdp", None)
+    rho = announced() if callable(announced) else None
+    if rho is None:
+        return None
+    return real_between("zcdp", rho, 1e-30, 1e6) * (4 if _is_doubled(teacher, relation) else 1)
+
+
 def _is_doubled(claimant: Any, relation: Relation) -> bool:
     """Tell whether a claim of adding or removing a record has to hold for replacing one."""
     own = getattr(claimant, "relation", None)

@@ -22,21 +22,16 @@ Not covered: the time that a fit takes, and whether it failed to converge.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import declared_classes, delta_of, real_between
-from dpensemble.cost import DEFAULT_ORDERS
-from dpensemble.cost.conversion import improved_epsilon
-from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.teachers.perturbation import released
+from dpensemble._checks import delta_of, real_between
+from dpensemble.errors import TeacherError
+from dpensemble.teachers.perturbation import concentrated_for, released
+from dpensemble.teachers.private_linear import PrivateLinearClassifier, shortened
 
 _LENGTH = math.sqrt(2.0)
 # Far above the rounding of a gradient, far below what a record can change.
@@ -44,7 +39,7 @@ _GRADIENT = 1e-5
 _MOST_STEPS = 200
 
 
-class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
+class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
     """Logistic regression of two classes whose coefficients carry noise, so that the model may be published.
 
     Every fit is (epsilon, delta)-private for one record, replaced, added or removed. Settings are public.
@@ -104,6 +99,11 @@ class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
         epsilon = real_between("epsilon", self.epsilon, 1e-6, 100)
         return epsilon, 0.0 if self.delta == 0 else delta_of(self.delta)
 
+    def announced_zcdp(self) -> float | None:
+        """Return the zero-concentrated privacy that every fit will have; None with a delta of 0."""
+        epsilon, delta = self.announced_privacy()
+        return concentrated_for(epsilon, delta) if delta else None
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> OutputPerturbedLogisticRegression:
         """Fit on private records; they may be none, or of one class only.
 
@@ -130,76 +130,15 @@ class OutputPerturbedLogisticRegression(ClassifierMixin, BaseEstimator):
         epsilon, delta = self.announced_privacy()
         penalty = real_between("penalty", self.penalty, 1e-6, 1e9)
         clip = real_between("clip", self.clip, 1e-9, 1e9)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
-        classes = np.unique(np.asarray(declared_classes(self.classes)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            check_classification_targets(classes)
-        if len(classes) != 2:
-            raise InvalidParameterError(
-                f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
-            )
-        second = labels == classes[1]
-        if not np.all(second | (labels == classes[0])):
-            raise DataError(
-                f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}."
-            )
-        weights = _minimiser(_shortened(rows, clip), np.where(second, 1.0, -1.0), penalty)
+        rows, second, classes = self._records(X, y)
+        rows = np.hstack([shortened(rows, clip), np.ones((len(rows), 1))])
+        weights = _minimiser(rows, np.where(second, 1.0, -1.0), penalty)
         noisy, self._rho = released(
             weights, 2 * (_LENGTH + _GRADIENT) / penalty, epsilon, delta, self.insecure_release_seed
         )
         self.classes_, self._clip, self._epsilon = classes, clip, epsilon
         self.coef_, self.intercept_ = noisy[None, :-1], noisy[-1:]
         return self
-
-    def privacy_spent_(self, delta: float) -> float:
-        """Return the epsilon of this fit at a delta.
-
-        Parameters
-        ----------
-        delta : float
-            From 0, if it was fitted with a delta of 0, to below 1.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        if self._rho is None:
-            return self._epsilon
-        return improved_epsilon(self._rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta_of(delta))
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the log-odds of the second class for each row."""
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        return _shortened(rows, self._clip)[:, :-1] @ self.coef_[0] + self.intercept_[0]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class for each row."""
-        second = 0.5 * (1 + np.tanh(self.decision_function(X) / 2))
-        return np.stack([1 - second, second], axis=1)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row."""
-        second = self.decision_function(X) > 0
-        labels: NDArray[Any] = self.classes_[second.astype(int)]
-        return labels
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.insecure_release_seed is None
-        return tags
-
-
-def _shortened(rows: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
-    """Return rows of length at most 1, with a constant entry 1."""
-    # Dividing by the largest entry first keeps squares from overflowing.
-    top = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
-    lengths = np.sqrt(np.sum((rows / top) ** 2, axis=1, keepdims=True)) * top
-    return np.hstack([rows / np.maximum(lengths, clip) * (1 - 1e-12), np.ones((len(rows), 1))])
 
 
 def _minimiser(rows: NDArray[np.float64], signs: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:

@@ -1,0 +1,162 @@
+r"""Gradient descent on the logistic loss with noise on every gradient, in whole numbers.
+
+Why it is private
+-----------------
+A record is a row ``z``, of length at most ``L = sqrt(1 + 1/4)``: the public `clip` scales it, it is shortened to
+length 1, and 1/2 is appended for the intercept. The loss ``log(1 + exp(-y w.z))`` has the gradient ``-p y z``
+where ``p``, the chance of being wrong, is at most 1. So a record's gradient is at most ``L`` long whatever the
+weights, and the sum of all gradients moves by at most ``2 L`` if a record is replaced and by ``L`` if one is
+added or removed. Each of `n_steps` sums gets discrete Gaussian noise of variance ``v = 2 n_steps L**2 / rho``.
+Weights are computed from noisy sums only, so the steps compose adaptively: for replacing,
+
+    n_steps (2 L)**2 / (2 v) = rho,
+
+and for adding or removing a quarter of that. The other three quarters pay for the number of records, which is
+the same where a record is replaced: with noise of variance ``v' = 2 / (3 rho)`` it costs
+``1 / (2 v') = 3 rho / 4``. Either way the fit is ``rho``-zero-concentrated differentially private.
+
+Rows, chances and weights are whole numbers of public units, and every sum stays below ``2**53``. So sums are
+exact in doubles in whatever order they are taken, what a record adds depends on that record and on released
+weights only, and the bound above holds for what the machine computes. Chances are read off a table. (Other
+operations on private entries are single divisions, products, square roots and truncations, each of them
+determined by the standard for floating-point numbers.) The noise is drawn exactly.
+
+Sources: R. Bassily, A. Smith and A. Thakurta, "Private empirical risk minimization: efficient algorithms and
+tight error bounds", FOCS 2014 (noisy gradient descent); C. Canonne, G. Kamath and T. Steinke, "The discrete
+Gaussian for differential privacy", NeurIPS 2020, Theorem 4 (the noise); I. Mironov, "Renyi differential
+privacy", CSF 2017, Proposition 1 (adaptive composition, at every order); M. Bun and T. Steinke, "Concentrated
+differential privacy: simplifications, extensions, and lower bounds", TCC 2016, Definition 1.1.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from dpensemble.errors import DataError
+from dpensemble.teachers.discrete_noise import DiscreteNoise
+
+#: Entry appended to every row.
+CONSTANT = 0.5
+# Squared length of a record: a row of length 1 and the constant.
+_SQUARED_LENGTH = Fraction(5, 4)
+# Units in 1 of rows, chances and weights. A product of a row and weights is below 2**51 of them, and a sum of
+# 2**26 gradients is at most 2**52.
+_ROW, _CHANCE, _WEIGHT = 2**16, 2**10, 2**20
+_LONGEST_WEIGHTS = 2.0**14
+_MOST_RECORDS = 2**26
+# The mean loss curves by L**2 / 4 = 0.3125 at most, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
+_STEP, _MOMENTUM = 4.0, 0.9
+# Scores, in units of rows times weights, at which the chance of being wrong rises to the next unit.
+_RISES: NDArray[np.float64] = -_ROW * _WEIGHT * logit((np.arange(_CHANCE)[::-1] + 0.5) / _CHANCE)
+
+
+def noisy_descent(
+    rows: NDArray[np.float64],
+    signs: NDArray[np.float64],
+    *,
+    clip: float,
+    rho: float,
+    n_steps: int,
+    noise: DiscreteNoise,
+) -> NDArray[np.float64]:
+    """Return weights of a logistic regression, which may be published.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_records, n_features)
+        Private, finite.
+    signs : ndarray of shape (n_records,)
+        Private: 1 for the second class, -1 for the first.
+    clip : float
+        Length to which longer rows are shortened; it becomes 1.
+    rho : float
+        Zero-concentrated privacy of the whole fit, for one record replaced, added or removed.
+    n_steps : int
+        Gradients that are taken.
+    noise : DiscreteNoise
+        Where noise comes from.
+
+    Returns
+    -------
+    ndarray of shape (n_features + 1,)
+        Mean of the weights after the later half of the steps; the last one is the intercept's.
+
+    Raises
+    ------
+    DataError
+        If there are more than 67 million records.
+    """
+    if len(rows) > _MOST_RECORDS:
+        raise DataError(f"X has {len(rows):,} records, and a private teacher takes up to {_MOST_RECORDS:,}.")
+    records = signed_records(rows, signs, clip)
+    variance = gradient_variance(rho, n_steps)
+    # No smaller than the noise on a gradient, so that weights of few records stay within reason.
+    smallest = math.sqrt(variance) / (_ROW * _CHANCE)
+    count = max(len(rows) + noise.gaussian(math.ceil(Fraction(2, 3) / Fraction(rho))), smallest)
+    weights, velocity, total = np.zeros((3, rows.shape[1] + 1))
+    for step in range(n_steps):
+        exact = gradient_sum(records, weights)
+        noisy = np.array([float(int(entry) + noise.gaussian(variance)) for entry in exact])
+        velocity = _MOMENTUM * velocity + noisy / (_ROW * _CHANCE * count)
+        weights = weights - _STEP * velocity
+        weights *= min(1.0, _LONGEST_WEIGHTS / max(float(np.linalg.norm(weights)), 1.0))
+        if 2 * step >= n_steps - 1:
+            total += weights
+    return total / (n_steps // 2 + n_steps % 2)
+
+
+def gradient_variance(rho: float, n_steps: int) -> int:
+    """Return the variance of the noise on a sum of gradients, in squared units, rounded up."""
+    return math.ceil(2 * n_steps * _SQUARED_LENGTH * (_ROW * _CHANCE) ** 2 / Fraction(rho))
+
+
+def signed_records(rows: NDArray[np.float64], signs: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
+    """Return every record times its sign in whole units, no longer than ``sqrt(1.25)`` of them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_records, n_features)
+        Private, finite.
+    signs : ndarray of shape (n_records,)
+        1 or -1.
+    clip : float
+        Length that becomes 1.
+
+    Returns
+    -------
+    ndarray of shape (n_records, n_features + 1)
+        Whole numbers. A record's depend on that record alone.
+    """
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
+    whole = np.trunc(rows / largest * _ROW)
+    # Squares are whole numbers too, so that lengths do not depend on the order of columns.
+    lengths = np.sqrt(np.sum(whole**2, axis=1, keepdims=True))
+    # A unit less than 1, and truncated: rounding cannot make a row longer than 1.
+    short = np.trunc(whole * ((_ROW - 1) / np.maximum(lengths, clip / largest * _ROW)))
+    return np.hstack([short, np.full((len(rows), 1), CONSTANT * _ROW)]) * signs[:, None]
+
+
+def gradient_sum(records: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of the records' gradients in whole units, exactly.
+
+    Parameters
+    ----------
+    records : ndarray of shape (n_records, n)
+        Of `signed_records`.
+    weights : ndarray of shape (n,)
+        Public.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Whole numbers.
+    """
+    scores = records @ np.rint(weights * _WEIGHT)
+    wrong = _CHANCE - np.searchsorted(_RISES, scores, side="left").astype(np.float64)
+    found: NDArray[np.float64] = -(wrong @ records)
+    return found

@@ -1,0 +1,111 @@
+"""What linear private teachers of two classes share: checks of records, the released scores, their privacy."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpensemble._checks import declared_classes, delta_of
+from dpensemble.cost import DEFAULT_ORDERS
+from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.errors import DataError, InvalidParameterError
+
+
+class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
+    """Template: a subclass fits ``coef_`` and ``intercept_`` for rows of length at most 1."""
+
+    classes: Any
+    insecure_release_seed: int | None
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    _clip: float
+    # Pure epsilon, and zero-concentrated privacy where noise is Gaussian.
+    _epsilon: float
+    _rho: float | None
+
+    @abstractmethod
+    def announced_privacy(self) -> tuple[float, float]:
+        """Return the epsilon and delta that every fit will have, known before it."""
+
+    @abstractmethod
+    def announced_zcdp(self) -> float | None:
+        """Return the zero-concentrated privacy that every fit will have; None where noise is not Gaussian.
+
+        It is ``rho`` if the Renyi divergence of order ``a`` is at most ``rho a`` for every ``a`` above 1.
+        """
+
+    def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[Any]]:
+        """Return rows, which are of the second class, and the sorted classes."""
+        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
+        classes = np.unique(np.asarray(declared_classes(self.classes)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(classes)
+        if len(classes) != 2:
+            raise InvalidParameterError(
+                f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
+            )
+        second = labels == classes[1]
+        if not np.all(second | (labels == classes[0])):
+            raise DataError(
+                f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}."
+            )
+        return rows, second, classes
+
+    def privacy_spent_(self, delta: float) -> float:
+        """Return the epsilon of this fit at a delta.
+
+        Parameters
+        ----------
+        delta : float
+            Above 0 and below 1; also 0 where the noise is not Gaussian.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if self._rho is None:
+            return self._epsilon
+        return improved_epsilon(self._rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta_of(delta))
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the log-odds of the second class for each row."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        scores: NDArray[np.float64] = shortened(rows, self._clip) @ self.coef_[0] + self.intercept_[0]
+        return scores
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class for each row."""
+        second = 0.5 * (1 + np.tanh(self.decision_function(X) / 2))
+        return np.stack([1 - second, second], axis=1)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each row."""
+        second = self.decision_function(X) > 0
+        labels: NDArray[Any] = self.classes_[second.astype(int)]
+        return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = self.insecure_release_seed is None
+        return tags
+
+
+def shortened(rows: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
+    """Return rows over `clip`, of length at most 1."""
+    # Dividing by the largest entry first keeps squares from overflowing.
+    top = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
+    lengths = np.sqrt(np.sum((rows / top) ** 2, axis=1, keepdims=True)) * top
+    return rows / np.maximum(lengths, clip) * (1 - 1e-12)
