@@ -99,7 +99,6 @@ class TestRows:
 
         found = compare(simulated(), methods=["dp-sgd"], learner="naive-bayes", repeats=1)
         assert "learner='naive-bayes' is not trained by gradients" in found.methods[0].error
-        monkeypatch.setitem(sys.modules, "torch", None)
         monkeypatch.setitem(sys.modules, "opacus", None)
         found = compare(simulated(), methods=["dp-sgd"], repeats=1)
         assert "pip install" in found.methods[0].error

@@ -58,7 +58,8 @@ def fit_block(template: Any, tables: list[Records | None], seeds: list[int]) -> 
         return [None] * len(tables)
     network = network_of(template)
     with _quietly():
-        if isinstance(network, str):
+        # A stack of one, which a large network or batch comes to, is slower than no stack.
+        if isinstance(network, str) or len(tables) == 1:
             return [_fit_alone(template, records, seed) for records, seed in zip(tables, seeds, strict=True)]
         return _fit_stacked(template, network, tables, seeds)
 
