@@ -7,8 +7,8 @@ the published epsilon and delta, ours of the same kind, and our guarantee's.
 Run ``DPENSEMBLE_DATA=... python reproductions/intrinsic_bagging_table2.py``; needs ``dpensemble[torch]``. About
 six minutes a draw of all sizes; ``--quick`` takes the three smallest sizes.
 
-What the paper leaves open, found by trying: Adam at PyTorch's default rate of 0.001 and batches of at most 32;
-pixels from 0 to 1. Draws are seeded, so that the table can be repeated; a seeded release protects nobody.
+What the paper leaves open is set to what is usual: Adam at PyTorch's default rate of 0.001, batches of at most
+32, pixels from 0 to 1. Draws are seeded, so that the table can be repeated; a seeded release protects nobody.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Meter(ABC):
             raise BudgetError(
                 f"epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g} is too small for one label; "
                 f"the smallest epsilon that would do is {self.smallest_epsilon():g}, "
-                "or use more teachers or a larger scale."
+                "or use more teachers or more noise."
             )
 
     def smallest_epsilon(self) -> float:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.neural._torch import Module, own_generator, require_torch, resolve_device
+from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
 from dpensemble.neural.networks import hidden_layer_network
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.neural.start import LastLayer, begin_from, checked_start
@@ -147,7 +147,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         training = Training.of(self, self.input_shape_)
         schedule = Schedule(public_entropy(self.random_state), len(X), training)
         device = resolve_device(self.device)
-        with own_generator(schedule.torch_seed, device):
+        # More threads pay for large networks only, and cost much on a busy machine.
+        with own_generator(schedule.torch_seed, device), one_thread():
             module = self._new_module().to(device)
             finite = train(module, self._rows(X, device), targets, schedule, training)
         if not finite:
