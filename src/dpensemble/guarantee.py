@@ -158,7 +158,7 @@ class Guarantee:
         """What delta permits, in plain English, where it is not below one over a known number of units."""
         if self.n_units is None or self.delta < 1 / self.n_units:
             return None
-        share, noun = f"{math.ceil(round(self.n_units * self.delta, 6)):,}", f"{self.unit}s"
+        share, noun = f"{math.floor(round(self.n_units * self.delta, 6)):,}", f"{self.unit}s"
         return (
             f"WARNING: delta is not below 1 / {self.n_units:,}, one over the number of {noun}. Publishing about "
             f"{share} of the {self.n_units:,} {noun} in full, chosen at random, would keep this promise too: the "

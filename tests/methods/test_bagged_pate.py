@@ -167,3 +167,31 @@ def test_nothing_follows_from_the_number_of_records_if_one_may_be_missing(blobs,
         BaggedPATEClassifier(**settings | {"subsample": 10, "sigma": 6.0, "max_labels": 500}).fit(
             X, y, X_public=public
         )
+
+
+def test_a_law_that_few_ballots_are_priced_for_still_runs(blobs):
+    X, y, public = blobs
+    # Only the numbers of holders that matter are priced; all of them would be too many histograms.
+    model = BaggedPATEClassifier(
+        classes=[0, 1, 2, 3],
+        n_teachers=30,
+        subsample=1,
+        scheme="subsets",
+        aggregator="optimal",
+        reach=80,
+        epsilon=3.0,
+    ).fit(X, y, X_public=public[:20])
+    assert len(model.labels_) > 0
+    assert model.query_cost_ is None
+    assert 0 < model.guarantee_.epsilon <= 3.0
+
+
+def test_assumptions_name_what_is_protected(blobs):
+    X, y, public = blobs
+    settings = COMMON | {"sigma": 8.0, "subsample": 5, "max_labels": 5, "relation": "add-or-remove-one"}
+    model = BaggedPATEClassifier(**settings).fit(X, y, X_public=public, units=np.arange(len(X)) // 2)
+    text = " ".join(model.guarantee_.assumptions)
+    assert (
+        "The number of private units is public, although a neighbouring data set has one more or fewer." in text
+    )
+    assert "list their other records in the same order" in text

@@ -64,6 +64,7 @@ def test_fewer_distinct_draws_buy_more_labels_and_overlapping_ones_fewer():
             "distinct draws",
         ),
         ({"epsilon": 1.0, "scheme": "no"}, InvalidParameterError, "scheme='no'"),
+        ({"epsilon": 1.0, "delta": 0.1}, BudgetError, "not below 1/N"),
         ({"epsilon": 1e-3, "sigma": 1.0}, BudgetError, "smallest epsilon that would do"),
         (
             {"epsilon": 1e-6, "labels": 10_000, "subsample": 40, "scheme": "with-replacement"},

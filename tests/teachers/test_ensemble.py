@@ -15,7 +15,7 @@ from dpensemble.allocation import partitions
 from dpensemble.errors import TeacherError
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.teachers.ensemble import constant_voters
+from dpensemble.teachers.ensemble import _evenly, constant_voters
 
 
 class Spy(ClassifierMixin, BaseEstimator):
@@ -223,3 +223,17 @@ def test_an_estimator_may_fit_all_teachers_itself(blobs):
 def test_a_fit_of_its_own_is_never_passed_over(blobs):
     X, y, _public = blobs
     assert len(fitted(FitsOtherwise(), partitions(range(len(X)), 20, 1), X, y)._fitted.models) == 20
+
+
+@pytest.mark.parametrize("n_teachers", [1, 7, 20, 250])
+def test_progress_moves_in_the_same_steps_however_many_teachers_vote_a_constant(n_teachers):
+    seen = set()
+    for n_constant in range(n_teachers + 1):
+        steps = []
+        report = _evenly(steps.append, n_teachers, n_constant)
+        report(n_constant)
+        for _ in range(n_teachers - n_constant):
+            report(1)
+        assert sum(steps) == n_teachers
+        seen.add(tuple(steps))
+    assert len(seen) == 1

@@ -45,6 +45,8 @@ class Meter(ABC):
     basis: Basis
     #: Whether private votes play no part in how many queries are admitted; a run that does not fit is refused.
     fixed_number: bool = True
+    #: Whether what single queries cost adds up to what the run costs.
+    additive: bool = True
 
     def __init__(self, budget: Budget, conversion: Conversion) -> None:
         self.budget = budget

@@ -18,6 +18,13 @@ the very same ones, ``mu_0`` by drawing anew, among the other records, whatever 
 the ``B`` teachers that held it change, and divergences are jointly convex in the coupled draws. All three schemes
 of `dpensemble.allocation.Bootstrap` allow that coupling. The mixture is one of whole runs: the draws are made
 once, so amplifying every query and composing would be wrong.
+
+If a record is added, the first law is ``mu_0`` alone. Then ``H(mu_0 || (1 - q) mu_0 + q mu_1)`` at
+``epsilon'`` is ``q H(mu_0 || mu_1)`` at some ``exp(a) = (1 + q (x - 1)) / (1 - (1 - q) (x - 1))`` with
+``x = exp(epsilon)``, or 0 if that is not positive; and ``exp(a) >= x``, as the difference cross-multiplied is
+``(1 - q) (x - 1)**2``. If all records are drawn (``q = 1``) there is no ``mu_0``, ``beta`` is 1 and nothing is
+amplified. The pair of ``n`` and ``n + 1`` records costs less than that of ``n - 1`` and ``n``: its ``B`` is
+stochastically smaller, and ``delta_b`` rises with ``b``.
 """
 
 from __future__ import annotations
@@ -72,7 +79,7 @@ class SubsampledCost:
 
     def __init__(self, one: Callable[[int], PrivacyCost], holders: NDArray[np.float64]) -> None:
         chances = np.asarray(holders, dtype=np.float64)
-        if not (np.all(chances >= 0) and abs(chances.sum() - 1) < 1e-6):
+        if not (np.all(chances >= 0) and abs(chances.sum() - 1) < 1e-10):
             raise AccountingError("the chances of how many teachers hold a record must sum to 1.")
         self._one = lru_cache(maxsize=None)(one)
         self._chances = chances * _ROUND_UP

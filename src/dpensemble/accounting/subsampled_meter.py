@@ -36,6 +36,7 @@ class SubsampledMeter(Meter):
     """
 
     basis = Basis.WORST_CASE
+    additive = False
 
     def __init__(self, cost: SubsampledCost, budget: Budget) -> None:
         super().__init__(budget, Conversion.BEST)
@@ -46,10 +47,10 @@ class SubsampledMeter(Meter):
     @property
     def accounting(self) -> str:
         """Name and source of the analysis."""
+        held = round_up(self.subsampled.held, 4)
         return (
-            "exact worst case of the released labels, averaged over how many teachers hold a record, which "
-            f"any does with probability {self.subsampled.held:.4g} (advanced joint convexity: Balle, Barthe and "
-            "Gaboardi 2018, Theorem 2)"
+            "worst case of the released labels, averaged over how many teachers hold a record, which any does "
+            f"with probability {held:g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
         )
 
     @property

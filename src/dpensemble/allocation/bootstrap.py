@@ -119,9 +119,11 @@ class BootstrapScheme:
         if self.scheme is Bootstrap.DISTINCT and self.n_draws > n_units:
             fits = n_units // self.n_models
             use = f"a subsample of at most {fits}" if fits else f"at most {n_units} models"
+            overlap = "subsets" if self.subsample <= n_units else "with-replacement"
+            models = "model" if self.n_models == 1 else "models"
             raise InvalidParameterError(
-                f"subsample={self.subsample} for {self.n_models} models is {self.n_draws} distinct draws, more "
-                f"than the {n_units} private records (or units); use {use}, or scheme='subsets'."
+                f"subsample={self.subsample} for {self.n_models} {models} makes {self.n_draws} distinct draws, "
+                f"more than the {n_units} private records (or units); use {use}, or scheme='{overlap}'."
             )
 
     def inclusion_probability(self, n_units: int) -> float:

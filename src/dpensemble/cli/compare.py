@@ -42,7 +42,10 @@ _Epsilon = Annotated[float, typer.Option(help="Whole budget of each method.", ri
 _Delta = Annotated[float, typer.Option(help="Bagging needs at least 1/records.", rich_help_panel=o.PRIVACY)]
 _Relation = Annotated[
     Relation,
-    typer.Option(help="Neighbouring relation; DP-SGD is accounted for the first.", rich_help_panel=o.PRIVACY),
+    typer.Option(
+        help="Neighbouring relation; DP-SGD is accounted under add-or-remove-one; replace-one costs it twice.",
+        rich_help_panel=o.PRIVACY,
+    ),
 ]
 _ALL = ",".join(METHODS)
 _Methods = Annotated[str, typer.Option(help="Comma-separated.", rich_help_panel=o.MODEL)]

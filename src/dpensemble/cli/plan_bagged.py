@@ -79,7 +79,7 @@ def _show(found: BaggedPlan) -> None:
     table.add_row("draws", f"{found.scheme}; a record is drawn at all with probability {found.held:.4g}")
     table.add_row("noise", noise_text(found))
     table.add_row("epsilon spent", f"{round_up(found.epsilon_spent, 5):g}")
-    table.add_row("accounting", "exact, worst-case, averaged over the draws")
+    table.add_row("accounting", "worst-case, averaged over the draws")
     table.add_row(
         "one partition of all records",
         f"{found.partition_labels:,} labels with the same noise, {found.records // found.n_teachers:,} or more "

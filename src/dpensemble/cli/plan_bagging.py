@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import typer
@@ -89,9 +90,14 @@ def plan_bagging(
     """
     if records is None:
         raise InvalidParameterError("--method bagging needs --records, the number of private records.")
-    if (subsample is None) == (delta is None):
+    if subsample is None and delta is None:
         raise InvalidParameterError(
             "--method bagging needs either --subsample, to find delta, or --delta, to find the largest subsample."
+        )
+    if subsample is not None and delta is not None:
+        raise InvalidParameterError(
+            f"--subsample {subsample} and --delta {delta:g} are both given, and one follows from the other; give "
+            "only one of them."
         )
     models, scheme = 1 if models is None else models, scheme or Bootstrap.WITH_REPLACEMENT
     if delta is not None:
@@ -131,7 +137,12 @@ def _answer(scheme: BootstrapScheme, records: int) -> dict[str, Any]:
 
 def _show(scheme: BootstrapScheme, records: int, answer: dict[str, Any]) -> None:
     console = Console(highlight=False)
-    console.print(f"Epsilon 0 and delta {_figure(answer['delta'])}, whatever the models learn.", markup=False)
+    exposed = math.floor(round(answer["delta"] * records, 6))
+    console.print(
+        f"Delta {_figure(answer['delta'])} at epsilon 0: about {exposed:,} of {records:,} records may be "
+        "exposed, the others are protected, whatever the models learn.",
+        markup=False,
+    )
     table = Table(show_header=False)
     table.add_row("method", f"bagging, {scheme.scheme.value}")
     table.add_row("models", f"{scheme.n_models:,}")

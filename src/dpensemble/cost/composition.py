@@ -174,8 +174,10 @@ class AdaptiveComposition:
         return self._grid.epsilon(self._values(n_answers), delta)
 
     def _values(self, n_answers: int) -> NDArray[np.float64]:
-        start = max(n for n in (*self._kept, self._last[0]) if n <= n_answers)
-        values = self._last[1] if start == self._last[0] else self._kept[start]
+        # Read once: another thread may replace it meanwhile.
+        last = self._last
+        start = max(n for n in (*self._kept, last[0]) if n <= n_answers)
+        values = last[1] if start == last[0] else self._kept[start]
         # The products are small: more than one thread would only wait for another.
         with threadpool_limits(1, user_api="blas"):
             for n in range(start + 1, n_answers + 1):

@@ -88,7 +88,7 @@ class ImageDataset:
 
 
 def load_mnist(
-    classes: Sequence[int] | None = None, data_home: Path | str | None = None, *, progress: bool = False
+    *, classes: Sequence[int] | None = None, data_home: Path | str | None = None, progress: bool = False
 ) -> ImageDataset:
     """Load MNIST: 60,000 handwritten digits to learn from and 10,000 to test on, 28 x 28 pixels from 0 to 255.
 
@@ -136,7 +136,7 @@ def load_mnist(
 
 
 def load_fashion_mnist(
-    classes: Sequence[int] | None = None, data_home: Path | str | None = None, *, progress: bool = False
+    *, classes: Sequence[int] | None = None, data_home: Path | str | None = None, progress: bool = False
 ) -> ImageDataset:
     """Load Fashion-MNIST: articles of clothing in the form of MNIST, and harder to tell apart.
 

@@ -228,10 +228,13 @@ class BaggedPATEClassifier(VotingEnsembleClassifier):
 
     def _state(self, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool) -> Guarantee:
         guarantee = super()._state(meter, allocation, for_release, has_units)
-        return replace(guarantee, assumptions=(*guarantee.assumptions, *_DRAWS))
-
-
-_DRAWS = (
-    "Which records were drawn for which teacher stays secret, and is drawn anew for every run.",
-    "The number of private records is public.",
-)
+        noun = "unit" if has_units else "record"
+        public = f"The number of private {noun}s is public"
+        if allocation.relation is Relation.ADD_OR_REMOVE_ONE:
+            public += ", although a neighbouring data set has one more or fewer"
+        draws = (
+            f"Which {noun}s were drawn for which teacher stays secret, and is drawn anew for every run.",
+            f"{public}.",
+            "Neighbouring data sets list their other records in the same order.",
+        )
+        return replace(guarantee, assumptions=(*guarantee.assumptions, *draws))

@@ -274,7 +274,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.law_, self.votes_per_unit_ = self._law(), self._votes_per_unit(allocation)
-        self.query_cost_, self.conversion_ = meter.one_query, meter.conversion
+        self.query_cost_ = meter.one_query if meter.additive else None
+        self.conversion_ = meter.conversion
         self.public_spend_ = meter.public_spend
         self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
         self.seconds_, self.private_diagnostics_ = seconds, diagnostics

@@ -265,8 +265,9 @@ def _claimed(
     name = type(teacher).__name__
     if has_units and announced is not None and getattr(teacher, "privacy_unit", "record") != "unit":
         raise InvalidParameterError(
-            f"units are given, and teacher={name} is private for single records only; use private='ballots', or "
-            "a teacher of your own and a teacher_epsilon that holds for whole units."
+            f"units are given, and teacher={name} protects single records only; use private='ballots' (with "
+            "max_labels and teacher_epsilon), or a teacher of your own that holds for whole units; if everyone "
+            "has one record, give no units."
         )
     if epsilon is not None:
         found = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)

@@ -176,8 +176,9 @@ class DPSGDClassifier(TorchClassifier):
         -------
         self
         """
-        require_torch()
+        # Its extra brings PyTorch too, so that is the one to name.
         require_opacus()
+        require_torch()
         epsilon, delta = self.announced_privacy()
         clip = real_between("clip", self.clip, 1e-6, 1e6)
         accountant = member("accountant", self.accountant, Accountant)

@@ -174,7 +174,7 @@ def plan_bagged(
     InvalidParameterError
         If a setting is out of range, all three are given, or neither epsilon nor labels.
     BudgetError
-        If the budget does not cover one label, or no noise is enough.
+        If delta is not below 1 / records, the budget does not cover one label, or no noise is enough.
 
     Examples
     --------
@@ -191,6 +191,7 @@ def plan_bagged(
         relation=member("relation", relation, Relation),
     )
     delta = delta_of(delta)
+    Budget(epsilon=1.0, delta=delta).check_delta_for(records)
     if labels is not None:
         labels = integer_between("labels", labels, 1)
     if epsilon is not None and labels is not None:

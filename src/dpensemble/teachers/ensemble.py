@@ -15,6 +15,9 @@ from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
 from dpensemble.votes import Votes
 
+# Steps of a progress bar.
+_STEPS = 20
+
 
 class _Fitted(Protocol):
     def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]: ...
@@ -143,17 +146,23 @@ def _fits_together(estimator: Any) -> bool:
 
 
 def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) -> Callable[[int], None]:
-    """Spread the progress of all teachers over those that are fitted, which are reported after the rest."""
-    n_to_fit = n_teachers - n_constant
-    seen = 0
+    """Spread the progress of all teachers over those that are fitted, which are reported after the rest.
+
+    It moves in the same steps however many teachers vote a constant, which is private, and ends at all of them.
+    """
+    n_steps = min(_STEPS, n_teachers)
+    seen = told = 0
 
     def report(just_finished: int) -> None:
-        nonlocal seen
-        before, seen = max(0, seen - n_constant), seen + just_finished
-        if n_to_fit:
-            on_done(n_teachers * (max(0, seen - n_constant) - before) / n_to_fit)
-        else:
-            on_done(n_teachers if seen == n_teachers else 0)
+        nonlocal seen, told
+        seen += just_finished
+        n_to_fit = n_teachers - n_constant
+        done = seen == n_teachers
+        reached = n_steps if done else n_steps * max(0, seen - n_constant) // max(1, n_to_fit)
+        while told < reached:
+            before = n_teachers * told // n_steps
+            told += 1
+            on_done(n_teachers * told // n_steps - before)
 
     return report
 

@@ -129,7 +129,7 @@ def comparison_data(
     if dataset is ComparedDataset.DIGITS:
         return _digits(load_digit_images(classes), public_rows)
     load = load_mnist if dataset is ComparedDataset.MNIST else load_fashion_mnist
-    return _published_images(load(classes, progress=progress), public_rows)
+    return _published_images(load(classes=classes, progress=progress), public_rows)
 
 
 def _most(public_rows: int | None, available: int) -> int:

@@ -139,6 +139,8 @@ def _worst_case_spend(model: VotingEnsembleClassifier, budget: Budget) -> list[l
         return [list(point) for point in model.public_spend_]
     one, conversion = model.query_cost_, model.conversion_
     most = model.labels_.n_asked
+    # Only runs that state their spend themselves have no price of one query.
+    assert one is not None  # noqa: S101
     if not one.rdp.any():
         # Private models are paid for before anything is asked of them.
         return [[count, model.guarantee_.epsilon] for count in sorted({1, most})]
@@ -173,6 +175,8 @@ def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
         # It is the budget of records that were given none, and all of them were given one.
         del settings["epsilon"]
         settings["teachers_with_copies"] = model.personalised_.n_teachers
+    if isinstance(model, BaggedPATEClassifier):
+        settings["subsample"] = model.scheme_.subsample
     for role, default in (("teacher", _default_teacher(model)), ("student", default_student())):
         estimator = getattr(model, role)
         settings[role] = " ".join(repr(default if estimator is None else estimator).split())
