@@ -119,7 +119,12 @@ def test_a_guarantee_of_epsilon_zero_is_about_delta_alone():
 def test_a_guarantee_warns_where_delta_permits_publishing_records():
     known = GUARANTEE | {"n_units": 60_000, "unit": "unit"}
     assert "WARNING" not in str(Guarantee(**known))
-    for delta, share in ((1 / 60_000, "about 1 of"), (0.005, "about 300 of"), (0.00501, "about 301 of")):
+    for delta, share in (
+        (1 / 60_000, "about 1 of"),
+        (0.005, "about 300 of"),
+        (0.00501, "about 300 of"),
+        (0.00502, "about 301 of"),
+    ):
         guarantee = Guarantee(**known | {"delta": delta})
         assert f"Publishing {share} the 60,000 units in full, chosen at random, would keep" in str(guarantee)
         assert Guarantee.from_dict(guarantee.to_dict()) == guarantee

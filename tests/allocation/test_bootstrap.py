@@ -237,9 +237,9 @@ def test_nonsense_is_refused(settings, message):
         (("subsets", 2, 11), r"subsample=11 is more than the 10 .* use at most 10, or scheme='with-replacement'"),
         (
             ("distinct", 3, 4),
-            r"subsample=4 for 3 models is 12 distinct draws, .* use a subsample of at most 3, or",
+            r"subsample=4 for 3 models makes 12 distinct draws, .* use a subsample of at most 3, or",
         ),
-        (("distinct", 11, 1), r"is 11 distinct draws, .* use at most 10 models, or scheme='subsets'"),
+        (("distinct", 11, 1), r"makes 11 distinct draws, .* use at most 10 models, or scheme='subsets'"),
     ],
 )
 def test_more_draws_than_units_are_refused(settings, message):

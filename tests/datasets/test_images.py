@@ -44,7 +44,7 @@ def test_images_are_rows_in_the_published_order(tiny, load):
 
 @pytest.mark.parametrize("classes", [(3, 8), [8, 3], {8, 3}, np.array([3, 8]), (np.int64(8), 3)], ids=repr)
 def test_classes_are_kept_and_the_order_of_images_too(tiny, classes):
-    data = load_mnist(classes)
+    data = load_mnist(classes=classes)
     assert data.X_train[:, 0].tolist() == [200, 206, 218, 224]
     assert data.y_train.tolist() == [3, 8, 8, 3]
     assert data.X_test[:, 0].tolist() == [36, 42]
@@ -70,12 +70,12 @@ def test_classes_are_kept_and_the_order_of_images_too(tiny, classes):
 @pytest.mark.parametrize("load", [load_mnist, load_fashion_mnist, load_digit_images])
 def test_classes_that_are_none_are_refused_before_anything_is_read(cache, load, classes, message):
     with pytest.raises(InvalidParameterError, match=message):
-        load(classes)
+        load(classes=classes)
 
 
 @pytest.mark.parametrize("classes", [None, (3, 8)])
 def test_arrays_may_be_written_to_and_share_nothing(tiny, classes):
-    first, second = load_mnist(classes), load_mnist(classes)
+    first, second = load_mnist(classes=classes), load_mnist(classes=classes)
     for name in ("X_train", "y_train", "X_test", "y_test"):
         array = getattr(first, name)
         assert array.flags.writeable

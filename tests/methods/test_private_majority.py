@@ -395,7 +395,7 @@ def test_a_teacher_that_is_private_for_records_is_none_for_units(blobs, private,
     model = PrivateMajorityClassifier(
         teacher, classes=[0, 1], n_teachers=3, teacher_epsilon=1.0, epsilon=8.0, private=private, max_labels=5
     )
-    with pytest.raises(InvalidParameterError, match="private for single records only"):
+    with pytest.raises(InvalidParameterError, match="protects single records only"):
         model.fit(X, y, X_public=public, units=np.arange(len(X)) // 100)
 
 

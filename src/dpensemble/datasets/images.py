@@ -179,7 +179,7 @@ def load_fashion_mnist(
     return _load(FASHION_MNIST, classes, data_home, progress)
 
 
-def load_digit_images(classes: Sequence[int] | None = None) -> ImageDataset:
+def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     """Load the small handwritten digits that come with scikit-learn: 1,797 images of 8 x 8 pixels from 0 to 16.
 
     A stand-in for MNIST, offline and quick to learn. Of each digit every fifth

@@ -127,7 +127,7 @@ def comparison_data(
             )
         return _adult(public_rows)
     if dataset is ComparedDataset.DIGITS:
-        return _digits(load_digit_images(classes), public_rows)
+        return _digits(load_digit_images(classes=classes), public_rows)
     load = load_mnist if dataset is ComparedDataset.MNIST else load_fashion_mnist
     return _published_images(load(classes=classes, progress=progress), public_rows)
 
