@@ -32,6 +32,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/personalised_labels.py
 	$(BIN)/python benchmarks/darrm.py
 	$(BIN)/python benchmarks/private_majority.py
+	$(BIN)/python benchmarks/bagged_pate.py --tables
 	$(BIN)/python benchmarks/optimal_vote.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
