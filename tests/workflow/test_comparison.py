@@ -14,7 +14,7 @@ from dpensemble.workflow.comparison_data import _published_images
 from dpensemble.workflow.comparison_learners import compared_learner
 from dpensemble.workflow.comparison_methods import _of_one_step, fitting_trial
 
-WITHOUT_EXTRAS = ["bagging", "pate", "bagged-pate", "private-majority"]
+WITHOUT_EXTRAS = ["bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 SEEDED = {"random_state": 0, "insecure_release_seed": 1, "n_jobs": 1}
 
 
@@ -59,13 +59,14 @@ class TestRows:
         assert rows["pate"].bought["teachers"] == 50
         assert rows["pate"].bought["labels"] < rows["bagged-pate"].bought["labels"]
         assert rows["pate"].text == f"{rows['pate'].bought['labels']} labels"
-        assert rows["private-majority"].bought["labels"] == 50
+        assert rows["darrm"].bought["labels"] == 50
+        assert rows["private-majority"].bought["labels"] > 50
         assert rows["private-majority"].released == "labels, student"
 
     def test_methods_that_vote_run_just_below_one_over_the_records_and_say_so(self, at_large_delta):
         rows = by_name(at_large_delta)
         assert rows["bagging"].note is None
-        for name in ("pate", "bagged-pate", "private-majority"):
+        for name in ("pate", "bagged-pate", "private-majority", "darrm"):
             assert 0.99 / 2000 < rows[name].delta < 1 / 2000
             assert "ran at delta=0.0004995, just below one over the records" in rows[name].note
 
@@ -89,6 +90,7 @@ class TestRows:
         assert "too small for one label" in rows["pate"].error
         assert "too small for one label" in rows["bagged-pate"].error
         assert "Only binary classification" in rows["private-majority"].error
+        assert "Only binary classification" in rows["darrm"].error
         for name in WITHOUT_EXTRAS:
             assert rows[name].accuracies == ()
             assert rows[name].text == "cannot run"
@@ -232,7 +234,7 @@ class TestRelations:
             delta=4e-4,
             n_teachers=50,
             relation="replace-one",
-            methods=["pate", "bagged-pate", "private-majority", "dp-sgd"],
+            methods=["pate", "bagged-pate", "private-majority", "darrm", "dp-sgd"],
             repeats=1,
             **SEEDED,
         )

@@ -46,7 +46,8 @@ def compare(
         Budget of each method. Methods that release labels run just below one over the records if delta is not
         below it.
     methods : sequence of str
-        Of ``"bagging"``, ``"pate"``, ``"bagged-pate"``, ``"private-majority"`` and ``"dp-sgd"``.
+        Of ``"bagging"``, ``"pate"``, ``"bagged-pate"``,
+        ``"private-majority"`` (models), ``"darrm"`` (noisy answers) and ``"dp-sgd"``.
     learner : str, default="logistic-regression"
         Base learner by name; ``"cnn"`` for images.
     n_teachers : int, optional

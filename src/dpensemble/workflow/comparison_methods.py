@@ -25,6 +25,8 @@ from dpensemble.student import fit_student
 from dpensemble.workflow.comparison_data import ComparedRows
 from dpensemble.workflow.comparison_trial import Trial, TrialResult
 
+# Default of `PrivateMajorityClassifier`.
+_PRIVATE_TEACHERS = 11
 # Each answer of a private majority gets an even share, so there are few of them.
 _ANSWERS = 50
 # Just below one, so that a delta stays below one over the records whatever is rounded.
@@ -72,6 +74,12 @@ def _bagged_pate(trial: Trial) -> TrialResult:
 
 
 def _private_majority(trial: Trial) -> TrialResult:
+    # As `train` has it: private logistic regressions that all records teach, whatever the learner.
+    model = PrivateMajorityClassifier(**_voting(trial) | {"teacher": None, "n_teachers": _PRIVATE_TEACHERS})
+    return _labels(trial, _taught(trial, model), teachers=_PRIVATE_TEACHERS)
+
+
+def _darrm(trial: Trial) -> TrialResult:
     answers = min(_ANSWERS, len(trial.rows.X_public))
     epsilon = _answer_epsilon(trial, answers) if len(trial.classes) == 2 else 1.0
     model = PrivateMajorityClassifier(
@@ -135,9 +143,10 @@ METHODS: dict[str, Callable[[Trial], TrialResult]] = {
     "pate": _pate,
     "bagged-pate": _bagged_pate,
     "private-majority": _private_majority,
+    "darrm": _darrm,
     "dp-sgd": _dp_sgd,
 }
-_VOTING = ("pate", "bagged-pate", "private-majority")
+_VOTING = ("pate", "bagged-pate", "private-majority", "darrm")
 
 
 def _without_privacy(trial: Trial) -> TrialResult:
