@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+OLDEST := .venv-oldest
+# The oldest dependencies have no wheels for newer Pythons.
+OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test check lint types docs bench reproduce torch clean
+.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench reproduce torch clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
@@ -13,17 +16,39 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q
 
+# Without the tests marked slow and the examples in docstrings: under a minute on two cores.
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
+
+# What runs in other processes (the command line in some tests, workers of joblib) is not seen.
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) -q --cov --cov-report=term $(ARGS)
+
 check: lint types docs test
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# Before every commit, what lint runs: .pre-commit-config.yaml.
+hooks: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet pre-commit
+	$(BIN)/pre-commit install
+
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --strict --quiet
+
+# A wheel, installed in a fresh environment outside the tree and used there.
+wheel-check: $(VENV)/bin/python
+	$(BIN)/python scripts/check_wheel.py
+
+# The lower bounds in pyproject.toml: the fast tests with every dependency at its oldest. Old releases beside new
+# ones of what they depend on may announce what will be removed one day; that is no error here.
+oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) -q tests -m "not slow" -W default::DeprecationWarning
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/exact_accounting.py
@@ -45,7 +70,7 @@ torch: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
 
 clean:
-	rm -rf $(VENV) build dist site demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLDEST) build dist site demo .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpensemble needs Python 3.11 or newer')"
@@ -57,4 +82,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(OLDEST)/.installed: pyproject.toml scripts/oldest_constraints.py
+	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python scripts/oldest_constraints.py pld > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[dev]'
 	touch $@

@@ -79,8 +79,7 @@ def library(X, y, public, n, k, epsilon):
         random_state=0,
         n_jobs=-1,
         # The same analysis as the straightforward way, so that both do the same work.
-        analysis="personalised",
-        stop_when_spent=True,
+        analysis="until-spent",
         accounting="published",
     )
     model.fit(X, y, X_public=public)

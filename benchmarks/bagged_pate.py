@@ -13,14 +13,14 @@ from time import perf_counter
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble import BaggedPATEClassifier, PATEClassifier, load_adult, three_way_split
+from dpensemble import BaggedPATEClassifier, PATEClassifier, load_adult, plan, three_way_split
 from dpensemble.accounting import subsampled_cost
 from dpensemble.accounting.bagging import bagging_delta
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.datasets import fit_encoder
+from dpensemble.design import wrong_label_rate
 from dpensemble.errors import DPEnsembleError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.planning import plan, plan_bagged, wrong_label_rate
 
 RECORDS, TEACHERS, DELTA = 16_281, 250, 1e-5
 SUBSAMPLES = (2, 4, 8, 16, 32, 48, 65, 130, 260)
@@ -63,17 +63,16 @@ def noise_table(epsilon: float = 1.0, labels: int = 300) -> None:
         wrong = wrong_label_rate(GaussianNoisyMax(sigma), TEACHERS, MARGINS)
         return f"{sigma:6.1f} ({wrong[0]:5.1%}, {wrong[1]:5.1%})"
 
-    one = plan(epsilon=epsilon, delta=DELTA, labels=labels, method="gnmax", n_teachers=TEACHERS)
-    assert one.sigma is not None  # noqa: S101
-    print(f"one partition of all records (65 each): {shown(one.sigma)}")
+    def found(model: PATEClassifier | BaggedPATEClassifier) -> str:
+        design = model.design(n_classes=2, n_records=RECORDS)
+        return shown(plan(design, epsilon=epsilon, delta=DELTA, labels=labels).design.law.noise)
+
+    print(f"one partition of all records (65 each): {found(PATEClassifier(n_teachers=TEACHERS))}")
     print(f"{'records each':>12}" + "".join(f"{scheme.value:>26}" for scheme in Bootstrap))
     for subsample in SUBSAMPLES[:-2]:
         cells = []
         for kind in Bootstrap:
-            settings = {"records": RECORDS, "subsample": subsample, "scheme": kind, "n_teachers": TEACHERS}
-            found = plan_bagged(**settings, epsilon=epsilon, delta=DELTA, labels=labels, method="gnmax")
-            assert found.sigma is not None  # noqa: S101
-            cells.append(shown(found.sigma))
+            cells.append(found(BaggedPATEClassifier(n_teachers=TEACHERS, subsample=subsample, scheme=kind.value)))
         print(f"{subsample:>12}" + "".join(f"{cell:>26}" for cell in cells))
 
 
@@ -109,8 +108,8 @@ def on_adult(seeds: int = 2) -> None:
                     "random_state": seed,
                 }
                 if draws is None:
-                    sigma = plan(epsilon=epsilon, delta=DELTA, labels=labels, method="gnmax").sigma
-                    model = PATEClassifier(**common, sigma=sigma)
+                    # By name, the noise is fitted to the number of labels.
+                    model = PATEClassifier(**common)
                 else:
                     model = BaggedPATEClassifier(**common, scheme=draws[0], subsample=draws[1])
                 model.fit(private, y[split.private], X_public=public)

@@ -33,9 +33,7 @@ def sizes() -> None:
         for epsilon in (0.01, 0.1, 1.0):
             for slack in (0.0, 1e-5):
                 for name in ("mean 0.75", "alike"):
-                    found = optimise_gamma(
-                        k, epsilon=epsilon, m=m, Delta=slack, delta=m * slack, prior=PRIORS[name]
-                    )
+                    found = optimise_gamma(k, epsilon=epsilon, m=m, Delta=slack, delta=m * slack, prior=PRIORS[name])
                     print(
                         f"  {k:4d}  {epsilon:7g}  {slack:7g}  {name:10s}  {found.seconds:8.2f}  "
                         f"{found.rounds:6d}  "
@@ -90,9 +88,7 @@ def settings() -> list[tuple[int, int, float, float, float]]:
 
 
 def paper() -> None:
-    print(
-        f"The paper's settings, epsilon {EPSILON:g} (DSub for Delta = 0 only; 'private' by an independent check)"
-    )
+    print(f"The paper's settings, epsilon {EPSILON:g} (DSub for Delta = 0 only; 'private' by an independent check)")
     print("    K   m  allowance  Delta    prior       optimised        Sub       DSub         RR  private")
     for k, drawn, m, slack, delta in settings():
         ballots = general_composition(EPSILON, slack, k, 0.1 if k == 35 else 0.0)

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpensemble.accounting.pate import gnmax_rdp, lnmax_rdp, threshold_rdp
+from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp, threshold_rdp
 
 SIGMA, SCALE, THRESHOLD = 40.0, 20.0, 150.0
 
@@ -128,9 +128,7 @@ def main() -> None:
         slow, looped = seconds(lambda loop=loop: loop(few, orders), options.repeats)
         slow *= len(counts) / len(few)
         apart = np.max(np.abs(table(few) / np.array(looped) - 1))
-        print(
-            f"{name}: {fast:.3f} s at once, {slow:.2f} s by the loop: {slow / fast:.0f} times as fast", end="; "
-        )
+        print(f"{name}: {fast:.3f} s at once, {slow:.2f} s by the loop: {slow / fast:.0f} times as fast", end="; ")
         print(f"largest relative difference {apart:.1e}")
 
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 from math import pi
 from time import perf_counter
 
-from dpensemble.accounting import Accounting, worst_case_cost, worst_case_meter
-from dpensemble.budget import Budget
+from dpensemble import SubsampleAggregateClassifier, plan
+from dpensemble.accounting import Change, price
 from dpensemble.cost import Conversion, largest_count
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
-REACH = {"n_teachers": 250, "n_classes": 2, "votes_per_unit": 1}
 EPSILON, DELTA = 1.0, 1e-5
 
 
 def labels() -> None:
     law = LaplaceNoisyMax(125)
+    published = SubsampleAggregateClassifier(law=law, accounting="published").design()
     print(f"SAA, 250 teachers, scale 125 votes, epsilon {EPSILON:g}, delta {DELTA:g}")
-    published = worst_case_meter(
-        law, **REACH, budget=Budget(epsilon=EPSILON, delta=DELTA), accounting=Accounting.PUBLISHED
-    )
-    print(f"  published moments                  {published.sure_queries:6,} labels")
-    one = worst_case_cost(law, **REACH)
+    found = plan(published, epsilon=EPSILON, delta=DELTA)
+    print(f"  published moments                  {found.labels:6,} labels")
+    one = price(law, Change(ballots=250, classes=2)).label
     for conversion in (Conversion.CLASSICAL, Conversion.IMPROVED, Conversion.PLD, Conversion.EXACT):
         start = perf_counter()
         count = largest_count(one, EPSILON, DELTA, conversion)
@@ -37,7 +35,7 @@ def tightness() -> None:
     for n_classes in (2, 3, 10):
         for sigma in (2, 5, 20, 40, 100, 400):
             start = perf_counter()
-            cost = worst_case_cost(GaussianNoisyMax(sigma), n_teachers=250, n_classes=n_classes)
+            cost = price(GaussianNoisyMax(sigma), Change(ballots=250, classes=n_classes)).label
             share = cost.rdp[0] * sigma**2 / cost.orders[0]
             seconds = perf_counter() - start
             print(f"  classes={n_classes:2d} sigma={sigma:3d}  share={share:.6f}  {seconds:5.2f} s")

@@ -1,4 +1,4 @@
-"""Time exact personalised accounting at full size, beside the published meter on the same votes.
+"""Time exact per-record accounting at full size, beside the published meter on the same votes.
 
 Simulated votes, from even to unanimous; by default 1,000 queries, 16,000 records, 100 partitions of 160 teachers.
 Prints seconds, peak memory and what each accounting charges, and writes nothing.
@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from dpensemble.accounting import ExactPersonalisedMeter, PersonalisedMeter, worst_case_cost
+from dpensemble.accounting import Change, PerRecordMeter, PublishedPerRecordMeter, price
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax
@@ -58,9 +58,9 @@ def main() -> None:
     law = LaplaceNoisyMax(n_teachers / 2)
     print(f"{options.records} records, {votes}; peak_gb before:", end=" ")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}")
-    measure("exact personalised", ExactPersonalisedMeter, law, allocation, votes)
-    measure("published personalised", PersonalisedMeter, law, allocation, votes)
-    worst = worst_case_cost(law, n_teachers=n_teachers, n_classes=2, votes_per_unit=k) * options.queries
+    measure("exact, per record", PerRecordMeter, law, allocation, votes)
+    measure("published, per record", PublishedPerRecordMeter, law, allocation, votes)
+    worst = price(law, Change(ballots=n_teachers, classes=2, votes=k)).label * options.queries
     print(f"exact worst case: epsilon {worst.epsilon(BUDGET.delta, 'improved Renyi conversion'):.4f}")
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from dpensemble.laws import ReleaseLaw, decisive_law, mixed_probabilities
-from dpensemble.planning import plan
+from dpensemble import PATEClassifier, SubsampleAggregateClassifier, plan
+from dpensemble.laws import LawChoice, ReleaseLaw, decisive_law, mixed_probabilities
 
 DELTA = 1e-5
 PAIRS = (0.505, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -69,32 +70,19 @@ def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
     counts[:, 0] += n_teachers - counts.sum(axis=1)
     print(f"\n{n_teachers} teachers, {n_classes} classes, epsilon {epsilon:g}, delta {DELTA:g}, {labels} labels")
     print(f"{'votes':28s}" + "".join("/".join(f"{n:.0f}" for n in line[:3]).rjust(11) for line in counts))
-    asked = {
-        "epsilon": epsilon,
-        "delta": DELTA,
-        "labels": labels,
-        "n_teachers": n_teachers,
-        "n_classes": n_classes,
-    }
     # The shape is sought where a price takes less than seconds, else it is what was found once.
     shapes = ({"shape": 0.4} if n_classes > 2 and n_teachers > 100 else {}, {"shape": 0.25})
-    methods = [("optimal", {"method": "optimal"} | shape) for shape in shapes]
-    for method, name in (("gnmax", "Gaussian"), ("saa", "Laplace")):
-        methods += [
-            (f"{name}, {kind}", {"method": method, "accounting": kind}) for kind in ("exact", "published")
-        ]
-    for name, settings in methods:
+    cases: list[tuple[str, type, Any, str]] = []
+    cases += [("optimal", PATEClassifier, LawChoice.of("optimal", **shape), "exact") for shape in shapes]
+    for method, name in ((PATEClassifier, "Gaussian"), (SubsampleAggregateClassifier, "Laplace")):
+        cases += [(f"{name}, {kind}", method, method().law, kind) for kind in ("exact", "published")]
+    for name, method, asked, accounting in cases:
         start = time.perf_counter()
-        found = plan(**asked, **settings)
-        noise = found.scale or found.sigma or found.reach
-        full = f"{name}, shape {found.shape:g}" if found.shape else name
-        seconds = time.perf_counter() - start
-        row(
-            full,
-            found.ensemble.law,
-            counts,
-            f"{noise:.1f} votes, epsilon {found.epsilon_spent:.4f}, {seconds:.0f} s",
-        )
+        design = method(law=asked, n_teachers=n_teachers, accounting=accounting).design(n_classes=n_classes)
+        found = plan(design, epsilon=epsilon, delta=DELTA, labels=labels)
+        law, seconds = found.design.law, time.perf_counter() - start
+        full = f"{name}, shape {law.shape:g}" if name == "optimal" else name
+        row(full, law, counts, f"{law.noise:.1f} votes, epsilon {found.epsilon_spent:.4f}, {seconds:.0f} s")
     if n_classes == 2:
         row(
             "no law is below",

@@ -17,12 +17,12 @@ from time import perf_counter
 import numpy as np
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Accounting, grouped_meter, published_group_rdp
+from dpensemble.accounting import Accounting, DataDependentGroupMeter, published_group_rdp
 from dpensemble.budget import Budget
+from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.electorate import Electorate
 from dpensemble.labelling import Questions, label_rows
-from dpensemble.laws import GaussianNoisyMax, sample
-from dpensemble.planning import Census, Personalisation, Personalised, Rule, personalise
+from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
 
 ORDERS = np.arange(2.0, 51.0)
@@ -40,33 +40,26 @@ def some_votes(n_queries: int, n_teachers: int) -> Votes:
     return Votes((rng.random((n_queries, n_teachers)) < shares[:, None]).astype(np.uint8), 2)
 
 
-def published(votes: Votes, design: Personalised) -> None:
+def published(votes: Votes, design: ByGroup) -> None:
     """Charge all groups at all orders by the published bounds, and draw the labels."""
-    electorate = Electorate((design.stage,))
+    electorate = Electorate((design.seats.stage,))
     counts = electorate.counts(votes, 0)
     ballots = electorate.ballots(0, votes.n_queries)
-    first = np.cumsum([0, *(pool.n_teachers for pool in design.stage.pools)])
+    first = np.cumsum([0, *(pool.n_teachers for pool in design.seats.stage.pools)])
     for group in design.groups:
-        pool = design.stage.pools[group.pool]
-        cost = published_group_rdp(design.stage.law, counts, ORDERS, group.votes * pool.ballot)
+        pool = design.seats.stage.pools[group.pool]
+        cost = published_group_rdp(design.seats.stage.law, counts, ORDERS, group.votes * pool.ballot)
         turns = pool.participants < pool.n_teachers
         last = first[group.pool + 1] if turns else first[group.pool] + 1
         taken = (ballots[:, first[group.pool] : last] > 0).T @ cost.label
         (taken + math.log(1e5) / (ORDERS - 1)).min(axis=1).max()
-    sample(design.stage.law, counts, SeededNoise(0))
+    sample(design.seats.stage.law, counts, SeededNoise(0))
 
 
-def exactly(votes: Votes, design: Personalised) -> None:
+def exactly(votes: Votes, design: ByGroup) -> None:
     """Let the library's loop label all rows under exact data-dependent accounting."""
-    electorate = Electorate((design.stage,))
-    meter = grouped_meter(
-        electorate,
-        design.groups,
-        n_classes=2,
-        accounting=Accounting.EXACT,
-        data_dependent=True,
-        stop_when_spent=True,
-    )
+    electorate = Electorate((design.seats.stage,))
+    meter = DataDependentGroupMeter(electorate, design.groups, 2, stop_when_spent=True)
     rows = np.arange(votes.n_queries, dtype=np.float64)[:, None]
     questions = Questions(
         lambda chunk: Votes(votes.ballots[chunk[:, 0].astype(int)], 2),
@@ -78,10 +71,10 @@ def exactly(votes: Votes, design: Personalised) -> None:
     assert len(released.answered) == votes.n_queries  # noqa: S101
 
 
-def one_by_one(votes: Votes, design: Personalised) -> None:
+def one_by_one(votes: Votes, design: ByGroup) -> None:
     """Count, charge and draw one query at a time, as a first script would."""
     rng = np.random.default_rng(0)
-    electorate, sigma = Electorate((design.stage,)), design.stage.law.settings()["sigma"]
+    electorate, sigma = Electorate((design.seats.stage,)), design.seats.stage.law.settings()["sigma"]
     ballots = electorate.ballots(0, votes.n_queries)
     spent = [[0.0] * len(ORDERS) for _ in design.groups]
     for query in range(votes.n_queries):
@@ -89,7 +82,7 @@ def one_by_one(votes: Votes, design: Personalised) -> None:
         for vote, weight in zip(votes.ballots[query].tolist(), ballots[query].tolist(), strict=True):
             counts[vote] += weight
         for number, group in enumerate(design.groups):
-            sensitivity = group.votes * design.stage.pools[group.pool].ballot
+            sensitivity = group.votes * design.seats.stage.pools[group.pool].ballot
             for place, order in enumerate(ORDERS.tolist()):
                 spent[number][place] += order * (sensitivity / sigma) ** 2
         np.argmax([count + rng.normal(0, sigma) for count in counts])
@@ -111,21 +104,25 @@ def main() -> None:
     )
     print(f"{'variant':<12}" + "".join(f"{name:>{width}}" for name, width in heads))
     for kind in Personalisation:
-        design = personalise(
-            kind, law, options.teachers, CENSUS, n_classes=2, accounting=Accounting.PUBLISHED, rule=Rule.PUBLISHED
+        design = ByGroup(
+            name=f"{kind.value}-pate",
+            kind=kind,
+            choice=LawChoice.of(law),
+            n_teachers=options.teachers,
+            census=CENSUS,
+            accounting=Accounting.PUBLISHED,
+            rule=InfluenceRule(published=True),
         )
         before: list[float] = []
         for n_queries in (options.queries // 8, options.queries // 4, options.queries // 2, options.queries):
-            votes = some_votes(n_queries, design.n_teachers)
+            votes = some_votes(n_queries, design.seats.n_teachers)
             seconds = []
             for way in (published, exactly, one_by_one):
                 start = perf_counter()
                 way(votes, design)
                 seconds.append(perf_counter() - start)
             growth = (
-                [f"{now / then:.1f}" for now, then in zip(seconds, before, strict=True)]
-                if before
-                else ["", "", ""]
+                [f"{now / then:.1f}" for now, then in zip(seconds, before, strict=True)] if before else ["", "", ""]
             )
             print(
                 f"{kind.value:<12}{n_queries:>9}{seconds[0]:>13.2f}{growth[0]:>8}{seconds[1]:>9.2f}{growth[1]:>8}"

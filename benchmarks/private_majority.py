@@ -16,9 +16,8 @@ import numpy as np
 
 from dpensemble import Budget, PrivateMajorityClassifier, load_adult, three_way_split
 from dpensemble.datasets import fit_encoder
-from dpensemble.methods.private_design import PrivateWhat
+from dpensemble.design import PrivateWhat, compare_aggregators
 from dpensemble.methods.private_teacher import default_teacher
-from dpensemble.planning import compare_aggregators
 from dpensemble.teachers import OutputPerturbedLogisticRegression
 
 DELTA = 1e-5
@@ -56,16 +55,16 @@ def students() -> None:
         OutputPerturbedLogisticRegression(epsilon=e, clip=3.0, penalty=100.0) for e in (4 / 11, 4.0, 0.2)
     )
     fresh = {"teacher": quick, "private": "fresh-models", "max_labels": 100}
-    ballots = {"private": "ballots", "teacher_epsilon": 0.2, "max_labels": 100}
+    ballots = {"private": "ballots", "teacher_privacy": 0.2, "max_labels": 100}
     settings: dict[str, dict[str, Any]] = {
         "models, everyone": {},
         "models, partition": {"sharing": "partition"},
         "output, everyone": {"teacher": shared},
         "output, partition": {"teacher": alone, "sharing": "partition"},
-        **{f"fresh models, {a}": fresh | {"aggregator": a} for a in ("darrm", "dsub", "sub", "rr")},
-        **{f"ballots, {a}": ballots | {"aggregator": a} for a in ("darrm", "dsub", "sub", "rr")},
-        "gnmax, everyone": {"aggregator": "gnmax", "max_labels": 100},
-        "gnmax, partition": {"aggregator": "gnmax", "max_labels": 100, "sharing": "partition"},
+        **{f"fresh models, {a}": fresh | {"law": a} for a in ("darrm", "dsub", "sub", "rr")},
+        **{f"ballots, {a}": ballots | {"law": a} for a in ("darrm", "dsub", "sub", "rr")},
+        "gnmax, everyone": {"law": "gnmax", "max_labels": 100},
+        "gnmax, partition": {"law": "gnmax", "max_labels": 100, "sharing": "partition"},
     }
     for name, chosen in settings.items():
         labels, scores, spent, seconds = [], [], [], []

@@ -121,9 +121,7 @@ def main() -> None:
         stack, single = each[:, 0, number], each[:, 1, number]
         ratios = single / stack
         print(f"  us an image and epoch, {unit}: together {np.median(stack):.0f}, alone {np.median(single):.0f}")
-        print(
-            f"    ratio {np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f} in {len(each)} turns)"
-        )
+        print(f"    ratio {np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f} in {len(each)} turns)")
     scores = [[m.score(X_test, y_test) for m in models] for models in (teachers.models[: chosen.alone], singles)]
     together_score, alone_score = np.mean(scores, axis=1)
     print(f"  accuracy of the same {chosen.alone}: together {together_score:.4f}, alone {alone_score:.4f}")

@@ -22,7 +22,7 @@ import torch
 
 from dpensemble.datasets import load_mnist
 from dpensemble.methods import BaggingPrivacyClassifier
-from dpensemble.neural import TorchClassifier, bagging_cnn
+from dpensemble.neural import Adam, TorchClassifier, bagging_cnn
 
 # Draws: accuracy in %, epsilon, delta.
 PUBLISHED = {
@@ -49,11 +49,9 @@ def main() -> None:
         classes=mnist.classes,
         epochs=100,
         batch_size=32,
-        learning_rate=1e-3,
+        optimizer=Adam(1e-3),
     )
-    print(
-        f"{'k':>6}{'paper':>8}{'ours':>8}{'spread':>8}{'difference':>12}   epsilon, delta: paper, ours, guarantee"
-    )
+    print(f"{'k':>6}{'paper':>8}{'ours':>8}{'spread':>8}{'difference':>12}   epsilon, delta: paper, ours, guarantee")
     for k in list(PUBLISHED)[: 3 if options.quick else None]:
         scores = []
         for run in range(options.runs):
@@ -61,7 +59,7 @@ def main() -> None:
             model = BaggingPrivacyClassifier(
                 network,
                 classes=mnist.classes,
-                n_models=1,
+                n_teachers=1,
                 subsample=k,
                 scheme="with-replacement",
                 random_state=run,

@@ -28,13 +28,19 @@ from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder
 
 from dpensemble import Budget, load_adult
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Accounting, grouped_meter, published_group_rdp
+from dpensemble.accounting import (
+    Accounting,
+    DataDependentGroupMeter,
+    Meter,
+    published_group_rdp,
+    worst_case_meter,
+)
 from dpensemble.allocation import grouped_partitions, upsampled_partition
+from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.electorate import Electorate
 from dpensemble.errors import BudgetError
 from dpensemble.labelling import Questions, label_rows
-from dpensemble.laws import ConfidentNoisyMax, sample
-from dpensemble.planning import Census, Personalisation, Personalised, Rule, personalise
+from dpensemble.laws import ConfidentNoisyMax, LawChoice, sample
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 
@@ -74,9 +80,9 @@ class Run:
         budgets = tuple(Budget(epsilon=np.log(power), delta=DELTA) for power in (LOW, high))
         return Census(names=("low", "high"), budgets=budgets, shares=(N_PRIVATE - n_high, n_high))
 
-    def votes(self, design: Personalised, share: int) -> Votes:
+    def votes(self, design: ByGroup, share: int) -> Votes:
         """Return the votes of the ensemble, trained where it was not trained before."""
-        copies = design.copies if design.teachers is None else ()
+        copies = design.seats.copies if design.seats.teachers is None else ()
         key = (share, *copies)
         if key not in self._ballots:
             self._ballots[key] = self._load(key, self.cache) if self.cache else self._train(key)
@@ -93,9 +99,7 @@ class Run:
         share, *copies = key
         start = perf_counter()
         group = np.zeros(N_PRIVATE, dtype=np.int64)
-        group[
-            np.random.default_rng(self.seed + share).permutation(N_PRIVATE)[: round(N_PRIVATE * share / 100)]
-        ] = 1
+        group[np.random.default_rng(self.seed + share).permutation(N_PRIVATE)[: round(N_PRIVATE * share / 100)]] = 1
         if copies:
             number = np.array(copies)[group]
             n_teachers = int(N_TEACHERS * number.mean() + 0.5)
@@ -118,17 +122,17 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def by_the_paper(votes: Votes, design: Personalised, voting: int) -> int:
+def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> int:
     """Count labels until a group's (with turns, a teacher's) published data-dependent cost exceeds its budget."""
-    electorate = Electorate((design.stage,), voting)
+    electorate = Electorate((design.seats.stage,), voting)
     shuffled = Votes(votes.ballots[np.random.default_rng(voting).permutation(N_PUBLIC)], 2)
     counts, ballots = electorate.counts(shuffled, 0), electorate.ballots(0, N_PUBLIC)
-    answered = sample(design.stage.law, counts, SeededNoise(voting)) < 2
-    first = np.cumsum([0, *(pool.n_teachers for pool in design.stage.pools)])
+    answered = sample(design.seats.stage.law, counts, SeededNoise(voting)) < 2
+    first = np.cumsum([0, *(pool.n_teachers for pool in design.seats.stage.pools)])
     last = N_PUBLIC
     for group in design.groups:
-        pool = design.stage.pools[group.pool]
-        cost = published_group_rdp(design.stage.law, counts, ORDERS, group.votes * pool.ballot)
+        pool = design.seats.stage.pools[group.pool]
+        cost = published_group_rdp(design.seats.stage.law, counts, ORDERS, group.votes * pool.ballot)
         each = cost.check + answered[:, None] * cost.label
         turns = pool.participants < pool.n_teachers
         for teacher in range(first[group.pool], first[group.pool + 1] if turns else first[group.pool] + 1):
@@ -138,15 +142,22 @@ def by_the_paper(votes: Votes, design: Personalised, voting: int) -> int:
     return int(answered[:last].sum())
 
 
-def by_meter(votes: Votes, design: Personalised, voting: int, **analysis: object) -> int:
+def by_meter(
+    votes: Votes,
+    design: ByGroup,
+    voting: int,
+    accounting: Accounting = Accounting.EXACT,
+    *,
+    data_dependent: bool = False,
+) -> int:
     """Count the labels that the library's own loop releases."""
-    electorate = Electorate((design.stage,), voting)
+    electorate = Electorate((design.seats.stage,), voting)
     order = np.random.default_rng(voting).permutation(N_PUBLIC)
     rows = np.arange(N_PUBLIC, dtype=np.float64)[:, None]
-    questions = Questions(
-        lambda chunk: Votes(votes.ballots[chunk[:, 0].astype(int)], 2), rows, order, votes.n_teachers
-    )
-    meter = grouped_meter(electorate, design.groups, n_classes=2, **analysis)
+    questions = Questions(lambda chunk: Votes(votes.ballots[chunk[:, 0].astype(int)], 2), rows, order, votes.n_teachers)
+    meter: Meter = worst_case_meter(electorate, design.groups, n_classes=2, accounting=accounting)
+    if data_dependent:
+        meter = DataDependentGroupMeter(electorate, design.groups, 2, stop_when_spent=True)
     try:
         meter.require_one_query()
     except BudgetError:
@@ -154,23 +165,30 @@ def by_meter(votes: Votes, design: Personalised, voting: int, **analysis: object
     return len(label_rows(questions, electorate, meter, SeededNoise(voting)).answered)
 
 
+def design_of(kind: Personalisation, census: Census, *, published: bool = False) -> ByGroup:
+    """Return the run of one method, with the paper's influences or with solved ones."""
+    return ByGroup(
+        name=f"{kind.value}-pate",
+        kind=kind,
+        choice=LawChoice.of(LAW),
+        n_teachers=N_TEACHERS,
+        census=census,
+        rule=InfluenceRule(published=published),
+    )
+
+
 def cell(run: Run, kind: Personalisation, high: int, share: int, votings: list[int]) -> list[float]:
     """Return the mean labels of one cell, one figure a column."""
     census = run.census(high, share)
-    ruled, solved = (
-        personalise(kind, LAW, N_TEACHERS, census, n_classes=2, accounting=Accounting.EXACT, rule=rule)
-        for rule in (Rule.PUBLISHED, Rule.SOLVED)
-    )
+    ruled, solved = (design_of(kind, census, published=published) for published in (True, False))
     of_rule, of_solved = run.votes(ruled, share), run.votes(solved, share)
-    exact, published = {"accounting": Accounting.EXACT}, {"accounting": Accounting.PUBLISHED}
-    private = {"data_dependent": True, "stop_when_spent": True}
     found = [
         (
             by_the_paper(of_rule, ruled, voting),
-            by_meter(of_rule, ruled, voting, **published),
-            by_meter(of_rule, ruled, voting, **exact),
-            by_meter(of_solved, solved, voting, **exact),
-            by_meter(of_solved, solved, voting, **exact, **private),
+            by_meter(of_rule, ruled, voting, Accounting.PUBLISHED),
+            by_meter(of_rule, ruled, voting),
+            by_meter(of_solved, solved, voting),
+            by_meter(of_solved, solved, voting, data_dependent=True),
         )
         for voting in votings
     ]
@@ -181,18 +199,15 @@ def baseline(run: Run, epsilon: float, votings: list[int]) -> list[float]:
     """Return the labels of plain PATE with one budget for all."""
     budget = Budget(epsilon=epsilon, delta=DELTA)
     census = Census(names=("all",), budgets=(budget,), shares=(N_PRIVATE,))
-    plain = personalise(
-        Personalisation.WEIGHTING, LAW, N_TEACHERS, census, n_classes=2, accounting=Accounting.EXACT
-    )
+    plain = design_of(Personalisation.WEIGHTING, census)
     votes = run.votes(plain, 0)
-    private = {"data_dependent": True, "stop_when_spent": True}
     found = [
         (
             by_the_paper(votes, plain, voting),
-            by_meter(votes, plain, voting, accounting=Accounting.PUBLISHED),
-            by_meter(votes, plain, voting, accounting=Accounting.EXACT),
+            by_meter(votes, plain, voting, Accounting.PUBLISHED),
+            by_meter(votes, plain, voting),
             np.nan,
-            by_meter(votes, plain, voting, accounting=Accounting.EXACT, **private),
+            by_meter(votes, plain, voting, data_dependent=True),
         )
         for voting in votings
     ]
@@ -218,13 +233,11 @@ def main() -> None:
     parser.add_argument("--votings", type=int, default=5, help="voting runs of each ensemble")
     parser.add_argument("--jobs", type=int, default=-1, help="workers that train forests")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first ensemble")
-    parser.add_argument(
-        "--cache", type=Path, help="folder that keeps ballots, so that a second run need not train"
-    )
+    parser.add_argument("--cache", type=Path, help="folder that keeps ballots, so that a second run need not train")
     parser.add_argument("--quick", action="store_true", help="one high budget and share only")
     options = parser.parse_args()
     # A threshold above the number of teachers is the paper's.
-    warnings.filterwarnings("ignore", "threshold=300 is above the number of")
+    warnings.filterwarnings("ignore", "threshold=.* is above the number of")
     chosen = cells(options.quick)
     figures = np.full((options.ensembles, len(chosen), len(COLUMNS)), np.nan)
     for number in range(options.ensembles):

@@ -10,15 +10,15 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"errors", "relations", "_rounding"},
+    {"errors", "relations", "_rounding", "_arrays"},
     {"_checks"},
     {"_random", "_progress"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},
     {"accounting", "darrm"},
-    {"teachers", "labelling", "student", "persistence", "planning", "datasets", "report", "neural"},
-    {"interactive"},
+    {"teachers", "labelling", "student", "persistence", "datasets", "report", "neural"},
+    {"design", "interactive"},
     {"methods"},
     {"audit"},
     {"workflow"},
@@ -57,9 +57,7 @@ def imports(source: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the layer"
             names += (
-                [f"dpensemble.{alias.name}" for alias in node.names]
-                if node.module == "dpensemble"
-                else [node.module]
+                [f"dpensemble.{alias.name}" for alias in node.names] if node.module == "dpensemble" else [node.module]
             )
     return names
 
@@ -82,6 +80,7 @@ def test_every_room_has_a_layer():
     assert rooms == set(LAYER_OF)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_downwards(path):
     assert offences(room(path), path.read_text(encoding="utf-8")) == []
@@ -101,6 +100,7 @@ def test_the_gate_catches_an_upward_import(here, source):
     assert offences(here, source)
 
 
+@pytest.mark.slow
 def test_importing_the_package_leaves_heavy_extras_alone():
     import subprocess
     import sys

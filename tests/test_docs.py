@@ -8,9 +8,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+LONE_LINK = re.compile(r"\s*(?:[-*] )?\S*(?:\[[^\]]*\]\(\S+\)|https?://\S+)\S*")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -24,16 +27,19 @@ def test_relative_links_exist(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
+def test_prose_is_at_most_120_characters_wide(page):
+    prose = CODE.sub(lambda block: "\n" * block[0].count("\n"), page.read_text(encoding="utf-8"))
+    wide = [
+        number
+        for number, line in enumerate(prose.split("\n"), start=1)
+        # A table row cannot be wrapped, nor can a lone link.
+        if len(line) > 120 and not line.startswith("|") and not LONE_LINK.fullmatch(line)
+    ]
+    assert wide == [], "wrap these lines"
+
+
 def test_the_readme_names_the_commands_that_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?m)(?:^|`)make ([a-z]+)", (ROOT / "README.md").read_text()):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
-def test_every_public_name_is_in_the_reference():
-    import dpensemble
-
-    reference = (ROOT / "docs" / "reference.md").read_text()
-    helpers = {"load_adult", "three_way_split"}  # listed under dpensemble.datasets
-    for name in set(dpensemble.__all__) - helpers:
-        assert f"::: dpensemble.{name}" in reference, name

@@ -156,9 +156,7 @@ def test_a_guarantee_warns_of_data_dependence_and_of_seeded_noise():
     assert "NOT FOR RELEASE" in text
 
 
-@pytest.mark.parametrize(
-    "change", [{"epsilon": float("nan")}, {"delta": 0}, {"basis": "guess"}, {"relation": "swap"}]
-)
+@pytest.mark.parametrize("change", [{"epsilon": float("nan")}, {"delta": 0}, {"basis": "guess"}, {"relation": "swap"}])
 def test_a_guarantee_of_nonsense_is_refused(change):
     with pytest.raises(InvalidParameterError):
         Guarantee(**GUARANTEE | change)
@@ -169,9 +167,7 @@ def test_counts_are_counts(n_classes, n_queries, n_teachers, seed):
     ballots = np.random.default_rng(seed).integers(0, n_classes, (n_queries, n_teachers))
     votes = Votes(ballots, n_classes)
     assert votes.counts.shape == (n_queries, n_classes)
-    assert (
-        np.array_equal(votes.counts, [np.bincount(row, minlength=n_classes) for row in ballots]) or n_queries == 0
-    )
+    assert np.array_equal(votes.counts, [np.bincount(row, minlength=n_classes) for row in ballots]) or n_queries == 0
     assert votes.ballots.dtype == (np.uint8 if n_classes <= 256 else np.uint16)
     assert votes.ballots.T.flags.c_contiguous
 

@@ -1,32 +1,34 @@
 """Differentially private ensembles.
 
-Teachers are trained on parts of the private records and vote on public rows;
-only a randomised answer of known privacy cost is released; a student trained
-on those answers is what you publish.
+Teachers are trained on parts of the private records and vote on public rows; only a randomised answer of known privacy
+cost is released; a student trained on those answers is what you publish.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
-from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
-from dpensemble.guarantee import Guarantee
-from dpensemble.methods import (
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    DPBaggingClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-    SubsampleAggregateClassifier,
-    UpsamplingPATEClassifier,
-    VanishingPATEClassifier,
-    WeightingPATEClassifier,
-)
-from dpensemble.persistence import load_classifier, save_classifier
-from dpensemble.planning import Plan, plan, plan_labels
-from dpensemble.relations import Basis, Relation
+if TYPE_CHECKING:
+    from dpensemble._progress import show_progress
+    from dpensemble.budget import Budget
+    from dpensemble.cost import PrivacyCost
+    from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
+    from dpensemble.design import Plan, plan
+    from dpensemble.guarantee import Guarantee
+    from dpensemble.methods import (
+        BaggedPATEClassifier,
+        BaggingPrivacyClassifier,
+        DPBaggingClassifier,
+        PATEClassifier,
+        PrivateMajorityClassifier,
+        SubsampleAggregateClassifier,
+        UpsamplingPATEClassifier,
+        VanishingPATEClassifier,
+        WeightingPATEClassifier,
+    )
+    from dpensemble.persistence import load_classifier, save_classifier
+    from dpensemble.relations import Basis, Relation
 
-__version__ = version("dpensemble")
+    __version__: str
 
 __all__ = [
     "BaggedPATEClassifier",
@@ -50,7 +52,50 @@ __all__ = [
     "load_fashion_mnist",
     "load_mnist",
     "plan",
-    "plan_labels",
     "save_classifier",
+    "show_progress",
     "three_way_split",
 ]
+
+# Where each name is found; imported when first asked for, since scikit-learn takes a second.
+_ROOMS = {
+    "_progress": ("show_progress",),
+    "budget": ("Budget",),
+    "cost": ("PrivacyCost",),
+    "datasets": ("load_adult", "load_digit_images", "load_fashion_mnist", "load_mnist", "three_way_split"),
+    "design": ("Plan", "plan"),
+    "guarantee": ("Guarantee",),
+    "persistence": ("load_classifier", "save_classifier"),
+    "relations": ("Basis", "Relation"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            found = getattr(import_module(f"dpensemble.{_ROOM_OF.get(name, 'methods')}"), name)
+        elif name == "__version__":
+            found = import_module("importlib.metadata").version("dpensemble")
+        else:
+            found = _room(name)
+        globals()[name] = found
+        return found
+
+
+def _room(name: str) -> Any:
+    """Return a part of the package by name, as if it had been imported already."""
+    unknown = AttributeError(f"module 'dpensemble' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise unknown
+    try:
+        return import_module(f"dpensemble.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"dpensemble.{name}":
+            raise
+        raise unknown from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -16,7 +16,7 @@ def real_between(name: str, value: object, low: float, high: float) -> float:
     number: Any = value
     if isinstance(value, Real) and not isinstance(value, bool) and low <= number <= high:
         return float(value)
-    raise InvalidParameterError(f"{name}={_short(value)} is not a number from {low:g} to {high:g}.")
+    raise InvalidParameterError(f"{name}={_short(value)} is not a number from {low:g} to {high:g}.", parameter=name)
 
 
 def epsilon_of(value: object) -> float:
@@ -37,7 +37,9 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
     number: Any = value
     if isinstance(value, Integral) and not isinstance(value, bool) and minimum <= number <= maximum:
         return int(value)
-    raise InvalidParameterError(f"{name}={_short(value)} is not an integer from {minimum} to {maximum}.")
+    raise InvalidParameterError(
+        f"{name}={_short(value)} is not an integer from {minimum} to {maximum}.", parameter=name
+    )
 
 
 def _short(value: object) -> str:
@@ -52,7 +54,7 @@ def member(name: str, value: object, choices: type[Choice]) -> Choice:
         return choices(str(value))
     except ValueError:
         allowed = " or ".join(repr(choice.value) for choice in choices)
-        raise InvalidParameterError(f"{name}={value!r} is unknown; use {allowed}.") from None
+        raise InvalidParameterError(f"{name}={value!r} is unknown; use {allowed}.", parameter=name) from None
 
 
 def is_missing(value: object) -> bool:

@@ -2,25 +2,39 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+_SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
+
 
 @contextmanager
-def progress_bar(title: str, total: int | None, *, shown: bool) -> Iterator[Callable[[float], None]]:
-    """Show a bar while the block runs, and yield the function that advances it.
+def show_progress(shown: bool = True) -> Iterator[None]:
+    """Show progress bars on stderr for all that is fitted in the block; by default there are none.
 
     Parameters
     ----------
-    title : str
-        What is being done.
-    total : int or None
-        Number of steps; must be public. None shows a bar that only moves.
-    shown : bool
-        False yields a function that does nothing.
+    shown : bool, default=True
+        False hides them.
+
+    Examples
+    --------
+    >>> with show_progress(False):
+    ...     pass  # model.fit(X, y, X_public=rows)
     """
-    if not shown:
+    token = _SHOWN.set(shown)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+@contextmanager
+def progress_bar(title: str, total: int | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
+    """Show a bar while the block runs if `shown`; yield its advance. A `total` (None: only moves) must be public."""
+    if not (_SHOWN.get() if shown is None else shown):
         yield _ignore
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

@@ -1,8 +1,7 @@
 """Where randomness comes from: public seeds for allocation and teachers, secret bits for releases.
 
-The two never mix. Seeds make a run repeatable and protect nobody; released
-labels are drawn from the operating system's generator unless a seeded release
-is asked for by name, which marks the guarantee "not for release".
+The two never mix. Seeds make a run repeatable and protect nobody; released labels are drawn from the operating system's
+generator unless a seeded release is asked for by name, which marks the guarantee "not for release".
 """
 
 import os
@@ -30,11 +29,7 @@ class Stream(IntEnum):
 
 
 def public_entropy(random_state: object) -> int:
-    """Turn scikit-learn's ``random_state`` into entropy for `seed_sequence`.
-
-    ``None`` asks the operating system; an integer is taken as it is; a
-    ``numpy.random.RandomState`` is advanced by one draw.
-    """
+    """Turn ``random_state`` into entropy: None asks the system, an integer stays, a ``RandomState`` gives one draw."""
     if random_state is None:
         return int.from_bytes(os.urandom(16), "little")
     if isinstance(random_state, np.random.RandomState):

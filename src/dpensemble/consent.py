@@ -19,25 +19,10 @@ _MOST_GROUPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PersonalBudgets:
-    """Budgets of groups of records; who is in which group is public by assumption.
-
-    Records with equal epsilons form one group, the strictest group first.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Name of each group.
-    budgets : tuple of Budget
-        Budget of each group, epsilons ascending, all with one delta.
-    group_of_record : ndarray of shape (n_records,)
-        Index of each record's group.
-
-    See Also
-    --------
-    personal_budgets : Builds one from epsilons or consent levels.
-    """
+    """Budgets of groups of records, the strictest first; who is in which group is public by assumption."""
 
     names: tuple[str, ...]
+    # Epsilons ascend, all at one delta; records with equal ones form one group.
     budgets: tuple[Budget, ...]
     group_of_record: NDArray[np.int64]
 
@@ -52,18 +37,7 @@ class PersonalBudgets:
         return np.array([budget.epsilon for budget in self.budgets])
 
     def group_of_unit(self, unit_of_record: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of each unit.
-
-        Parameters
-        ----------
-        unit_of_record : ndarray of shape (n_records,)
-            The unit that each record belongs to, numbered from 0.
-
-        Raises
-        ------
-        DataError
-            If the records of one unit have different budgets.
-        """
+        """Return the group of each unit, whose records must have one budget."""
         groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
         groups[unit_of_record] = self.group_of_record
         other = np.flatnonzero(groups[unit_of_record] != self.group_of_record)
@@ -76,11 +50,7 @@ class PersonalBudgets:
 
 
 def personal_budgets(
-    values: ArrayLike,
-    *,
-    delta: float,
-    levels: Mapping[Any, float] | None = None,
-    declared: Iterable[Any] | None = None,
+    values: ArrayLike, *, delta: float, levels: Mapping[Any, float] | None = None, declared: Iterable[Any] | None = None
 ) -> PersonalBudgets:
     """Group records by their budgets.
 
@@ -93,8 +63,7 @@ def personal_budgets(
     levels : mapping from level to epsilon, optional
         What the consent levels stand for, such as ``{"low": 2.0, "medium": 1.0, "high": 0.5}``.
     declared : iterable, optional
-        All epsilons (or levels) that a record may have, with or without a record at hand; read off `values` by
-        default.
+        All epsilons (or levels) that a record may have, with or without a record at hand; read off `values` by default.
 
     Returns
     -------
@@ -106,8 +75,7 @@ def personal_budgets(
     InvalidParameterError
         If a level's epsilon or `delta` is out of range.
     BudgetError
-        If a record's budget is missing, zero, negative, infinite, no number or not declared, or there are too
-        many different ones.
+        If a record's budget is missing, zero, negative, infinite, no number or not declared, or too many differ.
     DataError
         If `values` is not one-dimensional, or names a level that is not among `levels`.
 
@@ -120,12 +88,11 @@ def personal_budgets(
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):
         raise InvalidParameterError(
-            f"levels={levels!r:.60} is no mapping from names to epsilons; give one such as "
-            "{'low': 2.0, 'high': 0.5}."
+            f"levels={levels!r:.60} is no mapping from names to epsilons; give one such as {{'low': 2.0, 'high': 0.5}}."
         )
     items = np.asarray(values, dtype=object)
     if items.ndim != 1 or not items.size:
-        raise DataError(f"budgets has shape {items.shape} but must be one entry a record.")
+        raise DataError(f"budgets has shape {items.shape} but must be one entry per record.")
     names = (
         None
         if levels is None
@@ -143,8 +110,7 @@ def personal_budgets(
         )
     if len(distinct) > _MOST_GROUPS:
         raise BudgetError(
-            f"budgets has {len(distinct)} different values, more than {_MOST_GROUPS} groups; round them down to "
-            "fewer."
+            f"budgets has {len(distinct)} different values, more than {_MOST_GROUPS} groups; round them down to fewer."
         )
     return PersonalBudgets(
         names=_names(distinct, names),
@@ -195,31 +161,7 @@ def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) ->
 
 
 def whole_number_ratios(ratios: ArrayLike, precision: float, largest: int) -> tuple[int, ...]:
-    """Return the smallest whole numbers that are proportional to `ratios` to a precision.
-
-    Parameters
-    ----------
-    ratios : array-like of shape (n_ratios,)
-        Positive.
-    precision : float
-        Largest relative error of any of them, from 1e-6 to 0.5.
-    largest : int
-        Largest number allowed.
-
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    InvalidParameterError
-        If the precision would take a larger number; the message names one that would not.
-
-    Examples
-    --------
-    >>> whole_number_ratios([0.69, 1.39], 0.05, largest=250), whole_number_ratios([0.69, 1.0], 0.01, largest=250)
-    ((1, 2), (9, 13))
-    """
+    """Return the smallest whole numbers, up to `largest`, that are proportional to `ratios` to a precision."""
     precision = real_between("precision", precision, 1e-6, 0.5)
     relative = np.asarray(ratios, dtype=np.float64)
     relative = relative / relative.min()

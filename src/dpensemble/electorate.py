@@ -16,22 +16,7 @@ from dpensemble.votes import Votes
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Teachers that are treated alike.
-
-    Parameters
-    ----------
-    n_teachers : int
-        Teachers in the pool.
-    participants : int
-        How many of them vote on each query, in turns; 0 if the pool sits out.
-    ballot : int
-        Weight of each ballot, a whole number.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a number is out of range.
-    """
+    """Teachers that are treated alike: `participants` of them vote on each query, in turns, with equal ballots."""
 
     n_teachers: int
     participants: int
@@ -49,20 +34,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Queries in a row that the same pools answer under one law.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        What is released; counts are sums of ballots.
-    pools : tuple of Pool
-        The same ones in every stage; they differ in who participates and with what weight.
-    n_queries : int, optional
-        How many queries; None in the last stage, which lasts as long as the budget.
-    """
+    """Queries in a row that the same pools answer under one law of the sums of their ballots."""
 
     law: ReleaseLaw
     pools: tuple[Pool, ...]
+    # None in the last stage, which lasts as long as the budget.
     n_queries: int | None = None
 
     @property
@@ -73,39 +49,15 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Electorate:
-    """A public schedule of votings.
+    """A public schedule of votings; its stages share their pools.
 
-    Teachers are numbered pool after pool. Within a pool they are dealt to the queries
-    like cards: after every full deck each has voted equally often, and the next deck is
-    shuffled anew, so that no clique of teachers stays together.
-
-    Parameters
-    ----------
-    stages : tuple of Stage
-        In turn; only the last one may be without an end.
-    entropy : int, default=0
-        Public seed of the dealing.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the stages do not share their pools, or one of them has no voter.
-
-    References
-    ----------
-    Mühl and Boenisch 2022 (personalised PATE), definitions 7 and 8 and appendix B (stable number of
-    participants, periodic reshuffling).
-
-    Examples
-    --------
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> half = Stage(GaussianNoisyMax(1.0), (Pool(4, 2), Pool(2, 2, ballot=3)))
-    >>> electorate = Electorate((half,))
-    >>> electorate.ballots(0, 2).sum(axis=0), half.total
-    (array([1, 1, 1, 1, 6, 6]), 8)
+    Teachers are numbered pool after pool. Within a pool they are dealt to the queries like cards: after every full
+    deck each has voted equally often, and the next deck is shuffled anew, so that no clique of teachers stays
+    together (Mühl and Boenisch 2022, definitions 7 and 8 and appendix B).
     """
 
     stages: tuple[Stage, ...]
+    # Public seed of the dealing.
     entropy: int = 0
     _dealt: dict[tuple[int, int], list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
@@ -133,13 +85,7 @@ class Electorate:
         return None if last is None else sum(stage.n_queries or 0 for stage in self.stages)
 
     def stage_at(self, asked: int) -> tuple[int, int]:
-        """Return the index of the next query's stage, and how many queries came before it there.
-
-        Parameters
-        ----------
-        asked : int
-            Queries asked before.
-        """
+        """Return the index of the next query's stage, and how many queries came before it there."""
         for index, stage in enumerate(self.stages[:-1]):
             if asked < (stage.n_queries or 0):
                 return index, asked
@@ -157,20 +103,8 @@ class Electorate:
         return n_queries if length is None else max(0, min(n_queries, length - before))
 
     def ballots(self, asked: int, n_queries: int) -> NDArray[np.int64]:
-        """Return the weight of each teacher's ballot on the next queries of one stage.
-
-        Parameters
-        ----------
-        asked : int
-            Queries asked before.
-        n_queries : int
-            At most `left_in_stage`.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_teachers)
-            0 where a teacher sits out. Public; may be a read-only view.
-        """
+        """Return each teacher's ballot weight on the next queries of one stage, shape (n_queries, n_teachers)."""
+        # 0 where a teacher sits out; may be a read-only view.
         index, before = self.stage_at(asked)
         pools = self.stages[index].pools
         columns = []
@@ -187,15 +121,7 @@ class Electorate:
         return columns[0] if len(columns) == 1 else np.hstack(columns)
 
     def counts(self, votes: Votes, asked: int) -> NDArray[np.int64]:
-        """Return the sum of the ballots for each class, shape (n_queries, n_classes); private.
-
-        Parameters
-        ----------
-        votes : Votes
-            All teachers' votes on the next queries of one stage.
-        asked : int
-            Queries asked before.
-        """
+        """Return the sum of the ballots for each class, shape (n_queries, n_classes); private."""
         pools = self.stages[self.stage_at(asked)[0]].pools
         if all(pool.participants == pool.n_teachers and pool.ballot == 1 for pool in pools):
             return votes.counts

@@ -10,13 +10,24 @@
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
-Messages are one sentence, name the parameter and what would work, and never
-show private values, votes or counts.
+Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
 """
 
 
 class DPEnsembleError(Exception):
-    """Base class of every error raised by this library."""
+    """Base class of every error raised by this library.
+
+    Parameters
+    ----------
+    message : str
+        One sentence.
+    parameter : str, optional
+        Name of the parameter that the error is about, for callers that call it otherwise.
+    """
+
+    def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class InvalidParameterError(DPEnsembleError, ValueError):

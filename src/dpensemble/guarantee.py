@@ -197,13 +197,12 @@ _MOST_SPELT_OUT = 6
 
 _WORST_CASE = "This holds for every possible private data set."
 _HERE_ONLY = (
-    "This is computed from the private votes and holds for the private data set at hand, not for every possible "
-    "one. "
+    "This is computed from the teachers' secret votes and holds for the private data set at hand, not for every "
+    "possible one. "
 )
 # Keyed by whether the number of queries was fixed.
 _DATA_DEPENDENT = {
-    True: _HERE_ONLY
-    + "The privacy actually spent depends on private records and is not protected: do not publish it.",
+    True: _HERE_ONLY + "The privacy actually spent depends on private records and is not protected: do not publish it.",
     False: _HERE_ONLY
     + "The privacy actually spent and the number of labels answered depend on private records and are not "
     "protected: publish neither.",

@@ -23,32 +23,7 @@ def label_interactively(
     batch_size: int,
     confidence: float,
 ) -> Released:
-    """Ask in batches, each against a student of all labels released before it.
-
-    Where a query does not pass the threshold and the student is sure enough,
-    its own label is taken into its lessons, which costs nothing.
-
-    Parameters
-    ----------
-    questions, electorate, meter, noise, diagnostics
-        As for `dpensemble.labelling.label_rows`; the law's threshold is against what the student expects.
-    learner : Learner
-        Fits the student, from released labels only.
-    n_classes : int
-        Number of declared classes.
-    batch_size : int
-        Queries between two fits of the student; public.
-    confidence : float
-        Probability from which the student's own label is reinforced.
-
-    Returns
-    -------
-    Released
-
-    References
-    ----------
-    Papernot et al. 2018, Algorithm 2 (Interactive-GNMax).
-    """
+    """Ask in batches, each against a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
     order = questions.order
     found = Released(order[:0], np.empty(0, dtype=np.int64))
     while len(found.asked) < len(order):
@@ -62,6 +37,7 @@ def label_interactively(
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
         outcomes = ask(questions, batch, electorate, meter, noise, diagnostics, asked, expected)
         admitted = batch[: len(outcomes)]
+        # Where the threshold is not passed, what the student is sure of is a lesson that costs nothing.
         sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
         found = Released(
             order[: asked + len(outcomes)],

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import GroupMeter, Meter
+from dpensemble.accounting import Meter
 from dpensemble.electorate import Electorate
-from dpensemble.laws import InteractiveNoisyMax, sample
+from dpensemble.laws import sample
 from dpensemble.votes import Votes
 
 # Ballots held at once.
@@ -19,9 +19,9 @@ _CHUNK_BYTES = 100_000_000
 _DIAGNOSTIC_CHUNKS = 40
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class PrivateDiagnostics:
-    """Statistics of the private votes on the answered queries; never publish them.
+    """Statistics of the secret votes on the answered queries; never publish them.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class PrivateDiagnostics:
     n_constant, n_failed : int
         Teachers that vote a constant, and teachers whose fit raised.
     group_spent : list of float
-        Epsilon charged to each group, where groups of records have budgets of their own.
+        Epsilon charged to each group of records.
     """
 
     margins: list[float] = field(default_factory=list)
@@ -41,45 +41,31 @@ class PrivateDiagnostics:
     n_failed: int = 0
     group_spent: list[float] = field(default_factory=list)
 
+    def clear(self, n_constant: int, n_failed: int) -> None:
+        """Begin anew, for other teachers."""
+        self.margins, self.spend, self.group_spent = [], [], []
+        self.n_constant, self.n_failed = n_constant, n_failed
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Questions:
-    """Public rows to ask about, and the teachers to ask.
-
-    Parameters
-    ----------
-    vote : callable
-        Maps a chunk of rows to `Votes`.
-    rows : ndarray of shape (n_public, n_features)
-        Public rows.
-    order : ndarray
-        Indices of the rows to ask about, in turn; its length caps the number of queries.
-    n_teachers : int
-        Number of ballots a query.
-    """
+    """Public rows to ask about, in turn, and the teachers to ask."""
 
     vote: Callable[[NDArray[np.float64]], Votes]
     rows: NDArray[np.float64]
+    # Indices; their number caps the number of queries.
     order: NDArray[np.int64]
     n_teachers: int
 
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What left the teachers.
+    """What left the teachers."""
 
-    Parameters
-    ----------
-    asked : ndarray of shape (n_queries,)
-        Public rows that were asked about, in turn.
-    outcomes : ndarray of shape (n_queries,)
-        Released class id of each, or -1 for no answer.
-    reinforced, own_labels : ndarray of shape (n_reinforced,)
-        Public rows that the student taught itself, and the class ids it gave them.
-    """
-
+    # Public rows in turn, and the class id of each, or -1 for no answer.
     asked: NDArray[np.int64]
     outcomes: NDArray[np.int64]
+    # Public rows that the student taught itself, and the class ids it gave them.
     reinforced: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     own_labels: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
@@ -111,27 +97,7 @@ def label_rows(
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None = None,
 ) -> Released:
-    """Answer public rows in a public order for as long as the meter admits them.
-
-    The meter charges a chunk before anything is drawn for it.
-
-    Parameters
-    ----------
-    questions : Questions
-        Whom to ask about what.
-    electorate : Electorate
-        Whose votes count, and by which law they are answered.
-    meter : Meter
-        What it costs, and when to stop.
-    noise : NoiseSource
-        Where the random bits come from.
-    diagnostics : PrivateDiagnostics or None
-        Filled where given.
-
-    Returns
-    -------
-    Released
-    """
+    """Answer public rows in a public order for as long as the meter admits them; it is charged before each draw."""
     largest = _largest_chunk(questions, meter, diagnostics)
     order = questions.order[: meter.most_queries]
     outcomes: list[NDArray[np.int64]] = []
@@ -159,30 +125,14 @@ def ask(
     asked: int,
     expected: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Charge for and answer the leading queries of a chunk that fit.
-
-    Parameters
-    ----------
-    questions, electorate, meter, noise, diagnostics
-        As for `label_rows`.
-    chunk : ndarray
-        Public rows to ask about, all in one stage of the electorate.
-    asked : int
-        Queries asked before.
-    expected : ndarray of shape (n_chunk, n_classes), optional
-        The student's class probabilities, for an interactive law. Public.
-
-    Returns
-    -------
-    ndarray of shape (n_admitted,)
-        Released class ids, or -1 for no answer.
-    """
+    """Charge for and answer the leading queries of a chunk that fit; return class ids, -1 for no answer."""
     votes = questions.vote(questions.rows[chunk])
     admitted = meter.admit(votes)
     counts = electorate.counts(votes, asked)[:admitted]
     law = electorate.law(asked)
-    if isinstance(law, InteractiveNoisyMax) and expected is not None:
-        law = law.against(expected[:admitted])
+    # What the student expects is public.
+    if law.needs_student and expected is not None:
+        law = law.against(expected[:admitted])  # type: ignore[attr-defined]
     outcomes = sample(law, counts, noise)
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None:
@@ -201,5 +151,4 @@ def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
     diagnostics.spend.append((asked, meter.charged_epsilon))
-    if isinstance(meter, GroupMeter):
-        diagnostics.group_spent[:] = meter.group_epsilons
+    diagnostics.group_spent[:] = meter.group_epsilons

@@ -38,9 +38,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     Parameters
     ----------
     classifier : fitted scikit-learn estimator
-        Logistic regression, Gaussian naive Bayes, a decision tree, a random
-        forest or a constant classifier, alone or in a pipeline behind
-        standardisation and one-hot encoding.
+        Logistic regression, Gaussian naive Bayes, a decision tree, a random forest or a constant classifier, alone or
+        in a pipeline behind standardisation and one-hot encoding.
     path : path
         Where to write; by convention ``*.skops``.
 
@@ -117,9 +116,7 @@ def _vet(value: Any) -> None:
     elif isinstance(value, dict):
         for item in value.values():
             _vet(item)
-    elif isinstance(value, (list, tuple, set, frozenset)) or (
-        isinstance(value, np.ndarray) and value.dtype == object
-    ):
+    elif isinstance(value, (list, tuple, set, frozenset)) or (isinstance(value, np.ndarray) and value.dtype == object):
         for item in np.ravel(value) if isinstance(value, np.ndarray) else value:
             _vet(item)
 

@@ -19,24 +19,10 @@ def ballot_dtype(n_classes: int) -> np.dtype[np.unsignedinteger]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Votes:
-    """Ballots of all teachers on a chunk of queries.
+    """Ballots of all teachers on a chunk of queries; private, so the ``repr`` shows the shape only.
 
-    Parameters
-    ----------
-    ballots : ndarray of shape (n_queries, n_teachers)
-        Class ids in ``0 .. n_classes - 1``, stored in the smallest unsigned
-        type and column-major, so that one teacher's votes lie together.
-    n_classes : int
-        Number of declared classes.
-
-    Raises
-    ------
-    DataError
-        If a ballot is not a declared class.
-
-    Notes
-    -----
-    Private. The ``repr`` shows the shape only.
+    `ballots` of shape (n_queries, n_teachers) are class ids, stored in the smallest unsigned type and column-major, so
+    that one teacher's votes lie together.
 
     Examples
     --------
@@ -79,18 +65,7 @@ class Votes:
         return counts
 
     def weighted_counts(self, ballots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum of whole-number weights of the teachers voting for each class.
-
-        Parameters
-        ----------
-        ballots : ndarray of shape (n_queries, n_teachers)
-            Weight of each ballot; 0 where a teacher does not take part.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Private.
-        """
+        """Return the summed whole-number weights `ballots` (0: no ballot) of the teachers for each class; private."""
         counts = np.empty((self.n_queries, self.n_classes), dtype=np.int64)
         for label in range(self.n_classes - 1):
             counts[:, label] = np.sum(ballots, axis=1, where=self.ballots == label)

@@ -39,9 +39,7 @@ def test_the_papers_tables(n, size, epsilon, delta):
 
 
 def test_by_hand():
-    found = [
-        bagging_delta(BootstrapScheme("with-replacement", 1, k), MNIST) for k in (300, 500, 1000, 5000, 10_000)
-    ]
+    found = [bagging_delta(BootstrapScheme("with-replacement", 1, k), MNIST) for k in (300, 500, 1000, 5000, 10_000)]
     assert [round(delta, 4) for delta in found] == [0.005, 0.0083, 0.0165, 0.08, 0.1535]
     # Only the total counts with replacement and for distinct draws; subsets that may overlap hold a little less.
     for scheme, delta in (("with-replacement", found[0]), ("distinct", 0.005)):
@@ -65,6 +63,7 @@ def exact(scheme, n):
     }[scheme.scheme]()
 
 
+@pytest.mark.slow
 @given(SCHEMES)
 def test_delta_is_rounded_up_and_accurate_at_any_size(settings):
     *fields, n = settings
@@ -105,9 +104,7 @@ def test_the_law_of_holders_adds_up_and_agrees_with_delta(settings):
     assert law.sum() == pytest.approx(1, abs=1e-11)
     assert law[1:].sum() == pytest.approx(delta, rel=1e-11)
     mean = {
-        Bootstrap.WITH_REPLACEMENT: scheme.n_models * -np.expm1(scheme.subsample * np.log1p(-1 / n))
-        if n > 1
-        else 1,
+        Bootstrap.WITH_REPLACEMENT: scheme.n_models * -np.expm1(scheme.subsample * np.log1p(-1 / n)) if n > 1 else 1,
     }.get(scheme.scheme, scheme.n_draws / n)
     if n > 1:
         assert law @ np.arange(len(law)) == pytest.approx(mean, rel=1e-10)

@@ -7,15 +7,18 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from dpensemble.accounting import (
+    Change,
+    Group,
     SubsampledCost,
     SubsampledMeter,
     subsampled_cost,
-    worst_case_cost,
     worst_case_meter,
 )
-from dpensemble.accounting.subsampled_meter import ENDLESS
+from dpensemble.accounting.meters.drawn import ENDLESS
+from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, BudgetError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.votes import Votes
@@ -39,16 +42,18 @@ def ballots(n_queries):
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
-    plain = worst_case_meter(law, n_teachers=T, n_classes=2, votes_per_unit=1, budget=BUDGET)
+    everyone = [Group("everyone", BUDGET, pool=0)]
+    plain = worst_case_meter(Electorate.everyone(law, T), everyone, n_classes=2)
     assert meter(law, one_holder(1.0)).sure_queries == plain.sure_queries > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.5, 0.1, 1e-3])
 def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(chance):
     # Inner figures by the plain cost; exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
     law, n = LAWS[1], 12
     cost = subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2)
-    plain = worst_case_cost(law, n_teachers=T, n_classes=2, votes_per_unit=1) * n
+    plain = worst_case_cost(law, Change(ballots=T, classes=2)) * n
     for delta in (1e-4, 1e-6):
         inner = plain.epsilon(delta / chance)
         outer = np.log1p(chance * np.expm1(inner))
@@ -56,6 +61,7 @@ def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(c
         assert cost.epsilon(n, delta) == pytest.approx(outer, rel=0.02)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 300.0))
 def test_inner_epsilon_solves_its_equation_from_below(held, epsilon):
     cost = SubsampledCost(lambda ballots: PrivacyCost.zero(), one_holder(held))
@@ -69,9 +75,7 @@ def test_inner_epsilon_solves_its_equation_from_below(held, epsilon):
 def test_more_teachers_a_record_cost_more_and_fewer_draws_less():
     law, n = LAWS[1], 1000
     sure = [
-        meter(
-            law, binom.pmf(np.arange(T + 1), T, 1 - (1 - 1 / n) ** k), Budget(epsilon=2.0, delta=1e-5)
-        ).sure_queries
+        meter(law, binom.pmf(np.arange(T + 1), T, 1 - (1 - 1 / n) ** k), Budget(epsilon=2.0, delta=1e-5)).sure_queries
         for k in (1, 2, 5, 10, 20)
     ]
     assert sure == sorted(sure, reverse=True)
@@ -93,6 +97,7 @@ def test_agrees_with_gaussian_noise_in_closed_form():
         assert exact <= cost.delta(25, epsilon) <= 12 * exact
 
 
+@pytest.mark.slow
 def test_exact_composition_only_improves_on_the_renyi_curve():
     holders = binom.pmf(np.arange(T + 1), T, 0.05)
     for law in LAWS:
@@ -107,7 +112,7 @@ def test_unlikely_numbers_of_holders_are_charged_in_full():
 
     def one(b):
         priced.append(b)
-        return worst_case_cost(LAWS[0], n_teachers=T, n_classes=2, votes_per_unit=b)
+        return worst_case_cost(LAWS[0], Change(ballots=T, classes=2, votes=b))
 
     holders = binom.pmf(np.arange(T + 1), T, 0.01)
     cost = SubsampledCost(one, holders)
@@ -117,6 +122,7 @@ def test_unlikely_numbers_of_holders_are_charged_in_full():
     assert rough >= cost.delta(5, 50.0)
 
 
+@pytest.mark.slow
 def test_epsilon_and_delta_are_inverse_and_monotone():
     cost = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
     cost.refine(20, 1.0, 1e-5)
@@ -143,6 +149,7 @@ def test_the_curve_of_a_run_is_above_what_is_stated_and_is_one_of_whole_runs():
     assert np.all(found.cost.rdp > 5 * found.one_query.rdp)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [[], [3, 0, 4], [40, 40, 40], [1, 200]])
 @pytest.mark.parametrize(("epsilon", "chance"), [(0.3, 0.05), (1.0, 0.5), (2.0, 1.0)])
 def test_the_meter_stays_within_its_budget(chunks, epsilon, chance):
@@ -156,8 +163,8 @@ def test_the_meter_stays_within_its_budget(chunks, epsilon, chance):
         assert spent <= found.spent_epsilon <= epsilon
         spent = found.spent_epsilon
     assert total <= found.sure_queries == found.most_queries
-    assert [n for n, _ in found.public_spend][-1:] == ([total] if total else [])
-    assert all(value <= epsilon for _, value in found.public_spend)
+    assert [n for n, _ in found.spend_curve()][-1:] == ([total] if total else [])
+    assert all(value <= epsilon for _, (value,) in found.spend_curve())
 
 
 def test_too_small_a_budget_names_the_smallest_that_would_do():

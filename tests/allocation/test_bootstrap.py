@@ -35,9 +35,7 @@ def test_every_model_learns_as_many_units_as_it_should(scheme, n_models, size, n
         return
     allocation = draw(scheme, n_models, size, n)
     assert [len(shard) for shard in allocation.shards] == [size] * n_models
-    assert all(
-        np.all(np.diff(shard) >= (scheme is not Bootstrap.WITH_REPLACEMENT)) for shard in allocation.shards
-    )
+    assert all(np.all(np.diff(shard) >= (scheme is not Bootstrap.WITH_REPLACEMENT)) for shard in allocation.shards)
     assert allocation.secret
     together = np.concatenate(allocation.shards)
     assert scheme is not Bootstrap.DISTINCT or np.unique(together).size == together.size
@@ -163,6 +161,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n"), [(2, 5), (3, 5)])
 @pytest.mark.parametrize("scheme", Bootstrap)
 def test_subsamples_follow_the_law_and_a_faulty_source_is_noticed(scheme, size, n):
@@ -176,6 +175,7 @@ def test_subsamples_follow_the_law_and_a_faulty_source_is_noticed(scheme, size, 
         assert (chisquare(observed, claimed).pvalue < FALSE_ALARM) == alarm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", Bootstrap)
 def test_units_and_pairs_of_units_are_drawn_as_often_as_claimed(scheme):
     """A record's inclusion is the claimed delta; that of two records together leaves no pair favoured."""

@@ -44,8 +44,7 @@ def test_removing_a_keyed_unit_moves_no_other(sizes, gone):
     relation = Relation.ADD_OR_REMOVE_ONE
     both = [partitions(who, subsets, k, relation=relation, entropy=entropy) for who in (names, kept)]
     before, after = (
-        {w: tuple(a.teachers_of(i)) for i, w in enumerate(who)}
-        for who, a in zip((names, kept), both, strict=True)
+        {w: tuple(a.teachers_of(i)) for i, w in enumerate(who)} for who, a in zip((names, kept), both, strict=True)
     )
     assert all(before[w] == after[w] for w in kept)
 

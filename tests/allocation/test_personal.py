@@ -36,9 +36,7 @@ def test_teachers_learn_one_group_only(relation):
 
 @given(
     st.integers(1, 40),
-    st.lists(
-        st.tuples(st.integers(1, 6), st.integers(1, 60)), min_size=1, max_size=4, unique_by=lambda item: item[0]
-    ),
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 60)), min_size=1, max_size=4, unique_by=lambda item: item[0]),
     st.sampled_from(RELATIONS),
     st.integers(0, 10),
 )

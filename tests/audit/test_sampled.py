@@ -52,6 +52,7 @@ def test_the_bound_closes_in_on_the_truth():
     assert 0.999 * truth < bound < truth
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated_and_a_wrong_claim_is_found():
     """Two hundred audits of one mechanism at 80 % confidence."""
     epsilon, confidence, repeats = 1.0, 0.8, 200
@@ -121,12 +122,6 @@ class GatedAnswer(ReleaseLaw):
         passed = 1 / (1 + np.exp(2.0 * (9 - counts.max(axis=1))))[:, None]
         return np.hstack([passed * LaplaceNoisyMax(SCALE).probabilities(counts), 1 - passed])
 
-    def mixing_weight(self, n_classes):
-        return 1e-6
-
-    def settings(self):
-        return {}
-
 
 def sampled_at_the_worst_pair(law, n_teachers, votes_per_unit=1, n_classes=2):
     # At a small delta the worst pair differs in events that 200,000 draws see.
@@ -169,7 +164,7 @@ def released(labels, seed, scale=40.0):
         DummyClassifier(strategy="most_frequent"),
         classes=[0, 1],
         n_teachers=9,
-        scale=scale,
+        law=LaplaceNoisyMax(scale),
         epsilon=4 * N_LABELS / scale,
         delta=1e-5,
         max_labels=N_LABELS,
@@ -183,11 +178,13 @@ def released(labels, seed, scale=40.0):
 PIPELINE_CLAIM = N_LABELS * 2 / 40.0
 
 
+@pytest.mark.slow
 def test_a_right_pipeline_is_not_caught():
     result = audit_pipeline(released, FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300)
     assert not result.caught(PIPELINE_CLAIM)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(monkeypatch):
     honest = sampling.integer_weights
     planted = lambda law, counts: honest(LaplaceNoisyMax(0.01 * law.scale), counts)  # noqa: E731
@@ -196,6 +193,7 @@ def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(monkey
     assert result.caught(PIPELINE_CLAIM)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_claims_too_large_a_scale_is_caught():
     result = audit_pipeline(
         lambda labels, i: released(labels, i, scale=1.0), FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300
@@ -203,6 +201,7 @@ def test_a_pipeline_that_claims_too_large_a_scale_is_caught():
     assert result.caught(PIPELINE_CLAIM)
 
 
+@pytest.mark.slow
 def test_a_fixed_noise_seed_is_no_noise():
     """One draw repeated tells the neighbours apart: the pipeline is broken, whatever its claim."""
     result = audit_pipeline(

@@ -6,6 +6,8 @@ import pytest
 
 from dpensemble.cli import main
 
+pytestmark = pytest.mark.slow
+
 PLAN = ("plan", "--method", "bagged-pate", "--records", "2000", "--teachers", "40")
 TRAIN = ("train", "--dataset", "adult", "--method", "bagged-pate", "--out")
 
@@ -24,7 +26,7 @@ def test_plan_tells_what_a_partition_would_buy(run):
     code, out, _ = run(*PLAN, "--sigma", 9, "--epsilon", 2, "--json")
     found = json.loads(out)
     assert code == 0
-    assert (found["method"], found["aggregator"], found["scheme"]) == ("bagged-pate", "gnmax", "distinct")
+    assert (found["method"], found["law_name"], found["scheme"]) == ("bagged-pate", "gnmax", "distinct")
     assert found["subsample"] == 25
     assert found["held"] == 0.5
     assert found["labels"] > 1.5 * found["partition_labels"] > 0
@@ -32,17 +34,15 @@ def test_plan_tells_what_a_partition_would_buy(run):
     code, out, _ = run(*PLAN, "--sigma", 9, "--epsilon", 2)
     assert code == 0
     assert f"{found['labels']} labels at epsilon 2" in out
-    assert "one partition of all records" in out
+    assert "one partition, same noise" in out
 
 
 def test_plan_finds_noise_and_epsilon(run):
-    _, out, _ = run(
-        *PLAN, "--epsilon", 2, "--labels", 30, "--aggregator", "lnmax", "--scheme", "subsets", "--json"
-    )
+    _, out, _ = run(*PLAN, "--epsilon", 2, "--labels", 30, "--law", "lnmax", "--scheme", "subsets", "--json")
     found = json.loads(out)
     assert found["labels"] == 30
     assert found["scale"] > 0
-    given = ("--aggregator", "lnmax", "--scheme", "subsets", "--scale", found["scale"], "--json")
+    given = ("--law", "lnmax", "--scheme", "subsets", "--scale", found["scale"], "--json")
     _, out, _ = run(*PLAN, "--labels", 30, *given)
     assert json.loads(out)["epsilon"] == pytest.approx(2.0, rel=0.02)
 
@@ -52,20 +52,25 @@ def test_plan_finds_noise_and_epsilon(run):
     [
         ((*PLAN[:3],), "needs --records"),
         ((*PLAN, "--subsample", 51), "distinct draws"),
-        ((*PLAN, "--models", 3), "--models is no option of --method bagged-pate"),
-        ((*PLAN, "--threshold", 3), "--threshold is no option of --method bagged-pate"),
-        ((*PLAN, "--aggregator", "confident-gnmax"), "no vote of bagged teachers"),
+        ((*PLAN, "--models", 3), "No such option: --models"),
+        ((*PLAN, "--threshold", 3), "No such option: --threshold"),
+        (
+            (*PLAN, "--law", "confident-gnmax"),
+            "law='confident-gnmax' is no law of bagged-pate; use gnmax, lnmax, optimal, randomized",
+        ),
         ((*PLAN, "--agreement", 2), "agreement=2"),
         ((*PLAN, "--epsilon", 1, "--labels", 3, "--sigma", 2), "cannot all be given"),
-        (("plan", "--method", "bagging", "--records", 10, "--teachers", 3), "--teachers is no option"),
-        ((*TRAIN, "out", "--threshold", 3), "threshold is no setting of --method bagged-pate"),
-        ((*TRAIN, "out", "--partitions", 3), "partitions=3"),
-        ((*TRAIN, "out", "--stop-when-spent"), "not for --method bagged-pate"),
-        ((*TRAIN, "out", "--sharing", "everyone"), "--sharing is for --method private-majority only"),
-        ((*TRAIN, "out", "--budgets", "0.5:50%,1:50%"), "personalised methods only"),
+        ((*TRAIN, "out", "--threshold", 3), "No such option: --threshold"),
+        ((*TRAIN, "out", "--partitions", 3), "it belongs to the method dpbag"),
+        ((*TRAIN, "out", "--analysis", "until-spent"), "No such option: --analysis; it belongs to"),
+        ((*TRAIN, "out", "--sharing", "everyone"), "--sharing; it belongs to the method private-majority"),
+        (
+            (*TRAIN, "out", "--budgets", "0.5:50%,1:50%"),
+            "No such option: --budgets; it belongs to the methods upsampling-pate",
+        ),
         (
             ("train", "--dataset", "adult", "--method", "gnmax", "--subsample", 3, "--out", "out"),
-            "--subsample is for",
+            "it belongs to the method bagged-pate",
         ),
         ((*TRAIN, "out", "--relation", "add-or-remove-one"), "would be found from the number of records"),
     ],
@@ -81,7 +86,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(run, tmp_path, monkeypatch
 
 def test_train_writes_a_report(run, tmp_path):
     settings = ("--teachers", 50, "--max-labels", 40, "--scheme", "with-replacement", "--subsample", 8)
-    code, out, _ = run(*TRAIN, tmp_path / "out", *settings, "--aggregator", "lnmax", "--seed", 0, "--json")
+    code, out, _ = run(*TRAIN, tmp_path / "out", *settings, "--law", "lnmax", "--seed", 0, "--json")
     assert code == 0
     record = json.loads(out)
     assert record["method"] == "bagged-pate"

@@ -60,7 +60,7 @@ def test_the_plot_shows_every_law_twice(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--m", "12"], "m=12.0 is not a number above 0 and up to --teachers 11"),
+        (["--m", "12"], "m=12.0 is not a number above 0 and up to n_teachers=11"),
         (["--Delta", "1"], "Delta=1.0"),
         (["--prior", "some"], "prior='some' cannot be read"),
         (["--prior", "0.2:0.5,0.9:0.4"], "sum to 0.9, not to 1"),

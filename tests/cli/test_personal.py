@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.options import Method
-from dpensemble.planning import VotingMethod
-from dpensemble.workflow.personal import PERSONALISED
+from dpensemble.cli.choice import law_classes, method_of, methods_of
+
+PERSONALISED = [name for name in methods_of("train") if "budgets" in method_of(name).fit]
 
 
 @pytest.fixture
@@ -59,11 +59,8 @@ def arguments(tables, out, **changes):
 
 
 def test_the_methods_are_those_of_the_library():
-    assert {m.value for m in Method} == {m.value for m in VotingMethod} | set(PERSONALISED) | {
-        "private-majority",
-        "bagging",
-        "bagged-pate",
-    }
+    assert set(PERSONALISED) == {"upsampling-pate", "vanishing-pate", "weighting-pate"}
+    assert {"lnmax", "gnmax", "confident-gnmax", "interactive-gnmax", "optimal"} <= set(law_classes())
 
 
 @pytest.mark.parametrize("method", PERSONALISED)
@@ -87,18 +84,18 @@ def test_every_personalised_method_trains_and_reports(run, tables, tmp_path, met
     assert run("predict", out / "student.skops", tables / "public.csv")[0] == 0
 
 
-@pytest.mark.parametrize("aggregator", ["lnmax", "confident-gnmax", "interactive-gnmax"])
-def test_every_aggregator_serves_personal_budgets(run, tables, tmp_path, aggregator):
-    noise = {"scale": 12, "sigma": None} if aggregator == "lnmax" else {"threshold": 11, "threshold_sigma": 15}
-    changes = {"aggregator": aggregator, "budgets": "consent", "levels": "high=4,low=8", "drop": "budget,person"}
+@pytest.mark.parametrize("law", ["lnmax", "confident-gnmax", "interactive-gnmax"])
+def test_every_law_serves_personal_budgets(run, tables, tmp_path, law):
+    noise = {"scale": 12, "sigma": None} if law == "lnmax" else {"threshold": 11, "threshold_sigma": 15}
+    changes = {"law": law, "budgets": "consent", "levels": "high=4,low=8", "drop": "budget,person"}
     code, printed, errors = run(*arguments(tables, tmp_path / "out", **changes, **noise), "--json")
     assert (code, errors) == (0, "")
     record = json.loads(printed)
     assert [group["name"] for group in record["groups"]] == ["high", "low"]
-    assert record["settings"]["aggregator"] == aggregator
-    assert record["settings"]["levels"] == {"high": 4, "low": 8}
+    assert record["settings"]["law_name"] == law
+    assert [group["budget"] for group in record["groups"]] == [4, 8]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert ("Questions that one budget" in page) == (aggregator != "lnmax")
+    assert ("Questions that one budget" in page) == (law != "lnmax")
 
 
 def test_settings_reach_the_estimator(run, tables, tmp_path):
@@ -109,6 +106,7 @@ def test_settings_reach_the_estimator(run, tables, tmp_path):
     assert (settings["rule"], settings["precision"], settings["vanish_at_end"]) == ("published", 0.1, True)
 
 
+@pytest.mark.slow
 def test_packaged_data_gets_budgets_at_random_and_is_an_experiment(run, tmp_path):
     command = ["train", "--dataset", "adult", "--method", "upsampling-pate", "--accounting", "published"]
     command += ["--budgets", "high=0.7:50%,low=1.4:50%", "--teachers", "60", "--seed", "0", "--json"]
@@ -131,6 +129,7 @@ def test_add_or_remove_one_takes_declared_shares_and_hides_the_counted_ones(run,
     assert (code, errors) == (0, "")
     record = json.loads(printed)
     assert [group["teachers"] for group in record["groups"]] == [8, 12]
+    assert record["settings"]["group_shares"] == {"high": 0.4, "low": 0.6}
     page = (tmp_path / "out" / "report.html").read_text()
     assert not any(f"<td>{group['records']}</td>" in page for group in record["groups"])
     assert "withheld" in page
@@ -143,10 +142,11 @@ def test_units_keep_their_budget_together(run, tables, tmp_path):
     assert json.loads(printed)["guarantee"]["unit"] == "unit"
 
 
+@pytest.mark.slow
 def test_a_data_dependent_run_shares_no_spend_and_keeps_it_for_its_owner(run, tables, tmp_path):
     out = tmp_path / "out"
-    changes = {"analysis": "data-dependent", "accounting": "exact", "sigma": 8}
-    flags = ("--stop-when-spent", "--private-report", "--json")
+    changes = {"analysis": "until-spent", "accounting": "exact", "sigma": 8}
+    flags = ("--private-report", "--json")
     code, printed, _ = run(*arguments(tables, out, **changes), *flags)
     assert code == 0
     record = json.loads(printed)
@@ -164,11 +164,11 @@ def test_a_data_dependent_run_shares_no_spend_and_keeps_it_for_its_owner(run, ta
 
 BAD = [
     ({"budgets": None}, (), "--method weighting-pate without budgets would be plain PATE; give --budgets COLUMN"),
-    ({"method": "gnmax"}, (), "--budgets is for personalised methods only, not --method gnmax"),
-    ({"method": "gnmax", "budgets": None, "rule": "solved"}, (), "--rule is for personalised methods only"),
-    ({"method": "saa", "budgets": None, "sigma": None, "aggregator": "gnmax"}, (), "--aggregator is for"),
-    ({"method": "gnmax", "budgets": None}, ("--vanish-at-end",), "--vanish-at-end is for"),
-    ({"epsilon": 1}, (), "epsilon=1 is one budget for all"),
+    ({"method": "gnmax"}, (), "No such option: --budgets; it belongs to the methods upsampling-pate"),
+    ({"method": "gnmax", "budgets": None, "rule": "solved"}, (), "No such option: --rule; it belongs to"),
+    ({"method": "private-majority", "budgets": None, "sigma": None, "law": "lnmax"}, (), "is no law of private-maj"),
+    ({"method": "gnmax", "budgets": None}, ("--vanish-at-end",), "--vanish-at-end; it belongs to"),
+    ({"epsilon": 1}, (), "No such option: --epsilon; it belongs to"),
     ({"budgets": "nothing"}, (), "budgets='nothing' is not a column of the private table"),
     ({"budgets": None, "levels": "a=1"}, (), "name the column by --budgets COLUMN"),
     ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is 'low' at row 0"),
@@ -183,12 +183,9 @@ BAD = [
     ({"method": "vanishing-pate", "precision": 0.1}, (), "precision=0.1 is no setting of vanishing"),
     ({"method": "upsampling-pate", "precision": 1}, (), "precision=1.0"),
     ({"rule": "guessed"}, (), "guessed"),
-    ({"aggregator": "saa"}, (), "saa"),
-    ({"partitions": 3}, (), "a setting of --method dpbag"),
+    ({"law": "saa"}, (), "law='saa' is no law of weighting-pate"),
+    ({"partitions": 3}, (), "it belongs to the method dpbag"),
     ({"sigma": 0.5}, (), "too small for one label"),
-    ({"method": "gnmax", "budgets": None}, ("--stop-when-spent",), "is for --analysis data-dependent"),
-    ({"method": "dpbag", "budgets": None, "sigma": None}, ("--stop-when-spent",), "for --analysis personalised"),
-    ({}, ("--stop-when-spent",), "is for --analysis data-dependent"),
 ]  # fmt: skip
 
 
@@ -210,7 +207,7 @@ def test_plans_of_groups(run, method):
     code, printed, errors = run(*PLAN, "--method", method, "--json")
     assert (code, errors) == (0, "")
     found = json.loads(printed)
-    assert (found["method"], found["basis"], found["aggregator"]) == (method, "worst-case", "gnmax")
+    assert (found["method"], found["basis"], found["law_name"]) == (method, "worst-case", "gnmax")
     assert [group["name"] for group in found["groups"]] == ["high", "low"]
     assert all(0 < group["epsilon"] <= group["budget"] for group in found["groups"])
     baselines = {entry["name"]: entry["labels"] for entry in found["baselines"]}
@@ -224,8 +221,8 @@ def test_a_plan_finds_the_noise_for_labels(run):
     found = json.loads(printed)
     assert code == 0
     assert found["labels"] >= 100
-    assert found["noise"]["sigma"] > 40
-    less = [*PLAN, "--method", "weighting-pate", "--sigma", 0.95 * found["noise"]["sigma"], "--json"]
+    assert found["sigma"] > 40
+    less = [*PLAN, "--method", "weighting-pate", "--sigma", 0.95 * found["sigma"], "--json"]
     assert json.loads(run(*less)[1])["labels"] < 100
 
 
@@ -243,14 +240,14 @@ def test_a_plan_for_people_and_its_plot(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "weighting-pate", "--epsilon", "1"], "--epsilon is no option of --method weighting-pate"),
-        (["--method", "weighting-pate", "--partitions", "3"], "--partitions is no option"),
-        (["--method", "weighting-pate", "--label-accuracy", "0.9"], "--label-accuracy is no option"),
-        (["--method", "weighting-pate", "--agreement", "0.9"], "--agreement is no option"),
-        (["--method", "weighting-pate", "--labels", "9", "--sigma", "40"], "cannot both be given"),
-        (["--method", "weighting-pate", "--teachers", "1"], "--teachers 1 "),
-        (["--method", "gnmax"], "--budgets is for personalised methods only"),
-        (["--method", "weighting-pate", "--scale", "3"], "scale=3"),
+        (["--method", "weighting-pate", "--epsilon", "1"], "No such option: --epsilon"),
+        (["--method", "weighting-pate", "--partitions", "3"], "No such option: --partitions"),
+        (["--method", "weighting-pate", "--label-accuracy", "0.9"], "No such option: --label-accuracy"),
+        (["--method", "weighting-pate", "--agreement", "0.9"], "No such option: --agreement"),
+        (["--method", "weighting-pate", "--labels", "9", "--sigma", "40"], "be given; leave one out"),
+        (["--method", "weighting-pate", "--teachers", "1"], "--teachers: n_teachers=1 "),
+        (["--method", "gnmax"], "No such option: --budgets"),
+        (["--method", "weighting-pate", "--scale", "3"], "No such option: --scale"),
     ],
 )
 def test_plans_that_make_no_sense(run, arguments, message):

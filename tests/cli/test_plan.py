@@ -14,7 +14,7 @@ PUBLISHED = [
     (250, 125, "1e-5", (162, 1354, 3512)),
 ]
 KEYS = {
-    *("method", "basis", "labels", "epsilon", "epsilon_spent", "delta", "scale", "sigma", "accounting"),
+    *("method", "basis", "labels", "epsilon", "epsilon_spent", "delta", "law_name", "scale", "accounting"),
     *("conversion", "labels_in_paper_convention", "n_teachers", "n_partitions", "n_classes"),
 }
 
@@ -72,6 +72,7 @@ def test_two_give_the_third_and_the_smallest_ensemble(plan):
     assert plan(*asked[:4], "--sigma", found["sigma"])["labels"] >= 100
 
 
+@pytest.mark.slow
 def test_for_people_and_for_dpbag(run):
     asked = ("--method", "dpbag", "--teachers", 250, "--partitions", 20)
     code, out, errors = run(*asked, "--accounting", "published")
@@ -91,6 +92,7 @@ def test_for_people_and_for_dpbag(run):
     assert "one other class" in out
 
 
+@pytest.mark.slow
 def test_the_optimal_vote_is_planned_like_the_others(plan, run, tmp_path):
     asked = ("--method", "optimal", "--teachers", 40, "--labels", 20, "--delta", "1e-4")
     found = plan(*asked, "--epsilon", 2)
@@ -100,16 +102,17 @@ def test_the_optimal_vote_is_planned_like_the_others(plan, run, tmp_path):
     assert plan(*asked, *settled)["shape"] == 0.25
     code, out, errors = run(*asked, *settled, "--plot", tmp_path / "plan.svg")
     assert (code, errors) == (0, "")
-    assert "optimal vote, certain at a margin of" in out
+    assert "optimal vote, reach " in out
     assert "published" not in out + (tmp_path / "plan.svg").read_text()
     code, _, errors = run(*asked, "--accounting", "published")
     assert code == 2
     assert "which no paper covers" in errors
     code, _, errors = run("--method", "optimal", "--classes", 9)
     assert code == 2
-    assert "use Gaussian noise (gnmax)" in errors
+    assert "law='gnmax'" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["saa", "confident-gnmax"])
 def test_the_plot_is_an_svg_of_two_charts(run, tmp_path, method):
     path = tmp_path / "plan.svg"
@@ -139,19 +142,25 @@ def test_a_threshold_above_the_number_of_teachers_is_one_line(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--epsilon", "x"], "--epsilon"),
+        (["--epsilon", "x"], "dpensemble: --epsilon 'x' is not a number."),
+        (["--labels", "1.5"], "dpensemble: --labels '1.5' is not a whole number."),
+        (
+            ["optimal", "--classes", "9"],
+            "law='optimal' cannot be accounted for with n_classes=9 and 250 teachers; use law='gnmax', two classes or "
+            "fewer teachers.",
+        ),
         (["--accounting", "exact!"], "--accounting"),
-        (["--method", "pate"], "--method"),
+        (["--method", "magic"], "method='magic' is unknown"),
         (["--epsilon", "1e-9"], "the smallest epsilon that would do is"),
         (["--epsilon", "nan"], "epsilon=nan"),
         (["--delta", "0"], "delta=0.0 is not a number strictly between 0 and 1"),
-        (["--partitions", "3"], "--partitions 3 is a setting of method 'dpbag'"),
-        (["--teachers", "0"], "--teachers 0 is not an integer from 1"),
+        (["--partitions", "3"], "--partitions; it belongs to the method dpbag"),
+        (["--teachers", "0"], "--teachers: n_teachers=0 is not an integer from 1"),
         (["--classes", "1"], "classes=1"),
         (["--labels", "0"], "labels=0"),
         (["--scale", "0"], "scale=0.0"),
-        (["--sigma", "3"], "sigma=3.0 is no setting of method 'saa'; give scale"),
-        (["--threshold", "3"], "threshold=3.0 is no setting of method 'saa'"),
+        (["--sigma", "3"], "--sigma; it belongs to the laws"),
+        (["--threshold", "3"], "--threshold; it belongs to the laws"),
         (["--labels", "3", "--epsilon", "1", "--scale", "2"], "cannot all be given"),
         (["--labels", "2000000000", "--epsilon", "0.01", "--accounting", "published"], "any noise up to"),
         (["--agreement", "0.5"], "agreement=0.5"),
@@ -167,3 +176,14 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(run, arguments, message
     assert errors.startswith("dpensemble: ")
     assert errors.count("\n") == 1
     assert message in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "how"),
+    [([], "usual"), (["--sigma", 40], "given"), (["--epsilon", 1, "--labels", 20], "found")],
+)
+def test_a_plan_names_its_law_and_how_the_noise_was_chosen(run, arguments, how):
+    shown = " ".join(run("gnmax", *arguments)[1].replace("│", " ").split())
+    assert "method pate with gnmax, 2 classes" in shown
+    assert f" votes ({how})" in shown

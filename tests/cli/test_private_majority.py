@@ -27,6 +27,7 @@ def train(tmp_path, capsys):
     return train
 
 
+@pytest.mark.slow
 def test_models_label_every_public_row_and_say_so(train, capsys):
     code, out, _, folder = train("--sharing", "partition", "--private-report")
     assert code == 0
@@ -35,12 +36,16 @@ def test_models_label_every_public_row_and_say_so(train, capsys):
     assert record["labels"] == 300
     assert record["guarantee"]["epsilon"] == 1
     assert record["worst_case_spend"] == [[1, 1.0], [300, 1.0]]
-    assert record["settings"]["teacher"] == "'private logistic regression'"
+    assert record["settings"]["teacher"] == "private logistic regression"
+    assert (record["settings"]["law_name"], record["settings"]["noise_chosen"]) == ("majority", "none")
     assert "Majority of private teachers" in (folder / "report.html").read_text()
     assert main(["report", str(folder)]) == 0
-    assert "use the rest of the budget" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Noise: none on the votes" in shown
+    assert "use the rest of the budget" not in shown
 
 
+@pytest.mark.slow
 def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
     code, out, _, folder = train(teachers=())
     assert code == 0
@@ -52,14 +57,16 @@ def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
     assert "use fewer teachers" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teachers", ["ballots", "fresh-models"])
 def test_noisy_answers_spend_the_budget(train, teachers):
     code, out, _, _ = train(
-        "--private-teachers", teachers, "--teacher-epsilon", 0.5, "--max-labels", 10, "--majority", "sub"
+        "--private-teachers", teachers, "--teacher-epsilon", 0.5, "--max-labels", 10, "--law", "sub"
     )
     assert code == 0
     record = json.loads(out)
     assert record["labels"] == 10
+    assert (record["settings"]["law_name"], record["settings"]["noise_chosen"]) == ("sub", "fitted")
     assert 0.99 < record["guarantee"]["epsilon"] <= 1
     assert len(record["worst_case_spend"]) == 10
 
@@ -67,12 +74,16 @@ def test_noisy_answers_spend_the_budget(train, teachers):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--sigma", 3), "whose noise follows from the budget"),
-        (("--analysis", "data-dependent"), "not for --method private-majority"),
-        (("--majority", "darrm"), "does not compose over answers"),
+        (("--sigma", 3), "No such option: --sigma"),
+        (("--analysis", "data-dependent"), "No such option: --analysis"),
+        (("--law", "darrm"), "does not compose over answers"),
         (("--private-teachers", "ballots"), "max_labels=None"),
-        (("--aggregator", "gnmax"), "personalised methods only"),
-        (("--partitions", 3), "setting of --method dpbag"),
+        (
+            ("--private-teachers", "ballots", "--max-labels", 5, "--teacher-epsilon", 0),
+            "--teacher-epsilon: teacher_privacy=0.0 is not a number",
+        ),
+        (("--rule", "solved"), "it belongs to the methods upsampling-pate"),
+        (("--partitions", 3), "it belongs to the method dpbag"),
     ],
 )
 def test_options_that_contradict_it(train, options, message):
@@ -82,11 +93,11 @@ def test_options_that_contradict_it(train, options, message):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("option", ["--sharing=partition", "--majority=sub", "--teacher-epsilon=1"])
+@pytest.mark.parametrize("option", ["--sharing=partition", "--private-teachers=ballots", "--teacher-epsilon=1"])
 def test_its_options_are_for_it_alone(train, option):
     code, _, err, _ = train(option, method="gnmax")
     assert code == 2
-    assert f"{option.split('=')[0]} is for --method private-majority only" in err
+    assert f"{option.split('=')[0]}; it belongs to the method private-majority" in err
 
 
 def test_there_is_no_plan_for_it(capsys):

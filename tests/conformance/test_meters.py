@@ -1,5 +1,7 @@
 """What every meter must satisfy; add a new meter to METERS."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,13 +9,13 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import (
     Accounting,
-    ExactPersonalisedMeter,
     Group,
-    PersonalisedMeter,
+    PerRecordMeter,
     PrivateModelsMeter,
+    PublishedPerRecordMeter,
     PureAnswersMeter,
     SubsampledMeter,
-    grouped_meter,
+    data_dependent_meter,
     subsampled_cost,
     worst_case_meter,
 )
@@ -25,6 +27,8 @@ from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
 
+pytestmark = pytest.mark.slow
+
 N, SUBSETS, K = 60, 6, 3
 
 
@@ -33,55 +37,49 @@ def allocation(relation=Relation.REPLACE_ONE):
 
 
 KEYED = Relation.ADD_OR_REMOVE_ONE
-REACH = {"n_teachers": SUBSETS * K, "n_classes": 2, "votes_per_unit": K}
 
 
 def gate_of(law):
     return ConfidentNoisyMax(0.6 * SUBSETS * K, 2 * law.scale, law.scale)
 
 
-# Pools of the three variants, and (pool, votes) of each group.
+# Pools of a plain run and of the three variants, and (pool, votes) of each group.
 VARIANTS = {
+    "everyone": ((Pool(18, 18),), ((0, K),)),
     "upsampling": ((Pool(18, 18),), ((0, 1), (0, 3))),
     "weighting": ((Pool(12, 12), Pool(6, 6, 3)), ((0, 1), (1, 1))),
     "vanishing": ((Pool(12, 5), Pool(6, 6)), ((0, 1), (1, 1))),
 }
 
 
-def grouped(variant, law, budget, **options):
+def grouped(make, variant, law, budget, **options):
     pools, groups = VARIANTS[variant]
     groups = [Group(f"group {i}", budget, *group) for i, group in enumerate(groups)]
-    return grouped_meter(Electorate((Stage(law, pools),)), groups, n_classes=2, **options)
+    return make(Electorate((Stage(law, pools),)), groups, n_classes=2, **options)
 
 
+plain = partial(grouped, worst_case_meter, "everyone")
 METERS = {
-    "worst-case": lambda law, budget: worst_case_meter(law, **REACH, budget=budget),
-    "worst-case, published": lambda law, budget: worst_case_meter(
-        law, **REACH, budget=budget, accounting=Accounting.PUBLISHED
-    ),
-    "Gaussian": lambda law, budget: worst_case_meter(GaussianNoisyMax(law.scale), **REACH, budget=budget),
-    "gated": lambda law, budget: worst_case_meter(gate_of(law), **REACH, budget=budget),
-    "gated, published": lambda law, budget: worst_case_meter(
-        gate_of(law), **REACH, budget=budget, accounting=Accounting.PUBLISHED
-    ),
+    "everyone, Gaussian": lambda law, budget: plain(GaussianNoisyMax(law.scale), budget),
+    "everyone, gated and published": lambda law, budget: plain(gate_of(law), budget, accounting=Accounting.PUBLISHED),
 } | {
     f"{kind.__name__}, {relation}": lambda law, budget, kind=kind, relation=relation: kind(
         law, allocation(relation), budget, 2, stop_when_spent=True
     )
-    for kind in (PersonalisedMeter, ExactPersonalisedMeter)
+    for kind in (PublishedPerRecordMeter, PerRecordMeter)
     for relation in Relation
 }
 for variant in VARIANTS:
     METERS |= {
-        f"{variant}, {name}": lambda law, budget, variant=variant, options=options: grouped(
-            variant, law, budget, **options
-        )
-        for name, options in {
-            "worst-case": {},
-            "published": {"accounting": Accounting.PUBLISHED},
-            "data-dependent": {"data_dependent": True, "stop_when_spent": True},
-        }.items()
-    } | {f"{variant}, gated": lambda law, budget, variant=variant: grouped(variant, gate_of(law), budget)}
+        f"{variant}, worst-case": partial(grouped, worst_case_meter, variant),
+        f"{variant}, published": partial(grouped, worst_case_meter, variant, accounting=Accounting.PUBLISHED),
+        f"{variant}, data-dependent": partial(
+            grouped, data_dependent_meter, variant, allocation=allocation(), stop_when_spent=True
+        ),
+        f"{variant}, gated": lambda law, budget, variant=variant: grouped(
+            worst_case_meter, variant, gate_of(law), budget
+        ),
+    }
 METERS["pure answers"] = lambda law, budget: PureAnswersMeter(0.1 / law.scale, 7, budget, "for tests")
 # Paid for before anything is asked, whatever is asked then.
 PREPAID = {
@@ -95,9 +93,7 @@ ONCE = [*PREPAID, "pure answers"]
 # Composed anew for every law and budget, so their spend is searched in tests/accounting/test_subsampled.py.
 SLOW = {
     scheme: lambda law, budget, scheme=scheme: SubsampledMeter(
-        subsampled_cost(
-            law, BootstrapScheme(scheme, SUBSETS * K, 3).holders(N), n_teachers=SUBSETS * K, n_classes=2
-        ),
+        subsampled_cost(law, BootstrapScheme(scheme, SUBSETS * K, 3).holders(N), n_teachers=SUBSETS * K, n_classes=2),
         budget,
     )
     for scheme in ("distinct", "subsets")
@@ -127,6 +123,9 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
     prepaid = isinstance(meter, PrivateModelsMeter)
     assert (meter.spent_epsilon > 0) == prepaid
     total, asked, spent, closed = 0, 0, 0.0, False
+    if not prepaid:
+        assert not any(meter.group_epsilons)
+        assert not meter.spend_curve()
     for i, size in enumerate(chunks):
         admitted = meter.admit(votes(size, i))
         assert 0 <= admitted <= size
@@ -138,7 +137,25 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
         assert not prepaid or spent in (0, meter.spent_epsilon)
         spent = meter.spent_epsilon
         assert prepaid or total > 0 or spent == 0
+        assert max(meter.group_epsilons) == spent
     assert min(asked, meter.sure_queries) <= total <= meter.most_queries
+
+
+@every
+def test_the_public_spend_rises_to_what_was_charged_and_a_private_one_is_not_told(make):
+    meter = make(LaplaceNoisyMax(10.0), Budget(epsilon=30, delta=1e-5))
+    admitted = meter.admit(votes(12))
+    meter.settle(np.arange(admitted) % 3, 2)
+    curve = meter.spend_curve(5)
+    assert (curve is None) == (meter.basis is Basis.DATA_DEPENDENT)
+    if curve is not None:
+        counts, epsilons = np.array([n for n, _ in curve]), np.array([each for _, each in curve])
+        assert len(curve) <= 5
+        assert np.all(np.diff(counts) > 0)
+        assert counts[-1] == admitted
+        assert epsilons.shape == (len(curve), len(meter.group_epsilons))
+        assert np.all(np.diff(epsilons, axis=0) >= 0)
+        assert epsilons[-1].max() == pytest.approx(meter.charged_epsilon, rel=1e-9)
 
 
 @by_query

@@ -6,11 +6,13 @@ hide mistakes. Everything else is the shipped class.
 """
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import dpensemble
 from dpensemble import (
     BaggedPATEClassifier,
     BaggingPrivacyClassifier,
@@ -21,7 +23,12 @@ from dpensemble import (
     UpsamplingPATEClassifier,
     VanishingPATEClassifier,
     WeightingPATEClassifier,
+    methods,
 )
+from dpensemble.laws import LaplaceNoisyMax
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
 
 
 class _SelfPublic:
@@ -93,25 +100,25 @@ class SelfDeclaredBagging(BaggingPrivacyClassifier):
 
 SETTINGS = {
     "n_teachers": 3,
-    "scale": 0.05,
+    "law": LaplaceNoisyMax(0.05),
     "epsilon": 1e6,
     "random_state": 0,
     "insecure_release_seed": 0,
 }
-PRIVATE = {name: value for name, value in SETTINGS.items() if name != "scale"}
+PRIVATE = {name: value for name, value in SETTINGS.items() if name != "law"}
 ESTIMATORS = [
     SelfPublicSAA(**SETTINGS),
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
-    SelfPublicPATE(**SETTINGS, aggregator="lnmax"),
-    SelfPublicBaggedPATE(**SETTINGS, aggregator="lnmax"),
-    SelfPublicUpsampling(**SETTINGS, aggregator="lnmax", rule="published"),
-    SelfPublicVanishing(**SETTINGS, aggregator="lnmax", rule="published"),
-    SelfPublicWeighting(**SETTINGS, aggregator="lnmax", rule="published"),
+    SelfPublicPATE(**SETTINGS),
+    SelfPublicBaggedPATE(**SETTINGS),
+    SelfPublicUpsampling(**SETTINGS, rule="published"),
+    SelfPublicVanishing(**SETTINGS, rule="published"),
+    SelfPublicWeighting(**SETTINGS, rule="published"),
     SelfPublicMajority(**PRIVATE),
-    SelfPublicMajority(**PRIVATE, private="ballots", teacher_epsilon=30.0, max_labels=1000),
+    SelfPublicMajority(**PRIVATE, private="ballots", teacher_privacy=30.0, max_labels=1000),
     SelfDeclaredBagging(subsample=40, random_state=0, insecure_release_seed=0),
-    SelfDeclaredBagging(n_models=3, subsample=12, random_state=0, insecure_release_seed=0),
+    SelfDeclaredBagging(n_teachers=3, subsample=12, random_state=0, insecure_release_seed=0),
 ]
 
 EXPECTED_FAILURES = {}
@@ -121,3 +128,12 @@ EXPECTED_FAILURES = {}
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+def test_every_estimator_is_in_the_list_and_in_the_documentation():
+    listed = {parent for estimator in ESTIMATORS for parent in type(estimator).__mro__}
+    docs = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    for name in methods.__all__:
+        assert getattr(methods, name) in listed
+        assert name in docs
+        assert name in dpensemble.__all__

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from dpensemble.accounting import laplace_moments, worst_case_cost
+from dpensemble.accounting import Change, laplace_moments
+from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
@@ -21,7 +22,7 @@ from dpensemble.cost import (
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
 
-LAPLACE = worst_case_cost(LaplaceNoisyMax(20), n_teachers=40, n_classes=2)
+LAPLACE = worst_case_cost(LaplaceNoisyMax(20), Change(ballots=40, classes=2))
 RESPONSE = PrivacyCost.of(DominatingPairs([[0.52, 0.48]], [[0.48, 0.52]]))
 
 
@@ -68,13 +69,11 @@ def test_nothing_costs_nothing():
 
 def test_pure_privacy_adds_the_largest_losses_up():
     """Laplace noisy-max of one vote is 2 / scale-private; a Renyi curve says nothing at delta 0."""
-    wide = worst_case_cost(LaplaceNoisyMax(2), n_teachers=60, n_classes=2)
+    wide = worst_case_cost(LaplaceNoisyMax(2), Change(ballots=60, classes=2))
     assert 0.85 * 7 * 2 / 2 < (wide * 7).epsilon(0) < 7 * 2 / 2
     # Forty teachers never get so far apart that the loss comes near its limit.
     assert (LAPLACE * 7).epsilon(0) < 0.8 * 7 * 2 / 20
-    assert (LAPLACE * 7 + RESPONSE).epsilon(0.0) == pytest.approx(
-        (LAPLACE * 7).epsilon(0) + np.log(52 / 48), rel=1e-6
-    )
+    assert (LAPLACE * 7 + RESPONSE).epsilon(0.0) == pytest.approx((LAPLACE * 7).epsilon(0) + np.log(52 / 48), rel=1e-6)
     assert PrivacyCost.zero().epsilon(0) == 0
     with pytest.raises(AccountingError, match="delta=0"):
         laplace_moments(20.0, 5).epsilon(0)
@@ -152,7 +151,7 @@ def test_optimal_composition_of_unequal_parts():
     same = optimal_composition([(0.1, 0.0)] * 50, 1e-6)
     nearly = optimal_composition([(0.1, 0.0)] * 49 + [(0.1000001, 0.0)], 1e-6)
     assert same <= nearly * (1 + 1e-9) <= same * 1.01
-    # With deltas: what all parts may betray is taken off first.
+    # With deltas: what all parts may reveal is taken off first.
     assert optimal_composition([(0.1, 1e-8)] * 50, 1e-6) > same
     with pytest.raises(AccountingError, match="used up"):
         optimal_composition([(0.1, 1e-6)] * 50, 1e-6)
@@ -176,8 +175,9 @@ def test_losses_beyond_the_grid_are_refused_in_one_sentence():
     assert rare.best(1e-5)[1] is Conversion.IMPROVED
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
-    cost = worst_case_cost(LaplaceNoisyMax(25), n_teachers=50, n_classes=2)
+    cost = worst_case_cost(LaplaceNoisyMax(25), Change(ballots=50, classes=2))
     before = (cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)
     (cost * 3000).epsilon(1e-5)
     (cost * 40).epsilon(1e-200)

@@ -37,6 +37,7 @@ def every_load(allowance, upper, corners):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowance", ALLOWANCES, ids=str)
 def test_three_corners_suffice_for_rising_gammas(allowance):
     rng = np.random.default_rng(allowance.n_teachers)
@@ -50,6 +51,7 @@ def test_three_corners_suffice_for_rising_gammas(allowance):
         assert every_load(allowance, upper, swapped) == pytest.approx(truth, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowance", ALLOWANCES, ids=str)
 def test_all_corners_are_right_for_any_gamma(allowance):
     rng = np.random.default_rng(allowance.n_teachers)

@@ -87,9 +87,7 @@ def fill(contents):
         folder.mkdir(parents=True, exist_ok=True)
         for name in contents if names is None else names:
             content = contents[name]
-            (folder / (f"{name}.gz" if packed else name)).write_bytes(
-                gzip.compress(content) if packed else content
-            )
+            (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
 
     return put
 

@@ -77,9 +77,7 @@ def test_columns_must_agree_in_name_and_kind():
         take_kinds("private", pd.DataFrame({"a": [1], "c": [1]}), public)
     with pytest.raises(DataError, match=r"columns that the public table lacks: c; drop them .--drop., or name"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "c": [1]}), public)
-    with pytest.raises(
-        DataError, match="column 'a' is numbers in the public table but has entries that are none"
-    ):
+    with pytest.raises(DataError, match="column 'a' is numbers in the public table but has entries that are none"):
         take_kinds("private", pd.DataFrame({"a": ["1", "old"], "b": ["x", "y"]}), public)
     with pytest.raises(DataError, match="column 'b' is text in the public table but numbers in the private"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": [1]}), public)

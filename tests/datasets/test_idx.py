@@ -37,9 +37,7 @@ def test_every_cut_and_every_excess_is_refused(idx):
     ids=repr,
 )
 def test_another_magic_number_is_refused(idx, magic):
-    with pytest.raises(
-        FileError, match=f"no 3-dimensional IDX file: it starts with 0x{magic.hex()}, not with 0x"
-    ):
+    with pytest.raises(FileError, match=f"no 3-dimensional IDX file: it starts with 0x{magic.hex()}, not with 0x"):
         read_idx(magic + idx(np.zeros((1, 1, 1)))[4:] if len(magic) == 4 else magic, 3, "it")
 
 

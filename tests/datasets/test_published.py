@@ -24,9 +24,7 @@ def test_another_content_is_refused():
     other = CONTENT[:-1] + b"\0"
     for raw in (other, CONTENT[:-1], CONTENT + b"\0", b"", b"\x1f"):
         for form in (raw, gzip.compress(raw)):
-            with pytest.raises(
-                NotAsPublished, match=r"its SHA-256 is [0-9a-f]{12}\.\.\., not [0-9a-f]{12}\.\.\."
-            ):
+            with pytest.raises(NotAsPublished, match=r"its SHA-256 is [0-9a-f]{12}\.\.\., not [0-9a-f]{12}\.\.\."):
                 FILE.unpack(form)
 
 

@@ -47,9 +47,7 @@ def test_each_file_is_looked_for_in_both_folders_then_downloaded(
     for name, content in contents.items():
         assert get(published, home, name.replace("-", "_")) == content
     assert server.asked == ["/tiny/test-images.gz", "/tiny/test-labels.gz"]
-    assert [path.name for path in (home / "tiny").iterdir()] == ["train-images"], (
-        "named folders are not written to"
-    )
+    assert [path.name for path in (home / "tiny").iterdir()] == ["train-images"], "named folders are not written to"
 
 
 def test_a_named_folder_needs_no_cache(tmp_path, monkeypatch, publish, fill, contents):
@@ -99,9 +97,7 @@ def test_a_file_that_is_not_the_published_one_is_refused(
         (bytes(10**6), "SHA"),
     ):
         (folder / name).write_bytes(raw)
-        with pytest.raises(
-            FileError, match=rf"{name} is refused because .*{fault}.*; replace it, or delete"
-        ) as found:
+        with pytest.raises(FileError, match=rf"{name} is refused because .*{fault}.*; replace it, or delete") as found:
             get(published, home)
         assert str(folder / name) in str(found.value)
         assert "\n" not in str(found.value)
@@ -138,12 +134,8 @@ def test_when_nothing_helps_the_message_says_where_and_how(tmp_path, cache, publ
     with pytest.raises(FileError) as found:
         get(publish(first, second), tmp_path)
     message = str(found.value)
-    assert message.startswith(
-        f"train-labels.gz of Tiny is not in {tmp_path / 'tiny'} or {cache / 'tiny'} and could"
-    )
-    assert (
-        f"{first}train-labels.gz (the server answered 404) or {second}train-labels.gz (its SHA-256 is" in message
-    )
+    assert message.startswith(f"train-labels.gz of Tiny is not in {tmp_path / 'tiny'} or {cache / 'tiny'} and could")
+    assert f"{first}train-labels.gz (the server answered 404) or {second}train-labels.gz (its SHA-256 is" in message
     assert f"has into {cache / 'tiny'}, or into a folder tiny inside the one that data_home or DPENS" in message
     assert "\n" not in message
     assert not cache.exists()

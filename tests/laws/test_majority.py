@@ -5,7 +5,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from dpensemble.accounting import worst_case_cost
+from dpensemble.accounting import Change
+from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 
@@ -25,6 +26,7 @@ def second(law, ballots):
     return law.probabilities(np.array([[len(ballots) - sum(ballots), sum(ballots)]]))[0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "m"), SIZES)
 def test_sub_is_what_really_subsampling_teachers_gives(k, m):
     law = RandomizedResponseMajority.subsampling(k, m)
@@ -109,7 +111,7 @@ def test_what_is_sampled_is_a_law_that_accounting_takes():
     law = RandomizedResponseMajority.subsampling(5, 3)
     counts = np.array([[5 - votes, votes] for votes in range(6)])
     assert [sum(map(int, row)) for row in integer_weights(law, counts)] == [2**63] * 6
-    assert worst_case_cost(law, n_teachers=5, n_classes=2).epsilon(1e-5) > 0
+    assert worst_case_cost(law, Change(ballots=5, classes=2)).epsilon(1e-5) > 0
     assert hash(law) == hash(RandomizedResponseMajority(tuple(law.gamma)))
 
 

@@ -34,6 +34,7 @@ def exact(counts, scale):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts", "scale"),
     [

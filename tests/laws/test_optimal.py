@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpensemble.accounting import worst_case_cost
-from dpensemble.accounting.listed import sorted_histograms
+from dpensemble.accounting import Change
+from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.worst_case.listed import sorted_histograms
 from dpensemble.errors import AccountingError
 from dpensemble.laws import OptimalVote, integer_weights, mixed_probabilities
 
@@ -34,9 +35,7 @@ def test_probabilities_are_as_accurate_as_a_law_must_be(shape):
             trailing = float(OptimalVote(10.0, shape).probabilities(counts)[0, 1])
             place = mpmath.mpf(1) / 2 - (mpmath.mpf(counts[0, 0]) - 10) / 20
             found = mpmath.betainc(shape, shape, 0, trailing, regularized=True)
-            density = (mpmath.mpf(trailing) * (1 - mpmath.mpf(trailing))) ** (shape - 1) / mpmath.beta(
-                shape, shape
-            )
+            density = (mpmath.mpf(trailing) * (1 - mpmath.mpf(trailing))) ** (shape - 1) / mpmath.beta(shape, shape)
             assert abs((found - place) / density) < 1e-14
 
 
@@ -56,29 +55,42 @@ def test_a_tournament_is_repeated_until_one_class_wins_all():
     wins = np.zeros(3)
     # All outcomes of the three matches.
     for winners in product((0, 1), (0, 2), (1, 2)):
-        chance = np.prod(
-            [beats[w, a + b - w] for w, (a, b) in zip(winners, ((0, 1), (0, 2), (1, 2)), strict=True)]
-        )
+        chance = np.prod([beats[w, a + b - w] for w, (a, b) in zip(winners, ((0, 1), (0, 2), (1, 2)), strict=True)])
         for one in range(3):
             if winners.count(one) == 2:
                 wins[one] += chance
     assert np.allclose(law.probabilities(counts)[0], wins / wins.sum())
 
 
-def neighbours(n_teachers, n_classes, votes):
+def neighbours(n_teachers, n_classes, votes, weight=1):
     ballots = [np.bincount(b, minlength=n_classes) for b in product(range(n_classes), repeat=n_teachers)]
     rows = np.unique(ballots, axis=0)
-    return [(a, b) for a in rows for b in rows if 0 < np.abs(a - b).sum() <= 2 * votes]
+    return [
+        (a, b)
+        for a in rows
+        for b in rows
+        if 0 < np.abs(a - b).sum() <= 2 * votes * weight and not np.any((a - b) % weight)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("n_teachers", "n_classes", "votes"), [(5, 2, 1), (6, 2, 3), (4, 3, 1), (5, 3, 2), (3, 4, 1), (4, 4, 2)]
+    ("n_teachers", "n_classes", "votes", "weight"),
+    [
+        (5, 2, 1, 1),
+        (6, 2, 3, 1),
+        (4, 3, 1, 1),
+        (5, 3, 2, 1),
+        (3, 4, 1, 1),
+        (4, 4, 2, 1),
+        (6, 3, 1, 2),
+        (6, 3, 2, 2),
+    ],
 )
 @pytest.mark.parametrize("law", [OptimalVote(3.0, 0.3), OptimalVote(12.0, 0.5)], ids=repr)
-def test_the_price_is_that_of_the_worst_neighbours(law, n_teachers, n_classes, votes):
+def test_the_price_is_that_of_the_worst_neighbours(law, n_teachers, n_classes, votes, weight):
     """Every pair of histograms, on the sampled integers, at many orders."""
-    cost = worst_case_cost(law, n_teachers=n_teachers, n_classes=n_classes, votes_per_unit=votes)
-    pairs = neighbours(n_teachers, n_classes, votes)
+    cost = worst_case_cost(law, Change(ballots=n_teachers, classes=n_classes, votes=votes, weight=weight))
+    pairs = neighbours(n_teachers, n_classes, votes, weight)
     p, q = (integer_weights(law, np.array(side)) / 2.0**63 for side in zip(*pairs, strict=True))
     for order in (2, 3, 8, 32, 128):
         at = int(np.searchsorted(cost.orders, order))
@@ -93,7 +105,7 @@ def test_the_price_is_that_of_the_worst_neighbours(law, n_teachers, n_classes, v
 def test_two_and_three_answers_compose_as_enumerated(n_teachers, n_classes):
     """Every adaptive strategy of two answers, by its definition."""
     law = OptimalVote(20.0, 0.4)
-    one = worst_case_cost(law, n_teachers=n_teachers, n_classes=n_classes)
+    one = worst_case_cost(law, Change(ballots=n_teachers, classes=n_classes))
     pairs = neighbours(n_teachers, n_classes, 1)
     p, q = (mixed_probabilities(law, np.array(side)) for side in zip(*pairs, strict=True))
     for delta in (0.02, 0.1):
@@ -107,18 +119,14 @@ def test_two_and_three_answers_compose_as_enumerated(n_teachers, n_classes):
 
 
 def test_what_cannot_be_listed_is_refused():
-    with pytest.raises(AccountingError, match=r"n_classes=10, .* use Gaussian noise"):
-        worst_case_cost(OptimalVote(100.0), n_teachers=250, n_classes=10)
-    with pytest.raises(AccountingError, match="ballot_weight=2"):
-        worst_case_cost(OptimalVote(100.0), n_teachers=10, n_classes=3, ballot_weight=2)
+    with pytest.raises(AccountingError, match="n_classes=10 and 250 teachers; use law='gnmax'"):
+        worst_case_cost(OptimalVote(100.0), Change(ballots=250, classes=10))
 
 
 @pytest.mark.parametrize(("total", "n_classes"), [(1, 2), (5, 3), (7, 4), (6, 6)])
 def test_histograms_are_listed_once_each(total, n_classes):
     expected = {
-        tuple(sorted(row, reverse=True))
-        for row in product(range(total + 1), repeat=n_classes)
-        if sum(row) == total
+        tuple(sorted(row, reverse=True)) for row in product(range(total + 1), repeat=n_classes) if sum(row) == total
     }
     found = sorted_histograms(total, n_classes)
     assert {tuple(row) for row in found.tolist()} == expected

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import BaggingPrivacyClassifier, Basis, Guarantee, load_classifier, save_classifier
+from dpensemble import BaggingPrivacyClassifier, Basis, Guarantee, load_classifier, save_classifier, show_progress
 from dpensemble.accounting import bagging_delta
 from dpensemble.allocation import Allocation, BootstrapScheme
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
@@ -35,7 +35,7 @@ def drawn(model):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_is_promised_is_the_chance_of_being_drawn(blobs, scheme, relation):
     X, y, _ = blobs
-    model = bagging(n_models=3, subsample=10, scheme=scheme, relation=relation).fit(X, y)
+    model = bagging(n_teachers=3, subsample=10, scheme=scheme, relation=relation).fit(X, y)
     guarantee = model.guarantee_
     assert (guarantee.epsilon, guarantee.delta) == (0, bagging_delta(BootstrapScheme(scheme, 3, 10), 600))
     assert (guarantee.basis, guarantee.relation, guarantee.unit) == (Basis.WORST_CASE, relation, "record")
@@ -59,7 +59,7 @@ def test_delta_finds_the_subsample(blobs):
     model = bagging(delta=0.1).fit(X, y)
     assert model.subsample_ == 63
     assert 0.0985 < model.guarantee_.delta <= 0.1
-    assert bagging(delta=0.1, n_models=5, scheme="distinct").fit(X, y).subsample_ == 12
+    assert bagging(delta=0.1, n_teachers=5, scheme="distinct").fit(X, y).subsample_ == 12
     assert np.mean(model.predict(X) == y) > 0.75
     assert model.predict_proba(public).shape == (300, 2)
 
@@ -67,7 +67,7 @@ def test_delta_finds_the_subsample(blobs):
 def test_a_model_learns_its_subsample_and_nothing_else(blobs):
     X, y, _ = blobs
     rows = {row.tobytes() for row in X}
-    model = bagging(NEAREST, n_models=4, subsample=50, scheme="distinct").fit(X, y)
+    model = bagging(NEAREST, n_teachers=4, subsample=50, scheme="distinct").fit(X, y)
     assert [len(held) for held in drawn(model)] == [50] * 4
     together = {row.tobytes() for held in drawn(model) for row in held}
     assert len(together) == 200
@@ -87,13 +87,14 @@ def test_equal_records_are_drawn_separately():
         assert len(drawn(model)[0]) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_record_is_published_as_often_as_delta_says(scheme):
     """End to end; false-alarm rate 1e-4 at a fixed seed, and half that delta would alarm."""
     X, y = np.arange(10.0)[:, None], np.arange(10) % 2
     runs, found = 300, 0
     for seed in range(runs):
-        model = bagging(NEAREST, n_models=2, subsample=2, scheme=scheme, insecure_release_seed=seed).fit(X, y)
+        model = bagging(NEAREST, n_teachers=2, subsample=2, scheme=scheme, insecure_release_seed=seed).fit(X, y)
         # A constant subsample leaves no nearest neighbours; its records are looked up by drawing again.
         allocation = BootstrapScheme(scheme, 2, 2).draw(
             range(10), relation=model.guarantee_.relation, noise=_noise(seed)
@@ -114,23 +115,22 @@ def _noise(seed):
 
 def test_the_public_seed_does_not_move_the_draw(blobs):
     X, y, _ = blobs
-    settings = {"n_models": 2, "subsample": 20}
+    settings = {"n_teachers": 2, "subsample": 20}
     # Equal draws of the system's generator have a probability below 1e-80.
     again = [bagging(NEAREST, **settings, random_state=0).fit(X, y) for _ in range(2)]
     assert not np.array_equal(*map(drawn, again))
     assert all(model.guarantee_.for_release for model in again)
-    seeded = [
-        bagging(NEAREST, **settings, random_state=s, insecure_release_seed=1).fit(X, y) for s in (0, 1, None)
-    ]
+    seeded = [bagging(NEAREST, **settings, random_state=s, insecure_release_seed=1).fit(X, y) for s in (0, 1, None)]
     assert all(np.array_equal(drawn(seeded[0]), drawn(model)) for model in seeded)
     assert not any(model.guarantee_.for_release for model in seeded)
     assert "NOT FOR RELEASE" in str(seeded[0].guarantee_)
 
 
+@pytest.mark.slow
 def test_the_public_seed_decides_what_models_draw(blobs):
     X, y, _ = blobs
     tree = DecisionTreeClassifier(max_features=1, splitter="random")
-    common = {"n_models": 2, "subsample": 60, "insecure_release_seed": 1}
+    common = {"n_teachers": 2, "subsample": 60, "insecure_release_seed": 1}
     fitted = [bagging(tree, **common, random_state=s, n_jobs=j).fit(X, y) for s, j in ((0, 1), (0, 2), (1, 1))]
     states = [[model.random_state for model in bag.models_] for bag in fitted]
     assert states[0] == states[1] != states[2]
@@ -140,7 +140,8 @@ def test_the_public_seed_decides_what_models_draw(blobs):
 
 def test_nothing_tells_which_records_were_drawn(blobs, capsys):
     X, y, _ = blobs
-    model = bagging(GaussianNB(), n_models=2, subsample=30, progress=True).fit(X, y)
+    with show_progress():
+        model = bagging(GaussianNB(), n_teachers=2, subsample=30).fit(X, y)
     learnt = {"models_", "guarantee_", "published_", "subsample_", "classes_", "n_features_in_"}
     assert set(vars(model)) == set(model.get_params(deep=False)) | learnt
     assert Allocation.__name__ not in pickle.dumps(model).decode("latin-1")
@@ -202,13 +203,13 @@ def test_errors_of_models_quote_no_records(blobs):
 
 def test_a_constant_or_failed_model_is_an_ordinary_classifier(blobs, tmp_path):
     X, y, public = blobs
-    model = bagging(classes=["no", "yes"], subsample=1, n_models=3).fit(X, np.array(["no", "yes"])[y])
+    model = bagging(classes=["no", "yes"], subsample=1, n_teachers=3).fit(X, np.array(["no", "yes"])[y])
     assert all(isinstance(fitted, DummyClassifier) for fitted in model.models_)
     assert all(set(fitted.predict(public)) <= {"no", "yes"} for fitted in model.models_)
     assert all(fitted.n_features_in_ == 3 for fitted in model.models_)
     save_classifier(model.models_[0], tmp_path / "model.skops")
     assert set(load_classifier(tmp_path / "model.skops").predict(public)) <= {"no", "yes"}
-    mixed = bagging(Choosy(), n_models=20, subsample=9, insecure_release_seed=0).fit(X, y)
+    mixed = bagging(Choosy(), n_teachers=20, subsample=9, insecure_release_seed=0).fit(X, y)
     kinds = {type(fitted) for fitted in mixed.models_}
     assert kinds == {DummyClassifier, Choosy}
     assert {fitted.predict(public)[0] for fitted in mixed.models_ if isinstance(fitted, DummyClassifier)} == {0}
@@ -217,13 +218,13 @@ def test_a_constant_or_failed_model_is_an_ordinary_classifier(blobs, tmp_path):
 def test_models_vote_and_ties_go_to_the_first_class(blobs):
     X, y, public = blobs
     for seed in range(40):
-        model = bagging(classes=["a", "b", "c"], n_models=2, subsample=1, insecure_release_seed=seed)
+        model = bagging(classes=["a", "b", "c"], n_teachers=2, subsample=1, insecure_release_seed=seed)
         model.fit(X, np.array(["b", "c"])[y])
         if len({fitted.predict(public)[0] for fitted in model.models_}) == 2:
             break
     assert set(model.predict(public)) == {"b"}
     assert np.array_equal(model.predict_proba(public[:1]), [[0, 0.5, 0.5]])
-    five = bagging(GaussianNB(), n_models=5, subsample=30).fit(X, y)
+    five = bagging(GaussianNB(), n_teachers=5, subsample=30).fit(X, y)
     votes = np.stack([fitted.predict(public) for fitted in five.models_])
     assert np.array_equal(five.predict(public), votes.mean(axis=0) > 0.5)
     assert np.allclose(five.predict_proba(public)[:, 1], votes.mean(axis=0))
@@ -262,11 +263,15 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
             "601 is more than the 600 private records",
         ),
         (
-            {"subsample": 301, "n_models": 2, "scheme": "distinct"},
+            {"subsample": 301, "n_teachers": 2, "scheme": "distinct"},
             InvalidParameterError,
             "makes 602 distinct draws",
         ),
-        ({"subsample": 300, "n_models": 2, "scheme": "distinct"}, BudgetError, "each of the 600 private records"),
+        (
+            {"subsample": 300, "n_teachers": 2, "scheme": "distinct"},
+            BudgetError,
+            "each of the 600 private records",
+        ),
         ({"subsample": 30_000}, BudgetError, "for sure, which protects nobody; use a smaller subsample"),
         ({"delta": 1e-3}, BudgetError, "delta=0.001 is too small for bagging 600 .* need delta=0.001667"),
         ({"delta": 1}, InvalidParameterError, "delta=1 is not a number strictly between 0 and 1"),
@@ -277,7 +282,7 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
         ),
         ({"subsample": 5, "scheme": "poisson"}, InvalidParameterError, "scheme='poisson' is unknown"),
         ({"subsample": 5, "relation": "swap"}, InvalidParameterError, "relation='swap' is unknown"),
-        ({"subsample": 5, "n_models": 0}, InvalidParameterError, "n_models=0"),
+        ({"subsample": 5, "n_teachers": 0}, InvalidParameterError, "n_teachers=0"),
         ({"subsample": 5, "n_jobs": 0}, InvalidParameterError, "n_jobs=0"),
         ({"subsample": 5, "insecure_release_seed": -1}, InvalidParameterError, "insecure_release_seed=-1"),
         ({"subsample": 5, "random_state": "x"}, InvalidParameterError, "random_state='x'"),

@@ -9,15 +9,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import Basis, DPBaggingClassifier, SubsampleAggregateClassifier
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
+from dpensemble.labelling import PrivateDiagnostics
+from dpensemble.laws import LaplaceNoisyMax
 
 METHODS = [
     SubsampleAggregateClassifier,
     lambda **s: SubsampleAggregateClassifier(accounting="published", **s),
     lambda **s: DPBaggingClassifier(n_partitions=3, **s),
-    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="personalised", stop_when_spent=True, **s),
-    lambda **s: DPBaggingClassifier(
-        n_partitions=3, analysis="personalised", stop_when_spent=True, accounting="published", **s
-    ),
+    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="until-spent", **s),
+    lambda **s: DPBaggingClassifier(n_partitions=3, analysis="until-spent", accounting="published", **s),
 ]
 COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
 each_method = pytest.mark.parametrize(
@@ -25,6 +25,7 @@ each_method = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @each_method
 def test_the_student_learns_from_answered_rows_only(make, blobs):
     X, y, public = blobs
@@ -48,16 +49,16 @@ def test_the_guarantee_states_budget_basis_and_relation(make, blobs):
         assert 0 < guarantee.epsilon <= 8
         assert guarantee.delta == 1e-5
         assert guarantee.for_release
-        personalised = getattr(model, "analysis", "") == "personalised"
-        assert guarantee.basis is (Basis.DATA_DEPENDENT if personalised else Basis.WORST_CASE)
+        dependent = model.analysis == "until-spent"
+        assert guarantee.basis is (Basis.DATA_DEPENDENT if dependent else Basis.WORST_CASE)
         # A data-dependent spend is private: only the budget is stated.
-        assert (guarantee.epsilon == 8) == personalised
+        assert (guarantee.epsilon == 8) == dependent
 
 
 @each_method
 def test_labels_are_mostly_right_when_noise_is_small(make, blobs):
     X, y, public = blobs
-    model = make(**COMMON | {"epsilon": 1e7}, scale=0.1).fit(X, y, X_public=public)
+    model = make(**COMMON | {"epsilon": 1e7}, law=LaplaceNoisyMax(0.1)).fit(X, y, X_public=public)
     assert len(model.labels_) == len(public)
     truth = (public[model.labels_.indices, 0] > 0).astype(int)
     assert np.mean(truth == model.labels_.labels) > 0.9
@@ -70,13 +71,13 @@ def test_answered_rows_do_not_depend_on_private_records_in_the_worst_case(blobs)
     assert np.array_equal(one.labels_.indices, other.labels_.indices)
 
 
+@pytest.mark.slow
 def test_release_noise_is_not_seeded_unless_asked_for(blobs):
     X, y, public = blobs
     fits = [SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public).labels_.labels for _ in range(3)]
     assert len({tuple(labels) for labels in fits}) > 1
     seeded = [
-        SubsampleAggregateClassifier(**COMMON, insecure_release_seed=1).fit(X, y, X_public=public)
-        for _ in range(2)
+        SubsampleAggregateClassifier(**COMMON, insecure_release_seed=1).fit(X, y, X_public=public) for _ in range(2)
     ]
     assert np.array_equal(seeded[0].labels_.labels, seeded[1].labels_.labels)
     assert not seeded[0].guarantee_.for_release
@@ -85,12 +86,14 @@ def test_release_noise_is_not_seeded_unless_asked_for(blobs):
 
 def test_max_labels_caps_the_spend(blobs):
     X, y, public = blobs
-    model = SubsampleAggregateClassifier(**COMMON, max_labels=5).fit(X, y, X_public=public)
-    full = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
+    settings = COMMON | {"law": LaplaceNoisyMax(10)}
+    model = SubsampleAggregateClassifier(**settings, max_labels=5).fit(X, y, X_public=public)
+    full = SubsampleAggregateClassifier(**settings).fit(X, y, X_public=public)
     assert len(model.labels_) == 5
     assert model.guarantee_.epsilon < full.guarantee_.epsilon
 
 
+@pytest.mark.slow
 def test_dpbag_answers_at_least_as_many_as_its_worst_case(blobs):
     X, y, public = blobs
     worst = DPBaggingClassifier(**COMMON, n_partitions=5, analysis="worst-case").fit(X, y, X_public=public)
@@ -114,20 +117,19 @@ def test_three_classes_and_labels_nobody_names(blobs):
     X, _, public = blobs
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model = DPBaggingClassifier(
-        classes=[0, 1, 2, 3], n_teachers=10, n_partitions=3, epsilon=1e5, scale=0.5, random_state=0
+        classes=[0, 1, 2, 3], n_teachers=10, n_partitions=3, epsilon=1e5, law=LaplaceNoisyMax(0.5), random_state=0
     ).fit(X, y, X_public=public)
     assert model.predict_proba(public).shape == (len(public), 4)
     assert np.allclose(model.predict_proba(public).sum(axis=1), 1)
     assert np.mean(model.predict(X) == y) > 0.8
 
 
+@pytest.mark.slow
 def test_one_class_and_empty_teachers_vote_without_raising(blobs):
     X, _, public = blobs
     one_class = SubsampleAggregateClassifier(**COMMON).fit(X, np.zeros(len(X), dtype=int), X_public=public)
     assert one_class.labels_.labels.mean() < 0.5
-    sparse = SubsampleAggregateClassifier(
-        **COMMON | {"n_teachers": 25, "delta": 1e-3}, relation="add-or-remove-one"
-    )
+    sparse = SubsampleAggregateClassifier(**COMMON | {"n_teachers": 25, "delta": 1e-3}, relation="add-or-remove-one")
     few = sparse.fit(X[:25], (X[:25, 0] > 0).astype(int), X_public=public)
     assert len(few.labels_) > 0
 
@@ -146,22 +148,27 @@ def test_units_are_protected_together(blobs):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
 
 
-def test_private_diagnostics_are_kept_only_when_asked_for(blobs):
+@pytest.mark.slow
+def test_private_diagnostics_fill_what_is_given(blobs):
     X, y, public = blobs
-    assert DPBaggingClassifier(**COMMON).fit(X, y, X_public=public).private_diagnostics_ is None
-    model = DPBaggingClassifier(**COMMON, private_diagnostics=True).fit(X, y, X_public=public)
-    found = model.private_diagnostics_
+    found = PrivateDiagnostics()
+    model = DPBaggingClassifier(**COMMON).fit(X, y, X_public=public, diagnostics=found)
     assert len(found.margins) == len(model.labels_) == found.spend[-1][0]
     assert found.spend[-1][1] <= 8
     assert "margins" not in repr(found)
+    # Nothing of it stays with the model, and another fit begins anew.
+    assert all(value is not found for value in vars(model).values())
+    again = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public[:50], diagnostics=found)
+    assert len(found.margins) == len(again.labels_) == 50
 
 
+@pytest.mark.slow
 def test_diagnostics_do_not_change_the_answers(blobs):
     X, y, public = blobs
     settings = COMMON | {"insecure_release_seed": 3}
     plain, noted = (
-        DPBaggingClassifier(**settings, private_diagnostics=flag).fit(X, y, X_public=public)
-        for flag in (False, True)
+        DPBaggingClassifier(**settings).fit(X, y, X_public=public, diagnostics=diagnostics)
+        for diagnostics in (None, PrivateDiagnostics())
     )
     assert np.array_equal(plain.labels_.indices, noted.labels_.indices)
 
@@ -187,8 +194,9 @@ BAD_FITS = [
     ({"delta": 0}, {}, InvalidParameterError, "delta=0"),
     ({"delta": 1 / 600}, {}, BudgetError, "not below 1/N"),
     ({"epsilon": 1e-3}, {}, BudgetError, "the smallest epsilon that would do"),
-    ({"scale": 0}, {}, InvalidParameterError, "scale=0"),
-    ({"scale": 1e12}, {}, InvalidParameterError, "use a smaller scale"),
+    ({"law": LaplaceNoisyMax(1e12)}, {}, InvalidParameterError, "use a smaller scale"),
+    ({"law": "loudest"}, {}, InvalidParameterError, "law='loudest' is unknown"),
+    ({"law": None}, {}, InvalidParameterError, "law=None is unknown"),
     ({"relation": "swap"}, {}, InvalidParameterError, "relation='swap'"),
     ({"max_labels": 0}, {}, InvalidParameterError, "max_labels=0"),
     ({"random_state": -1}, {}, InvalidParameterError, "random_state=-1"),
@@ -218,9 +226,7 @@ def test_private_rows_must_be_finite(value, blobs):
     X, y, public = blobs
     X = X.copy()
     X[17, 2] = value
-    with pytest.raises(
-        DataError, match=r"X contains NaN or infinity .first at row 17, column 2, counting from 0"
-    ):
+    with pytest.raises(DataError, match=r"X contains NaN or infinity .first at row 17, column 2, counting from 0"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public)
 
 
@@ -233,6 +239,7 @@ def test_messages_do_not_quote_private_labels(blobs):
     assert "4711" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_frames_must_have_the_same_columns(blobs):
     X, y, public = blobs
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -270,6 +277,7 @@ def test_a_failed_refit_leaves_the_earlier_release_whole(blobs):
     assert all(getattr(model, name) is value for name, value in before.items())
 
 
+@pytest.mark.slow
 def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
     import pickle
 
@@ -279,8 +287,8 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
     model = DPBaggingClassifier(DecisionTreeClassifier(), **COMMON).fit(X, y, X_public=public)
     assert X[:1, 2].tobytes() not in pickle.dumps(model)
     assert {name for name in vars(model) if name.endswith("_")} == {
-        *("classes_", "labels_", "student_", "guarantee_", "law_", "votes_per_unit_"),
-        *("query_cost_", "conversion_", "public_spend_", "seconds_", "private_diagnostics_", "n_features_in_"),
+        *("classes_", "labels_", "student_", "guarantee_", "design_", "law_"),
+        *("spend_", "seconds_", "n_features_in_"),
     }
 
 
@@ -317,8 +325,6 @@ def test_text_in_a_table_is_not_quoted(blobs):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"scale": 1e-320},
-        {"scale": 1e160},
         {"n_teachers": 10**400},
         {"epsilon": 10**400},
         {"delta": 1e-309},
@@ -332,30 +338,36 @@ def test_settings_beyond_double_precision_are_refused(settings, blobs):
         SubsampleAggregateClassifier(**COMMON | settings).fit(X, y, X_public=public)
 
 
+@pytest.mark.parametrize("scale", [0, 1e-320, 1e160])
+def test_noise_beyond_double_precision_is_refused(scale):
+    with pytest.raises(InvalidParameterError, match=r"scale=.* is not a"):
+        LaplaceNoisyMax(scale)
+
+
 def test_data_dependent_guarantees_do_not_speak_of_every_published_result(blobs):
     X, y, public = blobs
-    personalised = DPBaggingClassifier(**COMMON, analysis="personalised", stop_when_spent=True)
-    text = str(personalised.fit(X, y, X_public=public).guarantee_)
+    dependent = DPBaggingClassifier(**COMMON, analysis="until-spent")
+    text = str(dependent.fit(X, y, X_public=public).guarantee_)
     assert "every published result" not in text
     assert "the released labels, for a given number of them" in text
-    assert "a student that betrays how many there were" in text
+    assert "a student from which their number can be read" in text
     # With a number that was public from the start, only the spend is unprotected.
-    fixed = DPBaggingClassifier(**COMMON, analysis="personalised", max_labels=5).fit(X, y, X_public=public)
+    fixed = DPBaggingClassifier(**COMMON, analysis="data-dependent", max_labels=5).fit(X, y, X_public=public)
     assert len(fixed.labels_) == 5
     text = str(fixed.guarantee_)
     assert not fixed.guarantee_.to_dict()["epsilon"] < COMMON["epsilon"]
     assert "do not publish it" in text
-    assert "betrays" not in text
+    assert "can be read" not in text
 
 
 @pytest.mark.parametrize("accounting", ["exact", "published"])
 def test_a_data_dependent_number_of_labels_is_asked_for_by_name(blobs, accounting):
     X, y, public = blobs
-    settings = COMMON | {"analysis": "personalised", "accounting": accounting}
-    with pytest.raises(InvalidParameterError, match="stop_when_spent=True"):
+    settings = COMMON | {"analysis": "data-dependent", "accounting": accounting}
+    with pytest.raises(InvalidParameterError, match="analysis='until-spent'"):
         DPBaggingClassifier(**settings).fit(X, y, X_public=public)
     with pytest.raises(BudgetError, match="nothing was released"):
-        DPBaggingClassifier(**settings | {"epsilon": 0.9, "scale": 300.0}, max_labels=len(public)).fit(
+        DPBaggingClassifier(**settings | {"epsilon": 0.9, "law": LaplaceNoisyMax(300)}, max_labels=len(public)).fit(
             X, y, X_public=public
         )
 

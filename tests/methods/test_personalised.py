@@ -12,7 +12,15 @@ from dpensemble import (
     VanishingPATEClassifier,
     WeightingPATEClassifier,
 )
+from dpensemble.design import InfluenceRule
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.laws import (
+    ConfidentNoisyMax,
+    GaussianNoisyMax,
+    InteractiveNoisyMax,
+    LaplaceNoisyMax,
+    OptimalVote,
+)
 
 VARIANTS = [UpsamplingPATEClassifier, VanishingPATEClassifier, WeightingPATEClassifier]
 COMMON = {
@@ -25,16 +33,16 @@ COMMON = {
     "accounting": "published",
 }
 SIGMA = 30.0
-NOISES = {
-    "gnmax": {"sigma": SIGMA},
-    "lnmax": {"scale": SIGMA},
-    "confident-gnmax": {"threshold": 15.0, "threshold_sigma": SIGMA, "sigma": SIGMA},
-    "interactive-gnmax": {"threshold": 15.0, "threshold_sigma": SIGMA, "sigma": SIGMA},
+LAWS = {
+    "gnmax": GaussianNoisyMax(SIGMA),
+    "lnmax": LaplaceNoisyMax(SIGMA),
+    "confident-gnmax": ConfidentNoisyMax(15, SIGMA, SIGMA),
+    "interactive-gnmax": InteractiveNoisyMax(15, SIGMA, SIGMA),
 }
 
 
 def settings(aggregator="gnmax"):
-    return COMMON | {"aggregator": aggregator} | NOISES[aggregator]
+    return COMMON | {"law": LAWS[aggregator]}
 
 
 def three_groups(n):
@@ -42,8 +50,9 @@ def three_groups(n):
     return np.random.default_rng(5).choice([1.5, 0.5, 1.0], size=n, p=[0.25, 0.15, 0.6])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
-@pytest.mark.parametrize("aggregator", list(NOISES))
+@pytest.mark.parametrize("aggregator", list(LAWS))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator, relation):
     """Mühl and Boenisch 2022, section 3."""
@@ -51,7 +60,7 @@ def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator
     seeded = settings(aggregator) | {"relation": relation}
     plain = PATEClassifier(GaussianNB(), **seeded, epsilon=1.0).fit(X, y, X_public=public)
     shares = {"group_shares": {1.0: 1}} if relation == "add-or-remove-one" else {}
-    same = variant(GaussianNB(), **seeded, **shares).fit(X, y, X_public=public, budgets=np.full(len(X), 1.0))
+    same = variant(GaussianNB(), **seeded).fit(X, y, X_public=public, budgets=np.full(len(X), 1.0), **shares)
     by_default = variant(GaussianNB(), **seeded, epsilon=1.0).fit(X, y, X_public=public)
     assert by_default.guarantee_ == plain.guarantee_
     assert [group.epsilon for group in same.guarantee_.groups] == [plain.guarantee_.epsilon]
@@ -66,9 +75,10 @@ def test_equal_budgets_are_plain_pate_label_for_label(blobs, variant, aggregator
 
 EXACT = [(VanishingPATEClassifier, "lnmax"), (WeightingPATEClassifier, "gnmax")]
 EXACT += [(variant, "confident-gnmax") for variant in VARIANTS]
-PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in NOISES]
+PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in LAWS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "aggregator", "accounting"),
     [(*case, "exact") for case in EXACT] + [(*case, "published") for case in PUBLISHED],
@@ -91,6 +101,7 @@ def naive_epsilon(rdp_of_order, delta):
     return min(rdp_of_order(order) + math.log(1 / delta) / (order - 1) for order in range(2, 3000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["solved", "published"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
@@ -98,21 +109,22 @@ def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
     X, y, public = blobs
     model = variant(GaussianNB(), **settings(), rule=rule)
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
-    asked, design = model.labels_.n_asked, model.personalised_
+    asked, seats = model.labels_.n_asked, model.design_.seats
     sigma = {
-        UpsamplingPATEClassifier: SIGMA * design.n_teachers / 20,
+        UpsamplingPATEClassifier: SIGMA * seats.n_teachers / 20,
         WeightingPATEClassifier: SIGMA,
-        VanishingPATEClassifier: SIGMA * design.stage.total / 20,
+        VanishingPATEClassifier: SIGMA * seats.stage.total / 20,
     }[variant]
     for number, group in enumerate(model.guarantee_.groups):
-        sensitivity = design.copies[number] * design.weights[number]
-        votings = math.ceil(asked * design.frequencies[number] - 1e-9)
+        sensitivity = seats.copies[number] * seats.weights[number]
+        votings = math.ceil(asked * seats.frequencies[number] - 1e-9)
         expected = naive_epsilon(lambda a: votings * a * (sensitivity / sigma) ** 2, 1e-3)  # noqa: B023
         assert group.epsilon == pytest.approx(min(expected, group.budget), rel=0.02)
     # One more query would have been too much for somebody, unless the public rows ran out.
     assert asked < len(public)
 
 
+@pytest.mark.slow
 def test_rules_differ_and_the_solved_one_answers_more(blobs):
     X, y, public = blobs
     budgets = np.where(np.arange(len(X)) % 2, 0.5, 3.0)
@@ -125,18 +137,18 @@ def test_rules_differ_and_the_solved_one_answers_more(blobs):
     assert asked["solved"] > asked["published"]
 
 
+@pytest.mark.slow
 def test_the_spirit_of_each_variant(blobs):
     X, y, public = blobs
     budgets = three_groups(len(X))
     models = {
-        variant: variant(GaussianNB(), **settings()).fit(X, y, X_public=public, budgets=budgets)
-        for variant in VARIANTS
+        variant: variant(GaussianNB(), **settings()).fit(X, y, X_public=public, budgets=budgets) for variant in VARIANTS
     }
-    up, vanishing, weighting = (models[variant].personalised_ for variant in VARIANTS)
+    up, vanishing, weighting = (models[variant].design_.seats for variant in VARIANTS)
     assert list(up.copies) == sorted(set(up.copies))
     assert up.n_teachers > 20
     assert up.teachers is None
-    assert models[UpsamplingPATEClassifier].votes_per_unit_ == up.copies[-1]
+    assert models[UpsamplingPATEClassifier].design_.groups[-1].votes == up.copies[-1]
     for design in (vanishing, weighting):
         assert sum(design.teachers) == design.n_teachers == 20
     assert list(vanishing.frequencies) == sorted(set(vanishing.frequencies))
@@ -145,17 +157,17 @@ def test_the_spirit_of_each_variant(blobs):
     assert np.dot(weighting.weights, weighting.teachers) == pytest.approx(20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [VanishingPATEClassifier, WeightingPATEClassifier])
 def test_spent_groups_drop_out_and_the_others_go_on(blobs, variant):
     X, y, public = blobs
     rows = np.tile(public, (5, 1))
     # Weights so coarse that they are equal leave the generous group with a budget to spend.
-    generous, coarse = (0.7, {"precision": 0.5}) if variant is WeightingPATEClassifier else (5.0, {})
+    generous, coarse = (0.7, 0.5) if variant is WeightingPATEClassifier else (5.0, None)
     budgets = np.where(np.arange(len(X)) % 2, 0.5, generous)
-    seeded = settings() | {"rule": "published"} | coarse
+    rules = [InfluenceRule(published=True, precision=coarse, vanish_at_end=at_end) for at_end in (False, True)]
     ends, goes_on = (
-        variant(GaussianNB(), **seeded, vanish_at_end=at_end).fit(X, y, X_public=rows, budgets=budgets)
-        for at_end in (False, True)
+        variant(GaussianNB(), **settings(), rule=rule).fit(X, y, X_public=rows, budgets=budgets) for rule in rules
     )
     assert goes_on.labels_.n_asked > ends.labels_.n_asked
     spent = [[group.epsilon / group.budget for group in model.guarantee_.groups] for model in (ends, goes_on)]
@@ -171,11 +183,12 @@ def test_vanishing_at_the_end_is_refused_where_it_cannot_be(blobs):
         (WeightingPATEClassifier, settings("confident-gnmax"), "gate"),
         (WeightingPATEClassifier, {"analysis": "data-dependent", "max_labels": 5}, "worst-case"),
     ):
-        model = variant(GaussianNB(), **settings() | more, vanish_at_end=True)
+        model = variant(GaussianNB(), **settings() | more, rule=InfluenceRule(vanish_at_end=True))
         with pytest.raises(InvalidParameterError, match=why):
             model.fit(X, y, X_public=public, budgets=budgets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["gnmax", "lnmax", "confident-gnmax"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_data_dependent_analysis_states_budgets_and_never_the_spend(blobs, variant, aggregator):
@@ -186,7 +199,7 @@ def test_a_data_dependent_analysis_states_budgets_and_never_the_spend(blobs, var
     assert model.labels_.n_asked == 4
     assert model.guarantee_.basis is Basis.DATA_DEPENDENT
     assert [group.epsilon for group in model.guarantee_.groups] == [0.5, 1.0, 1.5]
-    assert model.group_spend_ is None
+    assert model.spend_ is None
     with pytest.raises(InvalidParameterError, match="max_labels"):
         clone(model).set_params(max_labels=None).fit(X, y, X_public=public, budgets=three_groups(len(X)))
 
@@ -205,11 +218,13 @@ def test_data_dependent_runs_that_do_not_fit_release_nothing(blobs):
 
 def test_levels_name_the_groups(blobs):
     X, y, public = blobs
-    model = WeightingPATEClassifier(GaussianNB(), **settings(), levels={"low": 1.5, "high": 0.5})
-    model.fit(X, y, X_public=public, budgets=np.where(np.arange(len(X)) % 3, "high", "low"))
+    model = WeightingPATEClassifier(GaussianNB(), **settings())
+    consent = np.where(np.arange(len(X)) % 3, "high", "low")
+    model.fit(X, y, X_public=public, budgets=consent, levels={"low": 1.5, "high": 0.5})
     assert [(group.name, group.budget) for group in model.guarantee_.groups] == [("high", 0.5), ("low", 1.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_groups_under_add_or_remove_one_have_declared_shares(blobs, variant):
     X, y, public = blobs
@@ -217,19 +232,21 @@ def test_groups_under_add_or_remove_one_have_declared_shares(blobs, variant):
     model = variant(GaussianNB(), **settings(), relation="add-or-remove-one")
     with pytest.raises(InvalidParameterError, match="group_shares"):
         model.fit(X, y, X_public=public, budgets=budgets)
-    model.set_params(group_shares={0.5: 0.6, 1.5: 0.3, 1.0: 0.1})
-    model.fit(X, y, X_public=public, budgets=budgets)
+    shares = {"X_public": public, "group_shares": {0.5: 0.6, 1.5: 0.3, 1.0: 0.1}}
+    model.fit(X, y, **shares, budgets=budgets)
     # A declared group without a record is a group.
     assert [group.budget for group in model.guarantee_.groups] == [0.5, 1.0, 1.5]
-    before = model.personalised_
-    model.fit(X[1:], y[1:], X_public=public, budgets=budgets[1:])
-    assert model.personalised_ == before
+    before = model.design_
+    model.fit(X[1:], y[1:], **shares, budgets=budgets[1:])
+    assert model.design_.seats == before.seats
+    assert model.design_.settings() == before.settings()
     with pytest.raises(BudgetError, match="not one of the declared ones"):
-        model.fit(X, y, X_public=public, budgets=np.where(np.arange(len(X)) == 7, 3.0, 0.5))
+        model.fit(X, y, **shares, budgets=np.where(np.arange(len(X)) == 7, 3.0, 0.5))
     with pytest.raises(InvalidParameterError, match=r"group_shares\[1.5\]=0"):
-        model.set_params(group_shares={0.5: 0.6, 1.5: 0}).fit(X, y, X_public=public, budgets=budgets)
+        model.fit(X, y, X_public=public, budgets=budgets, group_shares={0.5: 0.6, 1.5: 0})
 
 
+@pytest.mark.slow
 def test_a_unit_has_one_budget(blobs):
     X, y, public = blobs
     units = np.arange(len(X)) // 2
@@ -259,21 +276,24 @@ def test_settings_that_make_no_sense_are_refused(blobs):
     for variant, more, budgets, why in (
         (WeightingPATEClassifier, {}, many, "n_teachers=20 is fewer than the 25 groups"),
         (WeightingPATEClassifier, {}, rare, "too small for one of n_teachers=20; use at least"),
-        (UpsamplingPATEClassifier, {"precision": 1e-6}, half, r"precision=\S+ would do with"),
-        (UpsamplingPATEClassifier, {"precision": 0.0}, half, "precision=0.0"),
-        (VanishingPATEClassifier, {"precision": 0.1}, half, "no setting of vanishing"),
+        (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=1e-6)}, half, r"precision=\S+ would do with"),
+        (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=0.0)}, half, "precision=0.0"),
+        (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "no setting of vanishing"),
         (WeightingPATEClassifier, {"rule": "best"}, half, "rule='best'"),
-        (WeightingPATEClassifier, {"levels": {2.0: 1.0}}, None, "fit was given none"),
-        (WeightingPATEClassifier, {"sigma": 5.0}, half, "too small for one label"),
+        (WeightingPATEClassifier, {"law": GaussianNoisyMax(5)}, half, "too small for one label"),
         (WeightingPATEClassifier, {"delta": 0.5}, half, "delta=0.5"),
     ):
         error = BudgetError if "one label" in why or "delta" in why else InvalidParameterError
         with pytest.raises(error, match=why):
             variant(GaussianNB(), **settings() | more).fit(X, y, X_public=public, budgets=budgets)
+    for lone in ({"levels": {2.0: 1.0}}, {"group_shares": {2.0: 1.0}}):
+        with pytest.raises(InvalidParameterError, match="fit was given none"):
+            WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, **lone)
     with pytest.raises(DataError, match="budgets has shape"):
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=half[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["exact", "published"])
 def test_three_classes(blobs, accounting):
     X, y, public = blobs
@@ -289,27 +309,21 @@ def test_a_failed_fit_leaves_the_earlier_one(blobs):
     X, y, public = blobs
     model = WeightingPATEClassifier(GaussianNB(), **settings())
     model.fit(X, y, X_public=public, budgets=three_groups(len(X)))
-    before = model.personalised_
+    before = model.design_
     with pytest.raises(BudgetError):
         model.fit(X, y, X_public=public, budgets=np.zeros(len(X)))
-    assert model.personalised_ is before
+    assert model.design_ is before
 
 
 def test_what_is_published_does_not_tell_whether_a_group_has_a_record(blobs):
     """Under add-or-remove-one a declared group may be empty, and nobody must see it."""
     X, y, public = blobs
-    shares = {0.5: 0.9, 1.5: 0.1}
-    model = UpsamplingPATEClassifier(
-        GaussianNB(), **settings(), relation="add-or-remove-one", group_shares=shares
-    )
-    budgets = np.full(len(X), 0.5)
-    empty = model.fit(X, y, X_public=public, budgets=budgets).votes_per_unit_
+    model = UpsamplingPATEClassifier(GaussianNB(), **settings(), relation="add-or-remove-one")
+    budgets, given = np.full(len(X), 0.5), {"X_public": public, "group_shares": {0.5: 0.9, 1.5: 0.1}}
+    empty = model.fit(X, y, **given, budgets=budgets).design_.groups[-1].votes
     budgets[0] = 1.5
-    assert (
-        model.fit(X, y, X_public=public, budgets=budgets).votes_per_unit_
-        == empty
-        == max(model.personalised_.copies)
-    )
+    model.fit(X, y, **given, budgets=budgets)
+    assert model.design_.groups[-1].votes == empty == max(model.design_.seats.copies)
 
 
 @pytest.mark.parametrize(
@@ -329,17 +343,16 @@ def test_levels_and_shares_of_the_wrong_kind_are_refused_in_a_sentence(blobs, mo
     values = np.empty(len(X), dtype=object)
     values[:] = [budgets] * len(X)
     with pytest.raises((InvalidParameterError, BudgetError), match=why):
-        WeightingPATEClassifier(**settings(), **more).fit(X, y, X_public=public, budgets=values)
+        WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=values, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_optimal_vote_heeds_personal_budgets(blobs, variant):
     X, y, public = blobs
-    more = {"aggregator": "optimal", "reach": 80.0, "sigma": None, "accounting": "exact", "rule": "published"}
+    more = {"law": OptimalVote(80.0), "accounting": "exact", "rule": "published"}
     model = variant(GaussianNB(), **settings() | more)
     model.fit(X, y, X_public=public, budgets=np.where(np.arange(len(X)) % 2, 0.5, 1.0))
     groups = model.guarantee_.groups
     assert all(0 < group.epsilon <= group.budget for group in groups)
     assert max(group.epsilon / group.budget for group in groups) > 0.8
-    with pytest.raises(InvalidParameterError, match="reach=None"):
-        variant(**settings() | more | {"reach": None}).fit(X, y, X_public=public)

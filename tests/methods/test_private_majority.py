@@ -12,10 +12,10 @@ from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.darrm import answer_allowance, general_composition, majority_law, wrong_answers
+from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
+from dpensemble.design.private import touched_models, touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
-from dpensemble.methods.private_design import touched_models, touched_zcdp
-from dpensemble.planning import compare_aggregators, design_answers
 from dpensemble.relations import Relation
 from dpensemble.teachers import OutputPerturbedLogisticRegression
 from dpensemble.teachers.accountants import announced_privacy
@@ -24,8 +24,8 @@ from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 COMMON = {"classes": [0, 1], "n_teachers": 5, "epsilon": 2.0, "random_state": 0}
-BALLOTS = COMMON | {"private": "ballots", "teacher_epsilon": 1.0, "max_labels": 20}
-FRESH = COMMON | {"private": "fresh-models", "teacher_epsilon": 0.5, "max_labels": 8}
+BALLOTS = COMMON | {"private": "ballots", "teacher_privacy": 1.0, "max_labels": 20}
+FRESH = COMMON | {"private": "fresh-models", "teacher_privacy": 0.5, "max_labels": 8}
 
 
 class Accounted(GaussianNB):
@@ -66,26 +66,37 @@ def test_models_pay_once_for_all_public_rows(blobs, sharing, relation):
     assert few.guarantee_.epsilon == model.guarantee_.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [BALLOTS, FRESH], ids=["ballots", "fresh models"])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_every_aggregator_spends_what_its_answers_cost(blobs, settings, aggregator):
     X, y, public = blobs
-    model = PrivateMajorityClassifier(**settings, aggregator=aggregator).fit(X, y, X_public=public)
+    model = PrivateMajorityClassifier(**settings, law=aggregator).fit(X, y, X_public=public)
     labels = settings["max_labels"]
     assert len(model.labels_) == labels
     assert isinstance(model.law_, RandomizedResponseMajority)
     one = model.design_.answer_epsilon
     assert model.guarantee_.epsilon == min(2.0, optimal_composition([(one, 0.0)] * labels, 1e-5))
     assert model.guarantee_.epsilon > 1.99
-    assert model.design_.m == pytest.approx(one / settings["teacher_epsilon"])
+    assert model.design_.m == pytest.approx(one / settings["teacher_privacy"])
     assert aggregator in model.guarantee_.accounting
     assert model.predict_proba(X).shape == (len(X), 2)
-    assert model.query_cost_.epsilon(0) == pytest.approx(one)
+
+
+def test_votes_to_expect_are_given_with_the_law(blobs):
+    X, y, public = blobs
+    gammas = []
+    for law in ("darrm", DaRRM(), DaRRM(0.9)):
+        settings = BALLOTS | {"n_teachers": 11, "teacher_privacy": 0.3, "max_labels": 4}
+        model = PrivateMajorityClassifier(**settings, law=law).fit(X, y, X_public=public)
+        assert model.design_.rule == "darrm"
+        gammas.append(model.law_.gamma)
+    assert gammas[0] == gammas[1] != gammas[2]
 
 
 def test_gaussian_noise_on_ordinary_teachers_spends_the_same_total(blobs):
     X, y, public = blobs
-    model = PrivateMajorityClassifier(**COMMON, sharing="partition", aggregator="gnmax", max_labels=20)
+    model = PrivateMajorityClassifier(**COMMON, sharing="partition", law="gnmax", max_labels=20)
     model.fit(X, y, X_public=public)
     assert isinstance(model.law_, GaussianNoisyMax)
     assert 1.98 < model.guarantee_.epsilon <= 2
@@ -95,7 +106,7 @@ def test_gaussian_noise_on_ordinary_teachers_spends_the_same_total(blobs):
 
 def test_a_partition_whose_ballots_are_cheap_needs_no_noise_on_top(blobs):
     X, y, public = blobs
-    model = PrivateMajorityClassifier(**BALLOTS | {"teacher_epsilon": 0.05, "sharing": "partition"})
+    model = PrivateMajorityClassifier(**BALLOTS | {"teacher_privacy": 0.05, "sharing": "partition"})
     model.fit(X, y, X_public=public)
     assert set(model.law_.gamma) == {1.0}
     assert model.guarantee_.epsilon == optimal_composition([(0.05, 0.0)] * 20, 1e-5)
@@ -118,8 +129,8 @@ def test_an_accountant_is_charged_before_anything_is_asked(blobs):
 
 def test_declared_teachers_one_by_one(blobs):
     X, y, public = blobs
-    declared = {"teacher_epsilon": [0.1, 0.2, 0.3, 0.1, 0.1], "teacher_delta": 1e-7}
-    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, **declared, sharing="partition")
+    declared = [(epsilon, 1e-7) for epsilon in (0.1, 0.2, 0.3, 0.1, 0.1)]
+    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_privacy=declared, sharing="partition")
     model.fit(X, y, X_public=public)
     # A record touches one of them; the dearest counts.
     assert model.guarantee_.epsilon == 0.3
@@ -130,8 +141,7 @@ def test_declared_teachers_one_by_one(blobs):
 def test_declared_gaussian_teachers_compose_by_what_they_promise(blobs, delta):
     """Even where their deltas would not fit the budget's."""
     X, y, public = blobs
-    declared = {"teacher_epsilon": 0.2, "teacher_delta": delta}
-    model = PrivateMajorityClassifier(**COMMON, **declared).fit(X, y, X_public=public)
+    model = PrivateMajorityClassifier(**COMMON, teacher_privacy=(0.2, delta)).fit(X, y, X_public=public)
     rho = concentrated_for(0.2, delta)
     assert model.design_.zcdp == (rho,) * 5
     assert model.guarantee_.epsilon == pytest.approx(_converted(5 * rho))
@@ -139,7 +149,7 @@ def test_declared_gaussian_teachers_compose_by_what_they_promise(blobs, delta):
         assert model.guarantee_.epsilon < optimal_composition([(0.2, delta)] * 5, 1e-5)
     assert "zero-concentrated rho=" in " ".join(model.guarantee_.assumptions)
     assert "Bun and Steinke" in model.guarantee_.accounting
-    pure = PrivateMajorityClassifier(**COMMON, teacher_epsilon=0.2).fit(X, y, X_public=public)
+    pure = PrivateMajorityClassifier(**COMMON, teacher_privacy=0.2).fit(X, y, X_public=public)
     assert pure.design_.zcdp is None
     assert pure.guarantee_.epsilon == optimal_composition([(0.2, 0.0)] * 5, 1e-5)
 
@@ -196,8 +206,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
     X, y, public = blobs
     for settings in (COMMON, BALLOTS, FRESH):
         runs = [
-            PrivateMajorityClassifier(**settings, insecure_release_seed=4).fit(X, y, X_public=public)
-            for _ in range(2)
+            PrivateMajorityClassifier(**settings, insecure_release_seed=4).fit(X, y, X_public=public) for _ in range(2)
         ]
         assert np.array_equal(runs[0].labels_.labels, runs[1].labels_.labels)
         assert not runs[0].guarantee_.for_release
@@ -209,29 +218,30 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         ({"classes": [0, 1, 2]}, InvalidParameterError, "binary"),
         ({"private": "votes"}, InvalidParameterError, "private='votes' is unknown"),
         ({"sharing": "some"}, InvalidParameterError, "sharing='some' is unknown"),
-        ({"accounting": "published"}, InvalidParameterError, "accounting='published'"),
-        ({"aggregator": "darrm"}, InvalidParameterError, "does not compose over answers"),
+        ({"law": "loudest"}, InvalidParameterError, "law='loudest' is no law for ballots of private teachers"),
+        ({"law": "darrm"}, InvalidParameterError, "does not compose over answers"),
         ({"private": "ballots"}, InvalidParameterError, "max_labels=None"),
-        ({"private": "ballots", "max_labels": 5}, InvalidParameterError, "give teacher_epsilon"),
+        ({"private": "ballots", "max_labels": 5}, InvalidParameterError, "give it as teacher_privacy"),
         (
-            {"private": "ballots", "max_labels": 5, "teacher_epsilon": 1, "teacher_delta": 0.1},
+            {"private": "ballots", "max_labels": 5, "teacher_privacy": (1, 0.1)},
             InvalidParameterError,
-            "no teacher_delta",
+            "with delta 0; give it as teacher_privacy",
         ),
         (
-            {"private": "ballots", "max_labels": 5, "aggregator": "majority", "teacher_epsilon": 1},
+            {"private": "ballots", "max_labels": 5, "law": "majority", "teacher_privacy": 1},
             InvalidParameterError,
             "adds no noise",
         ),
-        ({"aggregator": "gnmax"}, InvalidParameterError, "max_labels=None"),
+        ({"law": "gnmax"}, InvalidParameterError, "max_labels=None"),
         (
-            {"aggregator": "gnmax", "max_labels": 5, "teacher_epsilon": 1},
+            {"law": "gnmax", "max_labels": 5, "teacher_privacy": 1},
             InvalidParameterError,
-            "drop teacher_epsilon",
+            "drop teacher_privacy",
         ),
-        ({"teacher_delta": 0.1}, InvalidParameterError, "needs teacher_epsilon"),
-        ({"teacher_epsilon": [0.1] * 5}, InvalidParameterError, "a teacher of your own"),
-        ({"teacher_epsilon": float("nan")}, InvalidParameterError, "epsilon=nan"),
+        ({"teacher_privacy": (None, 0.1)}, InvalidParameterError, "is no epsilon, no pair"),
+        ({"teacher_privacy": [0.1] * 5}, InvalidParameterError, "no sequence of such pairs"),
+        ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "a teacher of your own"),
+        ({"teacher_privacy": float("nan")}, InvalidParameterError, "epsilon=nan"),
         ({"teacher": GaussianNB()}, InvalidParameterError, "says nothing of its privacy"),
         (
             {"teacher": GaussianNB(), "private": "fresh-models", "max_labels": 5},
@@ -239,7 +249,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
             "announces no privacy",
         ),
         (
-            {"teacher": OutputPerturbedLogisticRegression(epsilon=1.0), "teacher_epsilon": 0.1},
+            {"teacher": OutputPerturbedLogisticRegression(epsilon=1.0), "teacher_privacy": 0.1},
             InvalidParameterError,
             "make them agree",
         ),
@@ -253,9 +263,9 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
             InvalidParameterError,
             "may tell the number of records",
         ),
-        ({"teacher_epsilon": 1.0}, BudgetError, "together"),
+        ({"teacher_privacy": 1.0}, BudgetError, "together"),
         (
-            {"teacher": GaussianNB(), "teacher_epsilon": 0.1, "teacher_delta": 1e-3},
+            {"teacher": GaussianNB(), "teacher_privacy": (0.1, 1e-3)},
             BudgetError,
             "deltas do not fit",
         ),
@@ -273,7 +283,7 @@ def test_units_need_a_declared_privacy(blobs):
     units = np.arange(len(X)) // 2
     with pytest.raises(InvalidParameterError, match="single records only"):
         PrivateMajorityClassifier(**COMMON).fit(X, y, X_public=public, units=units)
-    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_epsilon=0.1)
+    model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_privacy=0.1)
     assert model.fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
     assert PrivateMajorityClassifier(**BALLOTS).fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
 
@@ -291,7 +301,7 @@ def test_a_teacher_that_votes_for_an_unknown_label_ends_the_run(blobs):
 
     X, y, public = blobs
     with pytest.raises(TeacherError, match="not among the declared classes"):
-        PrivateMajorityClassifier(Odd(), **COMMON, teacher_epsilon=0.1).fit(X, y, X_public=public)
+        PrivateMajorityClassifier(Odd(), **COMMON, teacher_privacy=0.1).fit(X, y, X_public=public)
 
 
 # Answers at equal loss
@@ -314,9 +324,7 @@ def test_an_answer_may_reveal_exactly_what_fits(epsilon, queries):
 
 def test_the_optimised_gamma_errs_least_where_its_prior_says():
     for Delta in (0.0, 1e-4):
-        laws = {
-            a: majority_law(a, 11, epsilon=0.3, Delta=Delta, answer_epsilon=0.9, prior=0.8) for a in AGGREGATORS
-        }
+        laws = {a: majority_law(a, 11, epsilon=0.3, Delta=Delta, answer_epsilon=0.9, prior=0.8) for a in AGGREGATORS}
         errors = {a: wrong_answers(law, 11, 0.8) for a, law in laws.items()}
         assert min(errors, key=errors.get) == "darrm"
         assert errors["darrm"] < 0.9 * errors["dsub"] < 0.9 * errors["sub"]
@@ -338,6 +346,7 @@ def test_losses_beyond_what_doubles_hold_are_still_charged():
     assert meter.sure_queries == 2
 
 
+@pytest.mark.slow
 def test_the_comparison_is_at_equal_loss_and_prints_a_table():
     found = compare_aggregators(11, epsilon=0.2, m=3, queries=30, agreements=(0.6, 0.9), prior=0.75)
     totals = {row.name: row.epsilon for row in found.rows}
@@ -373,9 +382,7 @@ def test_bad_comparisons(arguments, message):
 
 
 def test_a_design_never_reveals_more_than_the_teachers_do():
-    found = design_answers(
-        "darrm", 3, touched=3, teacher=(0.1, 0.0), queries=2, budget=Budget(epsilon=50, delta=1e-5)
-    )
+    found = fitted_answer("darrm", 3, touched=3, teacher=(0.1, 0.0), queries=2, budget=Budget(epsilon=50, delta=1e-5))
     assert found.epsilon == pytest.approx(0.3)
     assert set(found.law.gamma) == {1.0}
 
@@ -393,7 +400,7 @@ def test_a_teacher_that_is_private_for_records_is_none_for_units(blobs, private,
     """A unit of a hundred records moves such a teacher by far more than its epsilon."""
     X, y, public = blobs
     model = PrivateMajorityClassifier(
-        teacher, classes=[0, 1], n_teachers=3, teacher_epsilon=1.0, epsilon=8.0, private=private, max_labels=5
+        teacher, classes=[0, 1], n_teachers=3, teacher_privacy=1.0, epsilon=8.0, private=private, max_labels=5
     )
     with pytest.raises(InvalidParameterError, match="protects single records only"):
         model.fit(X, y, X_public=public, units=np.arange(len(X)) // 100)

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import check_estimator
 
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
-from dpensemble.neural import ImageAugmentation, TorchClassifier, digit_cnn
+from dpensemble.neural import SGD, Adam, ImageAugmentation, TorchClassifier, digit_cnn
 
 torch = pytest.importorskip("torch", reason="PyTorch is an optional extra")
 
@@ -27,11 +27,13 @@ def same(a, b):
     return all(np.array_equal(a.state_[name], b.state_[name]) for name in a.state_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_agrees():
-    check_estimator(TorchClassifier(epochs=20, learning_rate=5e-3))
+    check_estimator(TorchClassifier(epochs=20, optimizer=Adam(5e-3)))
 
 
+@pytest.mark.slow
 def test_digits_are_learnt(digits):
     X, y = digits
     model = small(epochs=15, batch_size=16).fit(X[:1000], y[:1000])
@@ -39,7 +41,8 @@ def test_digits_are_learnt(digits):
     assert model.predict_proba(X[:5]).sum(axis=1) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("settings", [{}, {"augmentation": ImageAugmentation()}, {"optimizer": "sgd"}])
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"augmentation": ImageAugmentation()}, {"optimizer": SGD(momentum=0.9)}])
 def test_a_seed_repeats_and_global_generators_stay(digits, settings):
     X, y = digits
     torch.manual_seed(5)
@@ -63,6 +66,7 @@ def test_it_survives_pickle_and_clone(digits):
     assert isinstance(model.fitted_module(), torch.nn.Module)
 
 
+@pytest.mark.slow
 def test_declared_classes_have_outputs_without_rows(digits):
     X, y = digits
     few = y[:200] < 4
@@ -75,7 +79,7 @@ def test_declared_classes_have_outputs_without_rows(digits):
 def test_a_start_on_other_classes_keeps_all_but_the_last_layer(digits):
     X, y = digits
     start = small().fit(X[:80], y[:80] % 5)
-    untrained = {"epochs": 1, "learning_rate": 1e-12}
+    untrained = {"epochs": 1, "optimizer": Adam(1e-12)}
     model = small(start=start, random_state=3, **untrained).fit(X[:80], y[:80])
     for name in ("0.weight", "0.bias", "4.weight", "4.bias"):
         assert np.allclose(model.state_[name], start.state_[name], atol=1e-6)
@@ -85,11 +89,8 @@ def test_a_start_on_other_classes_keeps_all_but_the_last_layer(digits):
 def test_the_last_layer_is_kept_or_new_as_asked(digits):
     X, y = digits
     start = small().fit(X[:80], y[:80])
-    settings = {"start": start, "epochs": 1, "learning_rate": 1e-12}
-    last = {
-        name: small(last_layer=name, **settings).fit(X[:80], y[:80]).state_["6.weight"]
-        for name in ("auto", "new")
-    }
+    settings = {"start": start, "epochs": 1, "optimizer": Adam(1e-12)}
+    last = {name: small(last_layer=name, **settings).fit(X[:80], y[:80]).state_["6.weight"] for name in ("auto", "new")}
     assert np.allclose(last["auto"], start.state_["6.weight"], atol=1e-6)
     assert not np.allclose(last["new"], start.state_["6.weight"], atol=1e-3)
     with pytest.raises(InvalidParameterError, match="last_layer='keep' needs a start of 5 classes, not 10"):
@@ -104,14 +105,26 @@ def test_a_start_stays_fitted_in_a_clone(digits):
     assert not any(name.startswith("start__") for name in copied.get_params())
 
 
+def test_an_optimizer_is_searched_by_nested_names_and_copied_with_its_classifier():
+    model = small(optimizer=SGD(0.1, momentum=0.5))
+    assert model.get_params()["optimizer__learning_rate"] == 0.1
+    copied = clone(model).set_params(optimizer__learning_rate=0.2)
+    assert copied.optimizer == SGD(0.2, momentum=0.5)
+    assert model.optimizer == SGD(0.1, momentum=0.5)
+    assert clone(small()).optimizer is None
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
         ({"input_shape": (1, 9, 8)}, DataError, r"X has 64 columns, but input_shape=\(1, 9, 8\) takes 72"),
         ({"epochs": 0}, InvalidParameterError, "epochs=0"),
         ({"batch_size": 0}, InvalidParameterError, "batch_size=0"),
-        ({"learning_rate": np.nan}, InvalidParameterError, "learning_rate=nan"),
-        ({"optimizer": "lion"}, InvalidParameterError, "'adam' or 'sgd'"),
+        ({"optimizer": Adam(np.nan)}, InvalidParameterError, "learning_rate=nan"),
+        ({"optimizer": Adam(weight_decay=-1)}, InvalidParameterError, "weight_decay=-1"),
+        ({"optimizer": SGD(0)}, InvalidParameterError, "learning_rate=0"),
+        ({"optimizer": SGD(momentum=2)}, InvalidParameterError, "momentum=2"),
+        ({"optimizer": "lion"}, InvalidParameterError, r"optimizer='lion' is not known; use Adam\(.*SGD\("),
         ({"precision": "float16"}, InvalidParameterError, "'float32' or 'bfloat16'"),
         ({"device": "tpu"}, InvalidParameterError, "device='tpu' is not available"),
         ({"module": 3}, InvalidParameterError, "module=3 is not callable"),
@@ -139,9 +152,10 @@ def test_a_start_of_another_network_is_refused(digits):
 def test_divergence_is_an_error(digits):
     X, y = digits
     with pytest.raises(TeacherError, match=r"learning_rate=1000000\.0 made the training diverge"):
-        TorchClassifier(learning_rate=1e6, optimizer="sgd", epochs=30).fit(1e6 * X[:50], y[:50])
+        TorchClassifier(optimizer=SGD(1e6, momentum=0.9), epochs=30).fit(1e6 * X[:50], y[:50])
 
 
+@pytest.mark.slow
 def test_bfloat16_learns_too(digits):
     X, y = digits
     model = small(epochs=15, batch_size=16, precision="bfloat16").fit(X[:1000], y[:1000])

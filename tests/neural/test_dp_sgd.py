@@ -8,7 +8,7 @@ import pytest
 
 from dpensemble import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
-from dpensemble.neural import DPSGDClassifier
+from dpensemble.neural import SGD, DPSGDClassifier
 
 torch = pytest.importorskip("torch", reason="DP-SGD needs PyTorch")
 pytest.importorskip("opacus", reason="DP-SGD needs Opacus")
@@ -19,6 +19,8 @@ from dpensemble.neural.dp_sgd_accounting import Accountant, NoisySteps, finest_w
 from dpensemble.neural.dp_sgd_training import own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
 from dpensemble.teachers.accountants import announced_privacy, spent_privacy  # noqa: E402
+
+pytestmark = pytest.mark.slow
 
 SEEDED = {"random_state": 0, "insecure_release_seed": 1}
 
@@ -39,7 +41,7 @@ def quick(**settings):
             "delta": 1e-4,
             "epochs": 5,
             "batch_size": 60,
-            "learning_rate": 2.0,
+            "optimizer": SGD(2.0),
         }
         | settings
     )
@@ -200,7 +202,7 @@ class TestFit:
             ({"accountant": "gdp"}, "accountant='gdp' is unknown"),
             ({"epochs": 0}, "epochs=0"),
             ({"batch_size": 0}, "batch_size=0"),
-            ({"learning_rate": -1}, "learning_rate=-1"),
+            ({"optimizer": SGD(-1)}, "learning_rate=-1"),
             ({"optimizer": "lbfgs"}, "optimizer='lbfgs'"),
             ({"insecure_release_seed": -1}, "insecure_release_seed=-1"),
             ({"device": "tpu"}, "device='tpu'"),
@@ -241,6 +243,15 @@ class TestFit:
         huge[0] = 3e38
         with pytest.raises(TeacherError, match="diverge"):
             quick().fit(huge, y)
+
+    def test_a_second_fit_that_fails_leaves_the_first(self, rows):
+        model = quick().fit(*rows)
+        spent = model.privacy_spent_(1e-4)
+        X = rows[0].copy()
+        X[::50] = 3e38
+        with pytest.raises(TeacherError, match="diverge"):
+            model.set_params(epochs=6).fit(X, rows[1])
+        assert model.privacy_spent_(1e-4) == spent == model.guarantee_.epsilon
 
 
 class TestGenerators:

@@ -7,7 +7,10 @@ from sklearn.datasets import load_digits
 from dpensemble import PATEClassifier
 from dpensemble.allocation import partitions
 from dpensemble.errors import InvalidParameterError, TeacherError
+from dpensemble.laws import GaussianNoisyMax
 from dpensemble.neural import (
+    SGD,
+    Adam,
     ImageAugmentation,
     TorchClassifier,
     bagging_cnn,
@@ -104,7 +107,7 @@ def records(network):
 
 
 def classifier(network, shape, **settings):
-    settings = {"epochs": 2, "batch_size": 16, "optimizer": "sgd", "learning_rate": 1e-2} | settings
+    settings = {"epochs": 2, "batch_size": 16, "optimizer": SGD(1e-2, momentum=0.9)} | settings
     return TorchClassifier(network, input_shape=shape, **settings)
 
 
@@ -116,23 +119,24 @@ def together(estimator, X, y, shards, constant=CONSTANT, n_classes=4, **more):
 
 def alone(estimator, X, y, seed, n_classes=4):
     return (
-        TorchClassifier(**estimator.get_params())
+        TorchClassifier(**estimator.get_params(deep=False))
         .set_params(classes=range(n_classes), random_state=seed)
         .fit(X, y)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "settings"),
     [
         (hidden_layer_network, {}),
-        (hidden_layer_network, {"optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 0.01}),
+        (hidden_layer_network, {"optimizer": Adam(weight_decay=0.01)}),
         (digit_cnn, {"augmentation": ImageAugmentation()}),
         (bagging_cnn, {}),
-        (personalised_pate_cnn, {"augmentation": ImageAugmentation(), "learning_rate": 1e-3}),
+        (personalised_pate_cnn, {"augmentation": ImageAugmentation(), "optimizer": SGD(1e-3, momentum=0.9)}),
         (odd_layers, {}),
         (Residual, {}),
-        (MappedConvolution, {"optimizer": "adam", "learning_rate": 1e-3}),
+        (MappedConvolution, {"optimizer": Adam()}),
     ],
 )
 def test_a_stacked_teacher_is_the_one_trained_alone(network, settings):
@@ -173,11 +177,12 @@ def test_obstacles_are_told():
         assert words in stacking_obstacle(classifier(network, (1, 8, 8)), 64, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [digit_cnn, odd_layers, Residual, MappedConvolution, Dropping])
 @pytest.mark.parametrize("change", ["label", "row", "removal", "huge", "all of one class", "emptied"])
 def test_one_teachers_records_leave_all_other_teachers_as_they_were_to_the_bit(network, change):
     X, y, shards, shape = records(network)
-    estimator = classifier(network, shape, optimizer="adam", augmentation=ImageAugmentation())
+    estimator = classifier(network, shape, optimizer=Adam(1e-2), augmentation=ImageAugmentation())
     before = together(estimator, X, y, shards)
     X, y, shards, constant = X.copy(), y.copy(), list(shards), CONSTANT.copy()
     if change == "label":
@@ -218,7 +223,7 @@ def test_a_diverged_teacher_votes_its_own_majority(digits):
 def test_if_all_diverge_the_learning_rate_is_named():
     X, y, shards, shape = records(digit_cnn)
     with pytest.raises(TeacherError, match=r"no teacher could be fitted: .*learning_rate=1000000.0"):
-        together(classifier(digit_cnn, shape, learning_rate=1e6, epochs=10), 1e6 * X, y, shards)
+        together(classifier(digit_cnn, shape, optimizer=SGD(1e6, momentum=0.9), epochs=10), 1e6 * X, y, shards)
 
 
 def test_a_wrong_shape_is_told_before_anything_is_trained():
@@ -227,15 +232,16 @@ def test_a_wrong_shape_is_told_before_anything_is_trained():
         together(classifier(bagging_cnn, (1, 8, 8)), X, y, shards)
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(digits, monkeypatch):
     X, y = digits
     monkeypatch.setattr("dpensemble.neural.together._LARGEST_BLOCK", 2)
     allocation = partitions(range(300), 5, 1)
     steps = []
     found = [
-        TeacherEnsemble(
-            classifier(digit_cnn, (1, 8, 8)), allocation, np.arange(10), entropy=4, n_jobs=n_jobs
-        ).fit(X[:300], y[:300], steps.append)
+        TeacherEnsemble(classifier(digit_cnn, (1, 8, 8)), allocation, np.arange(10), entropy=4, n_jobs=n_jobs).fit(
+            X[:300], y[:300], steps.append
+        )
         for n_jobs in (1, 2)
     ]
     assert steps == [2, 2, 1] * 2
@@ -255,7 +261,7 @@ def test_the_number_of_threads_is_left_as_it_was():
 def test_fine_tuning_starts_from_public_weights(digits):
     X, y = digits
     start = classifier(digit_cnn, (1, 8, 8), random_state=0).fit(X[1000:1400], y[1000:1400])
-    estimator = classifier(digit_cnn, (1, 8, 8), start=start, epochs=1, learning_rate=1e-12)
+    estimator = classifier(digit_cnn, (1, 8, 8), start=start, epochs=1, optimizer=SGD(1e-12, momentum=0.9))
     teachers = together(
         estimator,
         X[:200],
@@ -268,16 +274,16 @@ def test_fine_tuning_starts_from_public_weights(digits):
         assert np.allclose(model.state_["0.weight"], start.state_["0.weight"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_pate_end_to_end_with_networks_as_teachers_and_student(digits):
     X, y = digits
-    network = TorchClassifier(digit_cnn, input_shape=(1, 8, 8), epochs=40, batch_size=16, learning_rate=5e-3)
+    network = TorchClassifier(digit_cnn, input_shape=(1, 8, 8), epochs=40, batch_size=16, optimizer=Adam(5e-3))
     model = PATEClassifier(
         network,
         network,
         classes=range(10),
         n_teachers=20,
-        aggregator="gnmax",
-        sigma=2.0,
+        law=GaussianNoisyMax(2.0),
         epsilon=50.0,
         delta=1e-5,
         max_labels=250,

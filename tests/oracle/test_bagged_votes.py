@@ -1,13 +1,15 @@
-"""Bagging with a noisy vote: the exact law of all answers over every draw never betrays more than is charged."""
+"""Bagging with a noisy vote: the exact law of all answers over every draw never reveals more than is charged."""
 
 from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 
-from dpensemble.accounting.exact_neighbours import second_class_table
 from dpensemble.accounting.subsampled import subsampled_cost
+from dpensemble.accounting.worst_case.neighbours import second_class_table
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
+
+pytestmark = pytest.mark.slow
 
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
 LAWS = [LaplaceNoisyMax(1.5), GaussianNoisyMax(1.0), OptimalVote(3.0)]
@@ -73,7 +75,7 @@ def neighbours(n):
 
 
 def rules_for(rng, n_queries, kind):
-    """Return teachers that betray the record as well as they can, or that are drawn at random."""
+    """Return teachers that reveal the record as well as they can, or that are drawn at random."""
     if kind == "holds":
         return [lambda shard: "x" in shard] * n_queries
     if kind == "either":
@@ -88,7 +90,7 @@ def drawable(scheme, n, n_teachers, k):
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_no_teachers_betray_more_than_is_charged(setting, law):
+def test_no_teachers_reveal_more_than_is_charged(setting, law):
     scheme, n, n_teachers, k = setting
     rng = np.random.default_rng(n * 100 + n_teachers * 10 + k)
     cost = subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)

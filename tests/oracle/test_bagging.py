@@ -74,6 +74,7 @@ def is_rounded_up(claim, exact):
     return exact <= Fraction(repr(claim)) <= exact * (1 + Fraction(1, 10**14))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "n_models", "size", "n"), WORLDS)
 def test_delta_is_exact_at_every_epsilon(scheme, n_models, size, n):
     whole = tuple("abcdef"[:n])
@@ -137,6 +138,7 @@ def test_the_oracle_can_fail(scheme):
     assert hockey_stick(*more, Fraction(1)) > claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "n_models", "size", "n"), WORLDS)
 def test_holders_are_counted(scheme, n_models, size, n):
     counted = np.zeros(n_models + 1)
@@ -166,9 +168,7 @@ def test_what_is_drawn_follows_the_law(scheme, n_models, size, n):
     """The shipped code on every sequence of bits that matters: remainders, or orders of keys."""
     drawer = BootstrapScheme(scheme, n_models, size)
     scripts = (
-        product(range(n), repeat=n_models * size)
-        if scheme is Bootstrap.WITH_REPLACEMENT
-        else permutations(range(n))
+        product(range(n), repeat=n_models * size) if scheme is Bootstrap.WITH_REPLACEMENT else permutations(range(n))
     )
     outcomes = Counter(
         tuple(

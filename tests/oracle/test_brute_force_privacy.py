@@ -14,16 +14,25 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble.accounting import Accounting, ExactPersonalisedMeter, PersonalisedMeter, worst_case_meter
-from dpensemble.accounting.personalised import changeable_votes
+from dpensemble.accounting import (
+    Accounting,
+    Group,
+    PerRecordMeter,
+    PublishedPerRecordMeter,
+    worst_case_meter,
+)
+from dpensemble.accounting.meters.published_by_record import changeable_votes
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
+from dpensemble.electorate import Electorate
 from dpensemble.laws import LaplaceNoisyMax, integer_weights
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
 
+pytestmark = pytest.mark.slow
+
 HUGE = Budget(epsilon=1e9, delta=1e-5)
-PERSONALISED = {Accounting.EXACT: ExactPersonalisedMeter, Accounting.PUBLISHED: PersonalisedMeter}
+PERSONALISED = {Accounting.EXACT: PerRecordMeter, Accounting.PUBLISHED: PublishedPerRecordMeter}
 ORDERS = (1.5, 2.0, 5.0, 20.0)
 
 
@@ -48,6 +57,13 @@ def renyi(p, q, order):
 
 def hockey_stick(p, q, epsilon):
     return np.maximum(np.array(p) - np.exp(epsilon) * np.array(q), 0).sum()
+
+
+def worst_of_everyone(law, n_teachers, n_classes, votes, accounting):
+    everyone = [Group("everyone", HUGE, pool=0, votes=votes)]
+    return worst_case_meter(
+        Electorate.everyone(law, n_teachers), everyone, n_classes=n_classes, accounting=accounting, queries=3
+    )
 
 
 @cache
@@ -89,8 +105,7 @@ def test_replace_one(world, accounting):
     votes = {d: votes_of(d, allocation, n_classes, QUERIES) for d in data_sets}
     laws = {d: outcome_law(law, votes[d]) for d in data_sets}
 
-    reach = {"n_teachers": n_subsets * k, "n_classes": n_classes, "votes_per_unit": k}
-    worst = worst_case_meter(law, **reach, budget=HUGE, accounting=accounting)
+    worst = worst_of_everyone(law, n_subsets * k, n_classes, k, accounting)
     worst.admit(votes[data_sets[0]])
     tightest = 0.0
     worst_cost = worst.cost
@@ -124,8 +139,7 @@ def test_add_or_remove_one(n_classes, accounting):
                 laws[key] = outcome_law(law, votes[key])
                 meters[key] = PERSONALISED[accounting](law, allocation, HUGE, n_classes, stop_when_spent=False)
                 meters[key].admit(votes[key])
-    reach = {"n_teachers": 4, "n_classes": n_classes, "votes_per_unit": 2}
-    worst = worst_case_meter(law, **reach, budget=HUGE, accounting=accounting)
+    worst = worst_of_everyone(law, 4, n_classes, 2, accounting)
     worst.admit(next(iter(votes.values())))
     worst_cost, costs = worst.cost, {key: meter.cost for key, meter in meters.items()}
     for key in votes:
@@ -167,14 +181,14 @@ def test_a_halved_noise_is_caught(accounting):
     """The oracle can fail: answers at half the scale break the cost charged for the full one."""
     p = outcome_law(LaplaceNoisyMax(0.05), _Counts([[1, 0]] * 3))
     q = outcome_law(LaplaceNoisyMax(0.05), _Counts([[0, 1]] * 3))
-    meter = worst_case_meter(
-        LaplaceNoisyMax(1.0), n_teachers=4, n_classes=2, votes_per_unit=1, budget=HUGE, accounting=accounting
-    )
+    meter = worst_of_everyone(LaplaceNoisyMax(1.0), 4, 2, 1, accounting)
     meter.admit(_Counts([[1, 0]] * 3))
     assert not obeys(p, q, meter.cost)
 
 
 class _Counts:
+    n_teachers = 4
+
     def __init__(self, counts):
         self.counts = np.array(counts)
         self.n_queries = len(counts)

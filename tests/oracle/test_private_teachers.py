@@ -1,7 +1,7 @@
 """Private teachers by enumeration: the exact law of several answers, the teachers' own randomness included.
 
 An (epsilon, Delta)-private model is post-processing of one draw among four (Kairouz, Oh and Viswanath): with
-probability Delta it betrays the data set, else it is a bit by randomized response. Divergences are convex in the
+probability Delta it reveals the data set, else it is a bit by randomized response. Divergences are convex in the
 post-processing of each model, so its worst is a function of that draw: a table of four votes a query.
 """
 
@@ -14,9 +14,9 @@ from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance, majority_law
+from dpensemble.design import fitted_answer
+from dpensemble.design.private_answers import gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
-from dpensemble.planning import design_answers
-from dpensemble.planning.private_answers import gaussian_law
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
@@ -88,6 +88,7 @@ def test_answers_of_one_model_break_the_composition_of_their_own_guarantees():
     assert max(10 * largest_loss(*pair) for pair in fresh) <= 10 * one + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["darrm", "rr"])
 def test_two_queries_to_three_models_already_break_it(aggregator):
     """The library's own laws, pure for one answer; the same question is asked twice of the same models."""
@@ -122,6 +123,7 @@ def test_pure_models_break_it_too_where_gamma_falls():
     assert two > 2 * one
 
 
+@pytest.mark.slow
 def test_subsampling_as_published_composes_even_over_models_that_are_shared():
     """Two answers of one drawn teacher each look at two of three models at most, every behaviour of theirs."""
     model, law = (0.5, 0.3), RandomizedResponseMajority.subsampling(3, 1)
@@ -177,12 +179,13 @@ def votes_law(chances):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("touched", [1, 3])
 @pytest.mark.parametrize("Delta", [0.0, 1e-3])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
     epsilon, queries, budget = 0.4, 2, Budget(epsilon=0.9, delta=1e-2)
-    design = design_answers(
+    design = fitted_answer(
         aggregator, 3, touched=touched, teacher=(epsilon, Delta), queries=queries, budget=budget, prior=0.75
     )
     meter = PureAnswersMeter(design.epsilon, queries, budget, "")
@@ -205,6 +208,7 @@ def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
         assert worst > 0.3 * budget.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("touched", [1, 3])
 @pytest.mark.parametrize("aggregator", [*AGGREGATORS, "gnmax"])
 def test_randomised_ballots_and_gaussian_noise(aggregator, touched):
@@ -214,7 +218,7 @@ def test_randomised_ballots_and_gaussian_noise(aggregator, touched):
         law, stated = gaussian_law(3, touched, queries, budget), budget.epsilon
         truth = 1.0
     else:
-        design = design_answers(
+        design = fitted_answer(
             aggregator, 3, touched=touched, teacher=(epsilon, 0.0), queries=queries, budget=budget, prior=0.75
         )
         law, truth = design.law, 1 / (1 + np.exp(-epsilon))

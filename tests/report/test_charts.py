@@ -70,9 +70,7 @@ def test_line_chart_draws_up_to_the_last_of_many_points():
 def test_labels_that_end_together_are_moved_apart():
     lines = [Series(name, [[1, 0.1], [9, 1.0]], "main") for name in ("first", "second", "third")]
     root = parsed(line_chart(lines, [Limit("budget", 1.0)], WORDS))
-    heights = sorted(
-        float(t.get("y")) for t in root.iter("text") if t.text in {"first", "second", "third", "budget"}
-    )
+    heights = sorted(float(t.get("y")) for t in root.iter("text") if t.text in {"first", "second", "third", "budget"})
     assert len(heights) == 4
     assert all(b - a >= 17 for a, b in pairwise(heights))
 

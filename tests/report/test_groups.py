@@ -58,8 +58,7 @@ def personal(epsilons, names=None, *, method="weighting-pate", labels=400, depen
         else [[n, [share * epsilon * (n / labels) ** 0.5 for epsilon in epsilons]] for n in counts],
         plain_spend=[[n, NOISE * n**0.5] for n in range(1, int((max(epsilons) / NOISE) ** 2) + 40, 20)],
         plain_labels=[
-            {"name": name, "epsilon": epsilon, "labels": int((epsilon / NOISE) ** 2)}
-            for name, epsilon in plain.items()
+            {"name": name, "epsilon": epsilon, "labels": int((epsilon / NOISE) ** 2)} for name, epsilon in plain.items()
         ],
     )
 
@@ -115,6 +114,7 @@ def test_baselines_stand_beside_the_chart_and_on_it():
     assert page.count('<path class="line other"') == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [[1.0, 1.01], [0.5, 1, 2], [1, 1.01, 1.02, 1.03, 1.04, 1.05], [0.1, 90.0]])
 @pytest.mark.parametrize("labels", [30, 400])
 def test_no_two_labels_overlap(epsilons, labels):
@@ -152,7 +152,7 @@ def test_shareable_page_of_a_data_dependent_run_shows_budgets_and_no_spend(secre
     assert page.count('<line class="limit group-') == 3
     assert '<path class="line group-' not in page
     assert "at most 0.5" in words(page)
-    assert "what the groups actually spent is private and not shown" in words(page)
+    assert "what the groups actually spent is secret and not shown" in words(page)
 
 
 @pytest.mark.parametrize("labels", [1, 10, 9000])
@@ -162,7 +162,7 @@ def test_shareable_page_of_groups_is_the_same_whatever_the_votes(labels):
 
 def test_the_owner_sees_what_each_group_spent():
     text = words(render(DEPENDENT, OWN_GROUPS))
-    assert all(figure in text for figure in ("0.4321", "0.8765", "1.235", "largest spent", "7,351 (private)"))
+    assert all(figure in text for figure in ("0.4321", "0.8765", "1.235", "largest spent", "7,351 (secret)"))
     assert "largest of all groups" in text
 
 
@@ -177,7 +177,7 @@ def test_sizes_of_groups_stay_inside_where_neighbours_differ_in_them(change, is_
 
 
 def test_a_gated_run_counts_questions():
-    text = words(render(replace(THREE, settings=THREE.settings | {"threshold": 200})))
+    text = words(render(replace(THREE, settings=THREE.settings | {"gated": True})))
     assert "Questions that one budget for all would have bought" in text
     assert "questions asked" in text
     # The promise of a gated run is the budget up to which asking may go on.
@@ -200,12 +200,12 @@ def test_hostile_names_are_escaped():
 def full(record):
     """Return the record with all that `from_dict` asks for."""
     data = {"private_units": 1, "public_rows": 1, "most_common_label": None, "kinds_of_columns": ""}
-    return replace(record, data=data, settings={"n_teachers": 250})
+    return replace(record, data=data, settings=page_helpers.SHOWN)
 
 
 def test_a_record_with_groups_comes_back_the_same():
     record = full(THREE)
-    assert record.schema == 3
+    assert record.schema == 4
     assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
     assert PrivateRecord.from_dict(json.loads(json.dumps(OWN_GROUPS.to_dict()))) == OWN_GROUPS
 
@@ -213,10 +213,10 @@ def test_a_record_with_groups_comes_back_the_same():
 def test_older_and_broken_records_are_refused():
     values = full(THREE).to_dict()
     new = ("groups", "group_spend", "plain_spend", "plain_labels")
-    old = {name: value for name, value in values.items() if name not in new} | {"schema": 2}
-    with pytest.raises(FileError, match="not of schema 3"):
+    old = {name: value for name, value in values.items() if name not in new} | {"schema": 3}
+    with pytest.raises(FileError, match="not of schema 4"):
         RunRecord.from_dict(old)
     with pytest.raises(FileError, match="groups lack entries"):
         RunRecord.from_dict(values | {"groups": [{"name": "high"}]})
-    with pytest.raises(FileError, match="not of schema 3"):
-        PrivateRecord.from_dict(OWN_GROUPS.to_dict() | {"schema": 2})
+    with pytest.raises(FileError, match="not of schema 4"):
+        PrivateRecord.from_dict(OWN_GROUPS.to_dict() | {"schema": 3})

@@ -10,7 +10,7 @@ from dpensemble.report.page import render
 from dpensemble.report.record import PrivateRecord, RunRecord
 
 EXPERIMENT = "EXPERIMENT, NOT A RELEASE"
-PRIVATE = "PRIVATE: contains statistics of private votes. Do not share."
+BANNER = "SECRET: contains statistics of the teachers' votes. Do not share."
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=y>"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -24,6 +24,9 @@ GUARANTEE = {
     "assumptions": ["The teachers stay secret."],
     "for_release": True,
 }
+# What every record says of how it was made.
+SHOWN = {"title": "DPBag", "law": "Laplace noisy-max", "gated": False, "n_teachers": 250}
+SHOWN |= {"noise_chosen": "usual", "noise_in_words": "Laplace noisy-max, scale 5.2 votes"}
 WORST = RunRecord(
     method="dpbag",
     guarantee=GUARANTEE,
@@ -42,7 +45,7 @@ WORST = RunRecord(
         "test_is_public": True,
         "most_common_label": 0.76123,
     },
-    settings={"teachers": 250, "partitions": 10, "seed": 123456},
+    settings=SHOWN | {"partitions": 10, "seed": 123456},
     versions={"dpensemble": "0.1.0", "numpy": "2.1.1"},
     seconds={"fit_teachers": 4747.4},
     created="2026-03-05T14:05:09+00:00",
@@ -101,7 +104,7 @@ PAGES = {
     "data-dependent, private": (DEPENDENT, OWN),
     "experiment": (replace(WORST, experiment=["A seed."]), None),
     "bare": (
-        replace(WORST, student=None, baseline=None, label_accuracy=None, worst_case_spend=[], settings={},
+        replace(WORST, student=None, baseline=None, label_accuracy=None, worst_case_spend=[], settings=SHOWN,
                 data={}, versions={}, seconds={}, created=""),
         None,
     ),
@@ -141,7 +144,7 @@ def test_every_page_is_one_well_formed_file_that_loads_nothing(name):
                                     "4747", "4,747", "82.7", "0.827"])  # fmt: skip
 def test_shareable_page_of_a_data_dependent_run_holds_nothing_private(secret):
     assert secret not in render(DEPENDENT)
-    assert "withheld: depends on private votes" in words(render(DEPENDENT))
+    assert "withheld: depends on secret votes" in words(render(DEPENDENT))
 
 
 @pytest.mark.parametrize("labels", [0, 1, 10, 9000])
@@ -152,7 +155,7 @@ def test_shareable_page_is_the_same_whatever_the_votes(labels):
 
 def test_owner_page_of_a_data_dependent_run_holds_the_private_part():
     text = words(render(DEPENDENT, OWN))
-    for shown in ("7,351 (private)", "0.9899 of 1", "6,767", "8,383", "4,747.4 s", "82.7%"):
+    for shown in ("7,351 (secret)", "0.9899 of 1", "6,767", "8,383", "4,747.4 s", "82.7%"):
         assert shown in text
     assert "withheld: depends" not in text
 
@@ -169,9 +172,9 @@ def test_worst_case_page_shows_labels_but_no_times():
 @pytest.mark.parametrize("experiment", [[], ["The seed is known.", "A second reason."]])
 def test_banners_appear_exactly_when_due(record, private, experiment):
     page = render(replace(record, experiment=experiment), private)
-    assert (PRIVATE in words(page)) == (private is not None)
+    assert (BANNER in words(page)) == (private is not None)
     assert (EXPERIMENT in words(page)) == bool(experiment)
-    assert ("PRIVATE" in page) == (private is not None)
+    assert ("SECRET" in page) == (private is not None)
     assert ("EXPERIMENT" in page) == bool(experiment)
     assert all(reason in words(page) for reason in experiment)
 
@@ -199,7 +202,7 @@ def test_hostile_strings_are_escaped(private):
         guarantee={**GUARANTEE, "unit": HOSTILE, "accounting": HOSTILE, "assumptions": [HOSTILE]},
         student={HOSTILE: 0.5},
         data={"name": HOSTILE, "classes": [HOSTILE], HOSTILE: HOSTILE},
-        settings={HOSTILE: {HOSTILE: [HOSTILE]}},
+        settings=SHOWN | {"title": HOSTILE, "law": HOSTILE, HOSTILE: {HOSTILE: [HOSTILE]}},
         versions={HOSTILE: HOSTILE, "dpensemble": HOSTILE},
         seconds={HOSTILE: 1.0},
         experiment=[HOSTILE],
@@ -247,13 +250,14 @@ def test_other_methods_relations_and_units():
     saa = replace(
         WORST,
         method="saa",
+        settings=SHOWN | {"title": "Subsample-and-aggregate"},
         guarantee={**GUARANTEE, "relation": "add-or-remove-one", "unit": "unit", "epsilon": 800},
     )
     text = words(render(saa))
     assert "Subsample-and-aggregate" in text
     assert "one unit more or fewer" in text
     assert "several records" not in text
-    assert words(render(replace(saa, method="new"))).count("new") >= 1
+    assert words(render(replace(saa, settings=SHOWN | {"title": "new"}))).count("new, Laplace noisy-max") >= 1
 
 
 DATA = {"name": "Adult", "private_records": 98761, "private_units": 54321, "public_rows": 300}
@@ -294,7 +298,27 @@ def test_a_data_dependent_page_says_so_on_top():
 
 
 def test_the_unit_column_is_named():
-    record = replace(
-        WORST, guarantee=GUARANTEE | {"unit": "unit"}, data=WORST.data | {"unit_column": "patient_id"}
-    )
+    record = replace(WORST, guarantee=GUARANTEE | {"unit": "unit"}, data=WORST.data | {"unit_column": "patient_id"})
     assert "One unit (column “patient_id”)" in words(render(record))
+
+
+def test_a_law_without_a_short_name_has_no_row_for_one():
+    named = replace(WORST, settings=WORST.settings | {"law_name": "lnmax", "n_classes": 2})
+    assert "Law name lnmax Number of classes 2" in words(render(named))
+    assert "Law name" not in words(render(replace(named, settings=named.settings | {"law_name": ""})))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "Laplace noisy-max, scale 5.2 votes (usual)"),
+        ({"noise_chosen": "given"}, "scale 5.2 votes (given)"),
+        ({"noise_chosen": "fitted"}, "(fitted to the 10 public rows)"),
+        ({"noise_chosen": "fitted", "max_labels": 20}, "(fitted to the 10 public rows)"),
+        ({"noise_chosen": "fitted", "max_labels": 4}, "(fitted to 4 public rows)"),
+        ({"noise_chosen": "none"}, "none on the votes"),
+    ],
+)
+def test_the_page_says_which_noise_was_used_and_how_it_was_chosen(settings, said):
+    record = replace(WORST, settings=WORST.settings | settings, data=WORST.data | {"public_rows": 10})
+    assert said in words(render(record))

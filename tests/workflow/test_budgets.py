@@ -8,6 +8,7 @@ import pytest
 
 from dpensemble import PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.laws import GaussianNoisyMax
 from dpensemble.workflow import adult_tables, file_tables, parse_budgets, train
 from dpensemble.workflow.budgets import assign_at_random
 
@@ -84,9 +85,7 @@ def folder(tmp_path):
         return frame
 
     private = table(600)
-    private.assign(budget=private["consent"].map({"high": 2, "low": 4})).to_csv(
-        tmp_path / "private.csv", index=False
-    )
+    private.assign(budget=private["consent"].map({"high": 2, "low": 4})).to_csv(tmp_path / "private.csv", index=False)
     table(300).to_csv(tmp_path / "public.csv", index=False)
     table(50).to_csv(tmp_path / "test.csv", index=False)
     return tmp_path
@@ -153,7 +152,7 @@ def test_budgets_and_methods_must_fit(folder):
 
 def test_the_record_says_what_was_spent_and_what_one_budget_would_have_bought(folder):
     tables = read(folder, budgets="consent", levels="high=2,low=4")
-    model = WeightingPATEClassifier(n_teachers=20, accounting="published", sigma=12.0, random_state=0)
+    model = WeightingPATEClassifier(n_teachers=20, accounting="published", law=GaussianNoisyMax(12), random_state=0)
     record = train(tables, model).record
     assert record.method == "weighting-pate"
     assert [group["name"] for group in record.groups] == ["high", "low"]
@@ -167,12 +166,14 @@ def test_the_record_says_what_was_spent_and_what_one_budget_would_have_bought(fo
     assert spent == pytest.approx([group["epsilon"] for group in record.groups])
     assert "epsilon" not in record.settings
     plain = {entry["name"]: entry for entry in record.plain_labels}
-    assert plain["average"]["epsilon"] == pytest.approx(
-        np.mean([{"high": 2, "low": 4}[b] for b in tables.budgets])
-    )
+    assert plain["average"]["epsilon"] == pytest.approx(np.mean([{"high": 2, "low": 4}[b] for b in tables.budgets]))
     for entry in plain.values():
         budget = PATEClassifier(
-            n_teachers=20, accounting="published", sigma=12.0, epsilon=entry["epsilon"], random_state=0
+            n_teachers=20,
+            accounting="published",
+            law=GaussianNoisyMax(12),
+            epsilon=entry["epsilon"],
+            random_state=0,
         )
         bare = read(folder, drop=["budget", "consent"])
         assert len(train(bare, budget).labels) == min(entry["labels"], 300)
@@ -182,7 +183,7 @@ def test_the_record_says_what_was_spent_and_what_one_budget_would_have_bought(fo
 
 def test_one_budget_for_all_is_a_run_of_one_group(folder):
     tables = read(folder, budgets="consent", levels="high=3,low=3")
-    model = WeightingPATEClassifier(n_teachers=20, accounting="published", sigma=12.0, random_state=0)
+    model = WeightingPATEClassifier(n_teachers=20, accounting="published", law=GaussianNoisyMax(12), random_state=0)
     record = train(tables, model).record
     assert [(group["name"], group["budget"]) for group in record.groups] == [("high, low", 3)]
     assert record.budget["epsilon"] == 3
@@ -190,13 +191,11 @@ def test_one_budget_for_all_is_a_run_of_one_group(folder):
     assert [entry["labels"] for entry in record.plain_labels] == [record.labels] * 3
 
 
+@pytest.mark.slow
 def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
     tables = read(folder, budgets="consent", levels="high=2,low=4")
-    model = WeightingPATEClassifier(
-        n_teachers=20, sigma=8.0, random_state=0, analysis="data-dependent", stop_when_spent=True,
-        private_diagnostics=True,
-    )  # fmt: skip
-    outcome = train(tables, model)
+    model = WeightingPATEClassifier(n_teachers=20, law=GaussianNoisyMax(8), random_state=0, analysis="until-spent")
+    outcome = train(tables, model, private_report=True)
     record, private = outcome.record, outcome.private
     assert record.group_spend == []
     assert [group["epsilon"] for group in record.groups] == [2, 4]

@@ -38,11 +38,10 @@ def by_name(found):
 @pytest.fixture(scope="module")
 def at_large_delta():
     """Bagging can run here, and methods that vote have to lower delta."""
-    return compare(
-        simulated(), methods=WITHOUT_EXTRAS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED
-    )
+    return compare(simulated(), methods=WITHOUT_EXTRAS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED)
 
 
+@pytest.mark.slow
 class TestRows:
     def test_every_method_states_no_more_than_the_budget(self, at_large_delta):
         for row in at_large_delta.methods:
@@ -82,9 +81,7 @@ class TestRows:
         assert row.spread == pytest.approx(np.std(row.accuracies, ddof=1))
 
     def test_a_method_that_cannot_run_is_a_row_in_its_own_words(self):
-        found = compare(
-            simulated(3), methods=WITHOUT_EXTRAS, epsilon=0.01, n_teachers=20, repeats=1, random_state=0
-        )
+        found = compare(simulated(3), methods=WITHOUT_EXTRAS, epsilon=0.01, n_teachers=20, repeats=1, random_state=0)
         rows = by_name(found)
         assert "delta=1e-05 is too small for bagging 2000" in rows["bagging"].error
         assert "too small for one label" in rows["pate"].error
@@ -106,20 +103,22 @@ class TestRows:
         assert "pip install" in found.methods[0].error
 
     def test_all_methods_get_the_same_split_and_repeats_get_others(self, monkeypatch):
+        from dpensemble.errors import BudgetError
+        from dpensemble.workflow import comparison
+        from dpensemble.workflow.comparison_methods import REFERENCES
+
         seen = {name: [] for name in METHODS}
-        for name in METHODS:
 
-            def method(trial, name=name, original=METHODS[name]):
+        def run_of(name):
+            def method(trial):
                 seen[name].append((trial.rows, trial.seed))
-                from dpensemble.errors import BudgetError
-
                 if len(seen[name]) == 3:
                     raise BudgetError("enough")
-                from dpensemble.workflow.comparison_methods import REFERENCES
-
                 return REFERENCES["commonest class"](trial)
 
-            monkeypatch.setitem(METHODS, name, method)
+            return method
+
+        monkeypatch.setattr(comparison, "run_of", run_of)
         compare(simulated(), repeats=2, random_state=0)
         first = seen["bagging"]
         assert len(first) == 2
@@ -158,6 +157,18 @@ class TestRows:
         assert "add up" in found["warning"]
 
 
+@pytest.mark.slow
+def test_whatever_votes_is_compared_with_any_law():
+    names = ["saa", "dpbag", "pate:lnmax", "pate:optimal", "bagged-pate:optimal"]
+    found = compare(simulated(), methods=names, epsilon=2.0, delta=1e-4, n_teachers=100, repeats=1, **SEEDED)
+    rows = {row.method: row for row in found.methods}
+    assert list(rows) == names
+    for row in found.methods:
+        assert row.error is None
+        assert row.epsilon <= 2
+        assert ("optimal vote" if "optimal" in row.method else "Laplace noisy-max") == row.bought["law"]
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("settings", "message"),
@@ -168,7 +179,9 @@ class TestRefusals:
             ({"delta": 0}, "delta=0"),
             ({"methods": []}, "methods=''"),
             ({"methods": ["pate", "pate"]}, "methods='pate,pate'"),
-            ({"methods": ["knn"]}, "methods='knn' cannot be compared; name each at most once of bagging, pate"),
+            ({"methods": ["knn"]}, "methods='knn' cannot be compared; use bagged-pate, dpbag, pate"),
+            ({"methods": ["bagging:optimal"]}, "methods='bagging:optimal' cannot be compared"),
+            ({"methods": ["pate:loud"]}, "law='loud' is unknown"),
             ({"learner": "knn"}, "learner='knn' is unknown"),
             ({"learner": "cnn"}, "learner='cnn' is for images, not for simulated"),
             ({"n_teachers": 0}, "n_teachers=0"),
@@ -224,6 +237,7 @@ class TestData:
             _published_images(images, 355)
 
 
+@pytest.mark.slow
 class TestRelations:
     def test_replace_one_runs_every_method_within_the_budget(self):
         pytest.importorskip("torch", reason="DP-SGD needs PyTorch")

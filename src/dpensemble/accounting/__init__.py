@@ -1,66 +1,61 @@
-"""What answering costs: from a law, an allocation and (where asked for) the votes to a privacy cost."""
+"""What answering costs: from a law, a change of votes and (where asked for) the votes to a privacy cost."""
 
 from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter
-from dpensemble.accounting.exact_personalised import ExactPersonalisedMeter
-from dpensemble.accounting.exact_queries import exact_query_rdp
-from dpensemble.accounting.gates import GatedCost, gate_cost, gated_cost, published_gated_cost
-from dpensemble.accounting.group_data import GroupDataMeter
-from dpensemble.accounting.group_filter import GroupFilterMeter
-from dpensemble.accounting.group_meters import grouped_meter
-from dpensemble.accounting.groups import Group, GroupMeter
-from dpensemble.accounting.meters import FilterMeter, WorstCaseMeter, worst_case_meter
-from dpensemble.accounting.moments import laplace_moments, published_cost
-from dpensemble.accounting.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
-from dpensemble.accounting.personalised import PersonalisedMeter
-from dpensemble.accounting.private_teachers import PrivateModelsMeter, PureAnswersMeter
-from dpensemble.accounting.published_groups import PublishedRdp, published_group_rdp
-from dpensemble.accounting.scheduled_groups import ScheduledGroupMeter, vanishing_end
-from dpensemble.accounting.smooth_release import SmoothRelease, release_epsilon
-from dpensemble.accounting.smooth_sensitivity import SmoothCost
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
+from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.drawn import SubsampledMeter
+from dpensemble.accounting.meters.filter import FilterMeter
+from dpensemble.accounting.meters.groups import Group, GroupMeter
+from dpensemble.accounting.meters.prepaid import PrivateModelsMeter, PureAnswersMeter
+from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
+from dpensemble.accounting.meters.scheduled import ScheduledMeter, vanishing_end
+from dpensemble.accounting.price import Price, price
+from dpensemble.accounting.published.groups import PublishedRdp, published_group_rdp
+from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
+from dpensemble.accounting.queries import exact_query_rdp
+from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
+from dpensemble.accounting.smooth.sensitivity import SmoothCost
 from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
-from dpensemble.accounting.subsampled_meter import SubsampledMeter
-from dpensemble.accounting.worst_case import table_pairs, worst_case_cost
+from dpensemble.accounting.worst_case.answers import table_pairs
 
 __all__ = [
     "Accounting",
-    "ExactPersonalisedMeter",
+    "Change",
+    "DataDependentGroupMeter",
     "FilterMeter",
-    "GatedCost",
     "Group",
-    "GroupDataMeter",
-    "GroupFilterMeter",
     "GroupMeter",
     "Meter",
-    "PersonalisedMeter",
+    "PerRecordMeter",
+    "Price",
     "PrivateModelsMeter",
+    "PublishedPerRecordMeter",
     "PublishedRdp",
     "PureAnswersMeter",
-    "ScheduledGroupMeter",
+    "ScheduledMeter",
     "SmoothCost",
     "SmoothRelease",
     "SubsampledCost",
     "SubsampledMeter",
-    "WorstCaseMeter",
     "bagging_delta",
     "conjectured_lnmax_rdp",
+    "data_dependent_meter",
     "exact_query_rdp",
-    "gate_cost",
-    "gated_cost",
     "gnmax_rdp",
-    "grouped_meter",
     "laplace_moments",
     "largest_subsample",
     "lnmax_rdp",
+    "price",
     "published_bagging",
-    "published_cost",
-    "published_gated_cost",
     "published_group_rdp",
     "release_epsilon",
     "subsampled_cost",
     "table_pairs",
     "threshold_rdp",
     "vanishing_end",
-    "worst_case_cost",
     "worst_case_meter",
 ]

@@ -20,8 +20,7 @@ votes, and all that is computed from them are post-processing of ``S``.
 
 References
 ----------
-"On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6. That epsilon is 0, and
-subsets, are this library's.
+"On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6; epsilon 0 and subsets are ours.
 """
 
 from __future__ import annotations
@@ -75,15 +74,7 @@ def bagging_delta(scheme: BootstrapScheme, n_units: int) -> float:
 
 
 def bagging_delta_below_one(scheme: BootstrapScheme, n_units: int) -> float:
-    """Return `bagging_delta`, refusing a scheme that draws every unit for sure.
-
-    Raises
-    ------
-    BudgetError
-        If delta is 1, which promises nothing.
-    InvalidParameterError
-        If the scheme needs more units.
-    """
+    """Return `bagging_delta`, refusing a scheme that draws every unit for sure, which promises nothing."""
     delta = bagging_delta(scheme, n_units)
     if delta >= 1:
         raise BudgetError(
@@ -195,9 +186,7 @@ def largest_subsample(
     return low
 
 
-def _too_small(
-    delta: float, n_units: int, n_models: int, scheme: Bootstrap
-) -> BudgetError | InvalidParameterError:
+def _too_small(delta: float, n_units: int, n_models: int, scheme: Bootstrap) -> BudgetError | InvalidParameterError:
     """Say what would do where one unit a model is too many."""
     one = BootstrapScheme(scheme, n_models, 1)
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dpensemble._checks import integer_between
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
@@ -29,9 +30,8 @@ class Accounting(StrEnum):
 class Meter(ABC):
     """Admits queries while the budget lasts and knows what they cost.
 
-    A query is charged when it is admitted, before anything is drawn; an answer
-    lost later stays paid. After the first query that does not fit, nothing more
-    is admitted.
+    A query is charged when it is admitted, before anything is drawn; an answer lost later stays paid. After the first
+    query that does not fit, nothing more is admitted.
 
     Parameters
     ----------
@@ -43,10 +43,8 @@ class Meter(ABC):
 
     #: What the resulting guarantee holds for.
     basis: Basis
-    #: Whether private votes play no part in how many queries are admitted; a run that does not fit is refused.
+    #: Whether secret votes play no part in how many queries are admitted; a run that does not fit is refused.
     fixed_number: bool = True
-    #: Whether what single queries cost adds up to what the run costs.
-    additive: bool = True
 
     def __init__(self, budget: Budget, conversion: Conversion) -> None:
         self.budget = budget
@@ -100,8 +98,24 @@ class Meter(ABC):
         return self.spent_epsilon
 
     @property
-    def public_spend(self) -> list[tuple[int, float]] | None:
-        """Questions asked and the epsilon charged for them, where released outcomes decide that; else None."""
+    def group_epsilons(self) -> tuple[float, ...]:
+        """What each group of records was charged; one group where all are treated alike."""
+        return (self.spent_epsilon,)
+
+    def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]] | None:
+        """Return numbers of admitted queries and the epsilons that each group was charged for them.
+
+        Parameters
+        ----------
+        points : int, default=40
+            Largest number of points.
+
+        Returns
+        -------
+        list of (int, tuple of float) or None
+            Ascending, the last one the state of affairs; None where the spend is secret.
+        """
+        integer_between("points", points, 1)
         return None
 
     def require_one_query(self) -> None:
@@ -123,11 +137,12 @@ class Meter(ABC):
         """Return the epsilon that one query needs, rounded up to four significant digits."""
         return round_up(self.one_query.epsilon(self.budget.delta, self.conversion), 4)
 
-
-def nothing_released(budget: Budget) -> BudgetError:
-    """Return the error of a data-dependent run whose fixed number of queries does not fit the budget."""
-    return BudgetError(
-        f"the labels asked for cost more than epsilon={budget.epsilon:g} on these records, so nothing was "
-        "released; ask for fewer (max_labels), a larger epsilon, or stop_when_spent=True, whose stopping time is "
-        "not covered."
-    )
+    def _fixed(self, admitted: int, asked: int) -> int:
+        """Return the queries admitted by their votes; all that were asked if their number is fixed, or refuse."""
+        if self.fixed_number and admitted < asked:
+            raise BudgetError(
+                f"the labels asked for cost more than epsilon={self.budget.epsilon:g} on these records, so nothing was "
+                "released; ask for fewer (max_labels), a larger epsilon, or analysis='until-spent', whose stopping "
+                "time is not covered."
+            )
+        return admitted

@@ -19,12 +19,11 @@ the ``B`` teachers that held it change, and divergences are jointly convex in th
 of `dpensemble.allocation.Bootstrap` allow that coupling. The mixture is one of whole runs: the draws are made
 once, so amplifying every query and composing would be wrong.
 
-If a record is added, the first law is ``mu_0`` alone. Then ``H(mu_0 || (1 - q) mu_0 + q mu_1)`` at
-``epsilon'`` is ``q H(mu_0 || mu_1)`` at some ``exp(a) = (1 + q (x - 1)) / (1 - (1 - q) (x - 1))`` with
-``x = exp(epsilon)``, or 0 if that is not positive; and ``exp(a) >= x``, as the difference cross-multiplied is
-``(1 - q) (x - 1)**2``. If all records are drawn (``q = 1``) there is no ``mu_0``, ``beta`` is 1 and nothing is
-amplified. The pair of ``n`` and ``n + 1`` records costs less than that of ``n - 1`` and ``n``: its ``B`` is
-stochastically smaller, and ``delta_b`` rises with ``b``.
+If a record is added, the first law is ``mu_0`` alone. Then ``H(mu_0 || (1 - q) mu_0 + q mu_1)`` at ``epsilon'`` is ``q
+H(mu_0 || mu_1)`` at some ``exp(a) = (1 + q (x - 1)) / (1 - (1 - q) (x - 1))`` with ``x = exp(epsilon)``, or 0 if that
+is not positive; and ``exp(a) >= x``, as the difference cross-multiplied is ``(1 - q) (x - 1)**2``. If all records are
+drawn (``q = 1``) there is no ``mu_0``, ``beta`` is 1 and nothing is amplified. The pair of ``n`` and ``n + 1`` records
+costs less than that of ``n - 1`` and ``n``: its ``B`` is stochastically smaller, and ``delta_b`` rises with ``b``.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._rounding import round_up
-from dpensemble.accounting.worst_case import worst_case_cost
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.price import price
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.cost.composition import MOST_ANSWERS, MOST_EPSILON, AdaptiveComposition, composition_of
 from dpensemble.cost.conversion import improved_delta, improved_epsilon
@@ -71,13 +71,13 @@ class SubsampledCost:
     A record that one of four teachers holds, surely and with probability one half:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
-    >>> one = lambda b: worst_case_cost(LaplaceNoisyMax(4), n_teachers=4, n_classes=2, votes_per_unit=b)
+    >>> one = lambda b: price(LaplaceNoisyMax(4), Change(ballots=4, classes=2, votes=b)).label
     >>> always, by_chance = (SubsampledCost(one, np.array([1 - q, q, 0, 0, 0])) for q in (1.0, 0.5))
     >>> round(always.epsilon(5, 1e-5), 2), round(by_chance.epsilon(5, 1e-5), 2)
     (1.59, 1.08)
     """
 
-    def __init__(self, one: Callable[[int], PrivacyCost], holders: NDArray[np.float64]) -> None:
+    def __init__(self, one: Callable[[int], PrivacyCost], holders: Floats) -> None:
         chances = np.asarray(holders, dtype=np.float64)
         if not (np.all(chances >= 0) and abs(chances.sum() - 1) < 1e-10):
             raise AccountingError("the chances of how many teachers hold a record must sum to 1.")
@@ -103,8 +103,7 @@ class SubsampledCost:
         epsilon : float
             At least 0.
         negligible : float, default=1e-16
-            The largest numbers of holders that are less likely than this, all together, are charged in full
-            instead of being priced.
+            The largest numbers of holders, together less likely than this, are charged in full, not priced.
         """
         if answers == 0 or self._held == 0:
             return 0.0
@@ -209,9 +208,7 @@ class SubsampledCost:
         return found
 
 
-def subsampled_cost(
-    law: ReleaseLaw, holders: NDArray[np.float64], *, n_teachers: int, n_classes: int
-) -> SubsampledCost:
+def subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
     """Return the cost of a law without a gate, all ballots weighing alike.
 
     Parameters
@@ -223,5 +220,8 @@ def subsampled_cost(
     n_teachers, n_classes : int
         Number of ballots and of declared classes.
     """
-    reach = {"n_teachers": n_teachers, "n_classes": n_classes}
-    return SubsampledCost(lambda ballots: worst_case_cost(law, votes_per_unit=ballots, **reach), holders)
+
+    def one(ballots: int) -> PrivacyCost:
+        return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label
+
+    return SubsampledCost(one, holders)

@@ -16,11 +16,9 @@ from dpensemble.relations import Relation
 class Allocation:
     """Which units teach which teachers, as a sparse 0/1 matrix by unit.
 
-    A unit is what the guarantee protects: one record, or all rows of one
-    person. An allocation is decided from positions or identities and a public
-    seed, never from the content of other records, so it may be published;
-    except a `secret` one, such as a bootstrap, whose privacy is that nobody
-    knows which units were drawn. Its text shows no indices in either case.
+    A unit is what the guarantee protects: one record, or all rows of one person. An allocation is decided from
+    positions or identities and a public seed, never from the content of other records, so it may be published; except a
+    `secret` one, such as a bootstrap, private because nobody knows which units were drawn. Its text shows no indices.
 
     Parameters
     ----------
@@ -35,8 +33,7 @@ class Allocation:
     relation : Relation
         The neighbouring relation under which one unit touches only its own teachers.
     next_slot : ndarray or None
-        Teachers that an added unit would join, where the scheme knows them;
-        None if an added unit may join any.
+        Teachers that an added unit would join, where the scheme knows them; None if an added unit may join any.
     copies : ndarray of shape (offsets[-1],), optional
         How often the unit was drawn for each of its teachers, at least once; None if once for all.
     secret : bool, default=False
@@ -64,13 +61,10 @@ class Allocation:
             raise InvalidParameterError("offsets must rise from 0 to the number of memberships.")
         if not inside:
             raise InvalidParameterError(f"teachers must lie in 0..{self.n_teachers - 1}.")
-        rows = np.repeat(np.arange(self.n_units), self.multiplicity)
-        pairs = rows * self.n_teachers + self.teachers
+        pairs = np.repeat(np.arange(self.n_units), self.multiplicity) * self.n_teachers + self.teachers
         if np.unique(pairs).size != pairs.size:
             raise InvalidParameterError("a unit may join a teacher only once.")
-        if self.copies is not None and (
-            self.copies.shape != self.teachers.shape or self.copies.min(initial=1) < 1
-        ):
+        if self.copies is not None and (self.copies.shape != self.teachers.shape or self.copies.min(initial=1) < 1):
             raise InvalidParameterError("copies must have one entry of at least 1 for each membership.")
 
     @property
@@ -109,9 +103,7 @@ class Allocation:
         record_units = self.unit_of_record
         records = np.repeat(np.arange(self.n_records), self.record_multiplicity)
         starts = np.repeat(self.offsets[record_units], self.record_multiplicity)
-        first = np.repeat(
-            np.cumsum(self.record_multiplicity) - self.record_multiplicity, self.record_multiplicity
-        )
+        first = np.repeat(np.cumsum(self.record_multiplicity) - self.record_multiplicity, self.record_multiplicity)
         memberships = starts + np.arange(records.size) - first
         if self.copies is not None:
             times = self.copies[memberships]

@@ -140,8 +140,7 @@ class BootstrapScheme:
         Returns
         -------
         float
-            At most 1. Rounded up, by less than 1e-14 of itself: the decimal that is
-            printed is never below the probability.
+            At most 1. Rounded up, by less than 1e-14 of itself: the decimal printed is never below the probability.
 
         Raises
         ------
@@ -195,8 +194,7 @@ class BootstrapScheme:
             return law
         # Of one model; the logarithm of a probability near 1 is taken of its small complement.
         missed = tries / self.n_models * _log_one_minus(drawn, n_units)
-        held = math.log(-math.expm1(missed))
-        return _binomial(self.n_models, held, missed)
+        return _binomial(self.n_models, math.log(-math.expm1(missed)), missed)
 
     def draw(self, identities: Sequence[Hashable], *, relation: Relation, noise: NoiseSource) -> Allocation:
         """Draw the subsamples in secret.

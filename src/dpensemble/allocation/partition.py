@@ -22,6 +22,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, seed_integer, seed_sequence
 from dpensemble.allocation.base import Allocation
@@ -42,11 +43,9 @@ def partitions(
     Parameters
     ----------
     identities : sequence of length n_records
-        The unit each record belongs to. Records with equal identities stay
-        together. Under replace-one only equality matters, and units are
-        numbered in order of first appearance; under add-or-remove-one the
-        identity itself is drawn on, so it must not depend on other records.
-        Strings, integers or bytes.
+        The unit each record belongs to. Records with equal identities stay together. Under replace-one only equality
+        matters, and units are numbered in order of first appearance; under add-or-remove-one the identity itself is
+        drawn on, so it must not depend on other records. Strings, integers or bytes.
     n_subsets : int
         Disjoint subsets in each partition.
     n_partitions : int, default=1
@@ -59,8 +58,7 @@ def partitions(
     Returns
     -------
     Allocation
-        With ``n_subsets * n_partitions`` teachers; teacher ``p * n_subsets + s``
-        learns subset ``s`` of partition ``p``.
+        With ``n_subsets * n_partitions`` teachers; teacher ``p * n_subsets + s`` learns subset ``s`` of ``p``.
 
     Raises
     ------
@@ -82,16 +80,15 @@ def partitions(
     if len(units) < n_subsets:
         raise InvalidParameterError(
             f"n_teachers={n_subsets} is more than the {len(units)} private records (or units); "
-            f"use at most {len(units)}."
+            f"use at most {len(units)}.",
+            parameter="n_teachers",
         )
     if relation is Relation.REPLACE_ONE:
         return slot_partitions(unit_of_record, n_subsets, n_partitions, entropy)
     return keyed_partitions(units, unit_of_record, n_subsets, n_partitions, entropy)
 
 
-def slot_partitions(
-    unit_of_record: NDArray[np.int64], n_subsets: int, n_partitions: int, entropy: int
-) -> Allocation:
+def slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int) -> Allocation:
     """Split unit positions evenly and at random; matched to replace-one.
 
     Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is
@@ -108,11 +105,7 @@ def slot_partitions(
 
 
 def keyed_partitions(
-    units: Sequence[bytes],
-    unit_of_record: NDArray[np.int64],
-    n_subsets: int,
-    n_partitions: int,
-    entropy: int,
+    units: Sequence[bytes], unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int
 ) -> Allocation:
     """Draw each unit's subset from its own identity; matched to add-or-remove-one.
 
@@ -128,11 +121,7 @@ def keyed_partitions(
 
 
 def _allocation(
-    columns: NDArray[np.int64],
-    n_subsets: int,
-    unit_of_record: NDArray[np.int64],
-    relation: Relation,
-    next_slot: NDArray[np.int64] | None,
+    columns: Integers, n_subsets: int, unit_of_record: Integers, relation: Relation, next_slot: Integers | None
 ) -> Allocation:
     n_units, n_partitions = columns.shape
     columns += np.arange(n_partitions) * n_subsets
@@ -146,12 +135,10 @@ def _allocation(
     )
 
 
-def number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], NDArray[np.int64]]:
+def number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], Integers]:
     """Give numbers to distinct identities in order of first appearance."""
     numbers: dict[bytes, int] = {}
-    unit_of_record = np.array(
-        [numbers.setdefault(_canonical(item), len(numbers)) for item in identities], dtype=np.int64
-    )
+    unit_of_record = np.array([numbers.setdefault(_canonical(x), len(numbers)) for x in identities], dtype=np.int64)
     return list(numbers), unit_of_record
 
 
@@ -168,15 +155,12 @@ def mixed(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
 
 
 def _canonical(identity: Hashable) -> bytes:
-    """Return bytes that depend on one identity alone; 7 and "7" are the same unit.
-
-    Fractions are refused: a column of whole numbers that other units turned
-    into floats may have lost digits.
-    """
+    """Return bytes that depend on one identity alone; 7 and "7" are the same unit."""
     if isinstance(identity, bytes):
         return b"b" + identity
     if isinstance(identity, (str, Integral)):
         return b"s" + str(identity).encode(errors="surrogatepass")
+    # Fractions too: whole numbers that other units turned into floats may have lost digits.
     raise InvalidParameterError(f"units must be strings, integers or bytes, not {type(identity).__name__}.")
 
 

@@ -1,9 +1,7 @@
 """Allocations by personal budget: teachers of one group only, or records taught to several teachers.
 
-Which group a unit is in is public, and an allocation looks at nothing else of it, so
-the matched relations are those of plain partitions, among units of the same
-group: replacing the unit in a slot by another one of its group, or adding or removing one
-unit, moves no other unit.
+Which group a unit is in is public, and an allocation looks at nothing else of it, so the matched relations are those of
+plain partitions, within a group: replacing a unit by another of its group, adding or removing one moves no other.
 
 With a single group both schemes are `partitions` with one partition, teacher for teacher.
 
@@ -59,20 +57,20 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     if len(weights) > n_teachers:
         raise InvalidParameterError(
             f"n_teachers={n_teachers} is fewer than the {len(weights)} groups of budgets; use at least "
-            f"{len(weights)} teachers, or fewer different budgets."
+            f"{len(weights)} teachers, or fewer different budgets.",
+            parameter="n_teachers",
         )
     exact = n_teachers * weights / weights.sum()
     smallest = int(np.argmin(exact))
     if exact[smallest] < 0.5:
         needed = int(np.ceil(0.5 * weights.sum() / weights[smallest]))
         instead = (
-            "give its records the budget of the next stricter group"
-            if smallest
-            else "use upsampling, which needs none"
+            "give its records the budget of the next stricter group" if smallest else "use upsampling, which needs none"
         )
         raise InvalidParameterError(
             f"the group of budgets {names[smallest]!r} is too small for one of n_teachers={n_teachers}; use at "
-            f"least {needed} teachers, or {instead}."
+            f"least {needed} teachers, or {instead}.",
+            parameter="n_teachers",
         )
     teachers = np.maximum(np.floor(exact), 1).astype(np.int64)
     while teachers.sum() < n_teachers:
@@ -99,8 +97,7 @@ def grouped_partitions(
     group_of_record : ndarray of shape (n_records,)
         Group of each record, the same within a unit. Public.
     teachers : sequence of int
-        Number of teachers of each group. Public; it must not be read off the records under
-        add-or-remove-one.
+        Number of teachers of each group. Public; it must not be read off the records under add-or-remove-one.
     relation : Relation, default="replace-one"
         Neighbouring relation, among units of one group.
     entropy : int, default=0
@@ -187,11 +184,10 @@ def upsampled_partition(
 
     Notes
     -----
-    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th one
-    starts at teacher k and goes on by a stride of its block, drawn among those prime to the number of
-    teachers, so that every teacher gets equally many units and few pairs of teachers have many in common. What is
-    left of the groups is dealt one after the other. Under add-or-remove-one start and stride are drawn from each
-    unit's identity.
+    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th one starts at
+    teacher k and goes on by a stride of its block, drawn among those prime to the number of teachers, so that every
+    teacher gets equally many units and few pairs of teachers have many in common. What is left of the groups is dealt
+    one after the other. Under add-or-remove-one start and stride are drawn from each unit's identity.
 
     Examples
     --------
@@ -203,11 +199,12 @@ def upsampled_partition(
     copies = _group_of_unit(unit_of_record, copies_of_record)
     if int(copies.max()) > n_teachers:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record."
+            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record.", parameter="n_teachers"
         )
     if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records; use fewer."
+            f"n_teachers={n_teachers} is more than the {copies.sum()} copies of all records; use fewer.",
+            parameter="n_teachers",
         )
     by_position = relation is Relation.REPLACE_ONE
     starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _drawn(units, n_teachers, entropy)
@@ -222,9 +219,7 @@ def upsampled_partition(
     )
 
 
-def _dealt(
-    copies: NDArray[np.int64], n_teachers: int, entropy: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, by position."""
     starts, strides = np.empty(len(copies), dtype=np.int64), np.ones(len(copies), dtype=np.int64)
     next_teacher = 0

@@ -13,24 +13,8 @@ from dpensemble._random import NOISE_BITS, NoiseSource
 
 
 def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int64]:
-    """Draw `size` independent integers, each exactly uniform on ``0 .. bound - 1``.
-
-    Draws of 63 bits at or above the largest multiple of `bound` are thrown
-    away and drawn again, so that every remainder is equally likely.
-
-    Parameters
-    ----------
-    bound : int
-        From 1 to ``2**63``.
-    size : int
-        How many.
-    noise : NoiseSource
-        Where the bits come from.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-    """
+    """Draw `size` independent integers, each exactly uniform on ``0 .. bound - 1``."""
+    # From the largest multiple of the bound on they are drawn again, so that all remainders are equally likely.
     limit = np.uint64(2**NOISE_BITS - 2**NOISE_BITS % bound)
     found = noise.uniform_bits(size)
     while (again := np.flatnonzero(found >= limit)).size:
@@ -40,10 +24,8 @@ def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int6
 
 
 def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
-    """Draw an order of ``0 .. size - 1``, each exactly as likely as any other.
-
-    Keys of 63 bits are sorted; equal keys would favour one order, so all are drawn again.
-    """
+    """Draw an order of ``0 .. size - 1``, each exactly as likely as any other."""
+    # Equal keys would favour one order, so all are drawn again.
     keys = noise.uniform_bits(size)
     while np.unique(keys).size < size:
         keys = noise.uniform_bits(size)
@@ -51,31 +33,11 @@ def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
 
 
 def subsets(n_items: int, size: int, n_sets: int, noise: NoiseSource) -> NDArray[np.int64]:
-    """Draw independent subsets of ``0 .. n_items - 1``, each exactly as likely as any other of its size.
-
-    Items are drawn one after another and thrown away where the set holds them
-    already. Above half of the items it is the rest that is drawn, so that each
-    round keeps about half of what it draws or more.
-
-    Parameters
-    ----------
-    n_items, size : int
-        Subsets of `size` among `n_items`, with ``1 <= size <= n_items``.
-    n_sets : int
-        How many.
-    noise : NoiseSource
-        Where the bits come from.
-
-    Returns
-    -------
-    ndarray of shape (n_sets, size)
-        In no particular order, which tells nothing.
-    """
+    """Draw subsets of ``0 .. n_items - 1``, shape (n_sets, size), each exactly as likely as any other."""
+    # Of more than half of the items the rest is drawn, so that each round keeps about half of its draws or more.
     if 2 * size > n_items:
         kept = np.ones((n_sets, n_items), dtype=bool)
-        left_out = (
-            subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
-        )
+        left_out = subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
         np.put_along_axis(kept, left_out, False, axis=1)
         return np.nonzero(kept)[1].reshape(n_sets, size)
     keys = np.empty(0, dtype=np.int64)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, real_between
 from dpensemble.errors import InvalidParameterError
 
@@ -17,8 +18,7 @@ class AuditResult:
     Parameters
     ----------
     epsilon_lower : float
-        Below the true epsilon at `delta` with `confidence`, if the runs were
-        independent; 0 if nothing was found.
+        Below the true epsilon at `delta` with `confidence`, if the runs were independent; 0 if nothing was found.
     delta : float
         Delta it was computed at; compare only with claims at the same delta.
     confidence : float
@@ -71,15 +71,13 @@ class AuditResult:
 
 def epsilon_lower_bound(
     hits: ArrayLike, neighbour_hits: ArrayLike, n_runs: int, *, delta: float, confidence: float
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the epsilon that frequencies of one event prove.
 
-    If ``P(E) > exp(epsilon) P'(E) + delta``, the mechanism is not
-    (epsilon, delta)-differentially private. Both probabilities get a two-sided
-    Clopper-Pearson interval at ``1 - (1 - confidence) / 2``, so all four ends
-    hold together with `confidence`; the event, its complement and both orders
-    of the two data sets then all bound epsilon from below, and the largest
-    counts.
+    If ``P(E) > exp(epsilon) P'(E) + delta``, the mechanism is not (epsilon, delta)-differentially private. Both
+    probabilities get a two-sided Clopper-Pearson interval at ``1 - (1 - confidence) / 2``, so all four ends hold
+    together with `confidence`; the event, its complement and both orders of the two data sets then all bound epsilon
+    from below, and the largest counts.
 
     Parameters
     ----------
@@ -127,9 +125,7 @@ def epsilon_lower_bound(
     return np.log(np.maximum(np.max(np.stack(factors), axis=0), 1.0))
 
 
-def _clopper_pearson(
-    name: str, hits: ArrayLike, n_runs: int, tail: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _clopper_pearson(name: str, hits: ArrayLike, n_runs: int, tail: float) -> tuple[Floats, Floats]:
     """Return the ends of the interval that misses the probability by at most `tail` on each side."""
     hits = np.asarray(hits, dtype=np.float64)
     if not np.all((hits >= 0) & (hits <= n_runs)):

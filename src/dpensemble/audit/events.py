@@ -51,22 +51,7 @@ def best_event(
     delta: float,
     confidence: float,
 ) -> Event:
-    """Return the event that proves most on these runs, to be measured on others.
-
-    Parameters
-    ----------
-    outcomes, neighbour_outcomes : ndarray of shape (n_runs,)
-        Scores, or places in `categories`.
-    categories : sequence or None
-        None for scores, whose events are half-lines. Events of categories are
-        sets of largest likelihood ratio.
-    delta, confidence : float
-        As in `epsilon_lower_bound`.
-
-    Returns
-    -------
-    Event
-    """
+    """Return the event that proves most on these runs, to be measured on others."""
 
     def most_telling(hits: NDArray[Any], neighbour_hits: NDArray[Any]) -> int:
         bounds = epsilon_lower_bound(hits, neighbour_hits, len(outcomes), delta=delta, confidence=confidence)

@@ -6,8 +6,8 @@ from itertools import chain, combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between, real_between
 from dpensemble.audit.exact import exact_epsilon, renyi_divergence, sampled_probabilities
 from dpensemble.errors import InvalidParameterError
@@ -37,9 +37,8 @@ class LawAudit:
 
     Notes
     -----
-    It says what one answer costs for this law, number of teachers and number
-    of movable ballots. It does not show that the pipeline moves no more
-    ballots than that.
+    It says what one answer costs for this law, number of teachers and number of movable ballots. It does not show that
+    the pipeline moves no more ballots than that.
     """
 
     epsilon: float
@@ -77,9 +76,8 @@ def audit_law(
 ) -> LawAudit:
     """Return the exact worst case of one answer over all votes of `n_teachers` and all their neighbours.
 
-    The probabilities are those of the integers that the sampler draws from, so
-    mixing and rounding are part of what is audited. Outcomes need not be
-    classes: a law may also give no answer.
+    The probabilities are those of the integers that the sampler draws from, so mixing and rounding are part of what is
+    audited. Outcomes need not be classes: a law may also give no answer.
 
     Parameters
     ----------
@@ -108,8 +106,7 @@ def audit_law(
 
     Examples
     --------
-    The published cost of an answer, ``2 / scale``, is nearly attained; had the
-    noise been halved, it would be caught:
+    The published cost of an answer, ``2 / scale``, is nearly attained; had the noise been halved, it would be caught:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> claim = 2 / 4.0
@@ -156,7 +153,7 @@ def _require_few(n_teachers: int, n_classes: int, moved: int) -> None:
         )
 
 
-def _histograms(n_votes: int, n_classes: int) -> NDArray[np.int64]:
+def _histograms(n_votes: int, n_classes: int) -> Integers:
     """Return all counts that sum to `n_votes`, shape (n_histograms, n_classes), in rising order."""
     # Stars and bars: the bars' places among the stars are what to enumerate.
     places = combinations(range(n_votes + n_classes - 1), n_classes - 1)
@@ -164,7 +161,7 @@ def _histograms(n_votes: int, n_classes: int) -> NDArray[np.int64]:
     return np.diff(bars, axis=1, prepend=-1, append=n_votes + n_classes - 1) - 1
 
 
-def _moves(moved: int, n_classes: int) -> NDArray[np.int64]:
+def _moves(moved: int, n_classes: int) -> Integers:
     """Return one of each pair of opposite differences that moving at most `moved` ballots makes."""
     ways = _histograms(moved, n_classes)
     differences = np.unique((ways[:, None] - ways[None, :]).reshape(-1, n_classes), axis=0)
@@ -172,9 +169,7 @@ def _moves(moved: int, n_classes: int) -> NDArray[np.int64]:
     return differences[len(differences) // 2 + 1 :]
 
 
-def _neighbours(
-    histograms: NDArray[np.int64], moves: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _neighbours(histograms: Integers, moves: Integers) -> Iterator[tuple[Integers, Integers]]:
     """Yield, for each move, the places of the histograms it applies to and of what they become."""
     base = (int(histograms[0].sum()) + 1) ** np.arange(histograms.shape[1])[::-1]
     codes = histograms @ base

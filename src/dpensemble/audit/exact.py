@@ -1,8 +1,7 @@
 """Exact privacy loss between finite laws; nothing here knows how the library accounts.
 
-"Exact" means without inequalities: what is left is the rounding of doubles,
-about one part in 1e13. Every array of probabilities may hold one law, shape
-(n_outcomes,), or many, shape (..., n_outcomes).
+"Exact" means without inequalities: what is left is the rounding of doubles, about one part in 1e13. Every array of
+probabilities may hold one law, shape (n_outcomes,), or many, shape (..., n_outcomes).
 """
 
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw, integer_weights
@@ -21,12 +21,11 @@ _SUM_ERROR = 1e-9
 _MOST_OUTCOMES = 10**7
 
 
-def hockey_stick(p: ArrayLike, q: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+def hockey_stick(p: ArrayLike, q: ArrayLike, epsilon: float) -> Floats:
     """Return the hockey-stick divergence, the least delta for which p is covered by q at `epsilon`.
 
-    It is ``sum_o max(p_o - exp(epsilon) q_o, 0)``; a mechanism is
-    (epsilon, delta)-differentially private if and only if this is at most
-    delta for every pair of neighbours, in both orders.
+    It is ``sum_o max(p_o - exp(epsilon) q_o, 0)``; a mechanism is (epsilon, delta)-differentially private if and only
+    if this is at most delta for every pair of neighbours, in both orders.
 
     Parameters
     ----------
@@ -61,13 +60,11 @@ def hockey_stick(p: ArrayLike, q: ArrayLike, epsilon: float) -> NDArray[np.float
     return np.where(q > 0, np.maximum(excess, 0), p).sum(axis=-1)
 
 
-def exact_epsilon(p: ArrayLike, q: ArrayLike, delta: float) -> NDArray[np.float64]:
+def exact_epsilon(p: ArrayLike, q: ArrayLike, delta: float) -> Floats:
     """Return the smallest epsilon at which p and q cover each other up to `delta`.
 
-    The hockey-stick divergence at ``t = exp(epsilon)`` is the largest of
-    ``P(S) - t Q(S)`` over all sets S, attained at a set of outcomes of largest
-    ratio p / q. So the smallest t is the largest of ``(P(S) - delta) / Q(S)``
-    over those nested sets: one sort, no search.
+    The hockey-stick divergence at ``t = exp(epsilon)`` is the largest of ``P(S) - t Q(S)`` over all sets S, attained at
+    a set of outcomes of largest ratio p / q. The smallest t is the largest ``(P(S) - delta) / Q(S)`` of those: a sort.
 
     Parameters
     ----------
@@ -99,7 +96,7 @@ def exact_epsilon(p: ArrayLike, q: ArrayLike, delta: float) -> NDArray[np.float6
     return np.maximum(_one_direction(p, q, delta), _one_direction(q, p, delta))
 
 
-def _one_direction(p: NDArray[np.float64], q: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+def _one_direction(p: Floats, q: Floats, delta: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(p > 0, p / q, 0.0)
         order = np.argsort(-ratio, axis=-1)
@@ -110,7 +107,7 @@ def _one_direction(p: NDArray[np.float64], q: NDArray[np.float64], delta: float)
     return np.log(np.maximum(factor.max(axis=-1), 1.0))
 
 
-def renyi_divergence(p: ArrayLike, q: ArrayLike, orders: ArrayLike) -> NDArray[np.float64]:
+def renyi_divergence(p: ArrayLike, q: ArrayLike, orders: ArrayLike) -> Floats:
     """Return the larger Renyi divergence of the two directions at each order.
 
     Parameters
@@ -148,9 +145,7 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, orders: ArrayLike) -> NDArray[n
     return np.maximum(_moments(log_p, log_q, orders), _moments(log_q, log_p, orders))
 
 
-def _moments(
-    log_p: NDArray[np.float64], log_q: NDArray[np.float64], orders: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _moments(log_p: Floats, log_q: Floats, orders: Floats) -> Floats:
     order = orders[:, None]
     with np.errstate(invalid="ignore"):
         terms = np.where(np.isneginf(log_p), -np.inf, order * log_p - (order - 1) * log_q)
@@ -158,7 +153,7 @@ def _moments(
     return np.maximum(logsumexp(terms, axis=-1) / (orders - 1), 0.0)
 
 
-def compose_outcomes(laws: Sequence[ArrayLike]) -> NDArray[np.float64]:
+def compose_outcomes(laws: Sequence[ArrayLike]) -> Floats:
     """Return the joint law of independent answers, for tiny cases.
 
     Parameters
@@ -192,7 +187,7 @@ def compose_outcomes(laws: Sequence[ArrayLike]) -> NDArray[np.float64]:
     return joint
 
 
-def sampled_probabilities(law: ReleaseLaw, counts: ArrayLike) -> NDArray[np.float64]:
+def sampled_probabilities(law: ReleaseLaw, counts: ArrayLike) -> Floats:
     """Return the probabilities that the sampler really uses, mixing and rounding included.
 
     Parameters
@@ -221,7 +216,7 @@ def sampled_probabilities(law: ReleaseLaw, counts: ArrayLike) -> NDArray[np.floa
     return integer_weights(law, np.asarray(counts)) / 2.0**63
 
 
-def _pairs(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pairs(p: Any, q: Any) -> tuple[Floats, Floats]:
     """Return both as doubles of one shape, refusing what is no probability vector."""
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1]:

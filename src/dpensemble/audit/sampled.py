@@ -34,23 +34,18 @@ def audit_pipeline(
     Parameters
     ----------
     run : callable
-        ``run(dataset, i)`` releases once and returns the outcome, or what an
-        attacker computes from it. A float is a score, whose events are
-        half-lines; anything else must be hashable and is a category (so
-        convert counts to float). Few categories, or one score that grows with
-        the attacker's suspicion, prove most.
-        The noise of different `i` must be independent: draw it from the
-        operating system, or seed it by `i`, which takes every value from 0 to
-        ``2 * n_runs - 1`` once. A generator with a fixed or default seed
-        repeats one draw, and makes the result meaningless.
+        ``run(dataset, i)`` releases once and returns the outcome, or what an attacker computes from it. A float is a
+        score, whose events are half-lines; anything else must be hashable and is a category (so convert counts to
+        float). Few categories, or one score that grows with the attacker's suspicion, prove most. The noise of
+        different `i` must be independent: draw it from the operating system, or seed it by `i`, which takes every value
+        from 0 to ``2 * n_runs - 1`` once. A fixed or default seed repeats one draw: a meaningless result.
     data, neighbour : object
         Two data sets that differ by one unit under the claimed relation; made up,
         and as bad for privacy as you can think of. Public seeds may stay fixed.
     delta : float
         Delta of the claim, from 0 to 1.
     n_runs : int
-        Runs on each data set, at least 2; fixed beforehand. Stopping once
-        something is found voids the confidence.
+        Runs on each data set, at least 2; fixed beforehand. Stopping once something is found voids the confidence.
     confidence : float, default=0.99
         From 0.5 to 1 - 1e-12.
     event : callable, optional
@@ -69,8 +64,7 @@ def audit_pipeline(
 
     References
     ----------
-    M. Jagielski, J. Ullman and A. Oprea, "Auditing differentially private machine
-    learning", NeurIPS 2020, section 3.
+    M. Jagielski, J. Ullman and A. Oprea, "Auditing differentially private machine learning", NeurIPS 2020, section 3.
 
     Examples
     --------
@@ -111,8 +105,7 @@ def audit_sampler(
 ) -> AuditResult:
     """Draw one answer many times on two neighbouring histograms, and return the epsilon that the draws prove.
 
-    The same as `audit_pipeline` for one answer, with all draws at once through
-    `dpensemble.laws.sample`.
+    The same as `audit_pipeline` for one answer, with all draws at once through `dpensemble.laws.sample`.
 
     Parameters
     ----------
@@ -151,9 +144,7 @@ def audit_sampler(
     delta, confidence = real_between("delta", delta, 0, 1), confidence_of(confidence)
     rows = np.asarray(counts), np.asarray(neighbour_counts)
     if rows[0].ndim != 1 or rows[0].shape != rows[1].shape:
-        raise InvalidParameterError(
-            "counts and neighbour_counts must be one row of votes each, over the same classes."
-        )
+        raise InvalidParameterError("counts and neighbour_counts must be one row of votes each, over the same classes.")
     noise = noise_source(insecure_release_seed)
     draws, neighbour_draws = (
         sample(_Fixed(law, row), np.broadcast_to(row, (n_draws, row.size)), noise) for row in rows

@@ -1,105 +1,61 @@
 """Commands, and the one place where errors become exit codes.
 
-Exit codes: 0 done; 1 an error nobody foresaw; 2 bad input, with one sentence on
-stderr and nothing written; 130 interrupted.
+Exit codes: 0 done; 1 an error nobody foresaw; 2 bad input: one sentence on stderr, nothing written; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
-from importlib.metadata import version
-from typing import Annotated
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
 
-from dpensemble.cli.compare import compare
-from dpensemble.cli.gamma import gamma
-from dpensemble.cli.plan import plan
-from dpensemble.cli.predict import predict
-from dpensemble.cli.report import report
-from dpensemble.cli.train import train
+from dpensemble.cli.choice import Choice, choose
+from dpensemble.cli.commands import add_group, add_name
+from dpensemble.cli.help import PlainGroup
+from dpensemble.cli.options import flag_of, owners
+from dpensemble.cli.others import add_others
 from dpensemble.errors import DPEnsembleError
 
-app = typer.Typer(
-    name="dpensemble",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(train)
-app.command()(plan)
-app.command()(compare)
-app.command()(gamma)
-app.command()(report)
-app.command()(predict)
-
 # typer may bring its own copy of click, so the base of its errors is found through one of them.
-_UsageError: type[Exception] = next(
-    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
-)
-
-
+_UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 _INTERRUPTED = 130
-
-# Names of settings in Python, and what they are called here.
-_OPTIONS = {
-    "n_teachers=": "--teachers ",
-    "n_partitions=": "--partitions ",
-    "n_models=": "--models ",
-    "n_units=": "--records ",
-    "subsample=": "--subsample ",
-    "scheme=": "--scheme ",
-    "public_rows=": "--public-rows ",
-    "random_state=": "--seed ",
-    "n_jobs=": "--jobs ",
-    "insecure_release_seed=": "--insecure-release-seed ",
-    "y holds a label": "the private target column holds a label",
-    "Value error, ": "",
-}
+_BY_METHOD = ("train", "plan")
+# What the parser wants where it finds something else.
+_NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and for this alone
+
         typer.echo(f"dpensemble {version('dpensemble')}")
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Train a classifier on private records under a differential-privacy guarantee."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Arguments without the program's name; ``sys.argv`` by default.
-
-    Returns
-    -------
-    int
-        0 done, 1 unforeseen error, 2 bad input, 130 interrupted.
-    """
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return the exit code."""
     try:
-        result = app(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
+        if not arguments:
+            _parsed_and_run(["--help"])
+            return 2
+        return _parsed_and_run(list(arguments))
     except DPEnsembleError as error:
-        return _fail(str(error))
+        return _fail(_message(error, arguments))
     except _UsageError as error:
-        # With no arguments typer shows the help by way of an error that holds it.
-        message: str = error.format_message()  # type: ignore[attr-defined]
-        return _fail(message) if message else 2
+        return _fail(_usage(error, arguments))
     except (typer.Abort, KeyboardInterrupt):
-        result = _INTERRUPTED
+        return _INTERRUPTED
     except Exception as error:
         if os.environ.get("DPENSEMBLE_TRACEBACK"):
             raise
@@ -110,14 +66,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
             err=True,
         )
         return 1
-    if result == _INTERRUPTED:
-        # Newer versions of typer turn an interrupt into this exit code themselves.
-        typer.echo("dpensemble: interrupted; nothing was written.", err=True)
+
+
+def _parsed_and_run(arguments: list[str]) -> int:
+    command = arguments[0] if arguments else ""
+    choice: Choice | None = None
+    if command in _BY_METHOD:
+        choice = choose(command, arguments[1:])
+        arguments = [command, "--help"] if choice is None else [command, choice.method, *choice.rest]
+    result = _app(command, choice)(args=arguments, prog_name="dpensemble", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
+def _app(command: str, choice: Choice | None) -> typer.Typer:
+    """Return the commands; of ``train`` and ``plan`` the one that was asked for has its methods."""
+    app = typer.Typer(
+        cls=PlainGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in _BY_METHOD:
+        add_group(app, name, choice) if name == command else add_name(app, name)
+    add_others(app)
+    return app
+
+
+def _message(error: DPEnsembleError, arguments: Sequence[str]) -> str:
+    """Return an error's text as it is, behind the option it is about if that has another name."""
+    flag = None if error.parameter is None else flag_of(error.parameter)
+    given = flag is not None and any(argument.split("=")[0] == flag for argument in arguments)
+    named = flag is not None and flag[2:].replace("-", "_") == error.parameter
+    return f"{flag}: {error}" if given and not named else str(error)
+
+
+def _usage(error: Any, arguments: Sequence[str]) -> str:
+    """Return what the parser says, and for an option of another method or law, whose it is."""
+    invalid: dict[str, Any] = getattr(error.__cause__, "errors", lambda: [{}])()[0]
+    if invalid.get("type") in _NUMBERS:
+        return f"{error.param.opts[0]} {invalid['input']!r} is not {_NUMBERS[invalid['type']]}."
+    if type(error).__name__ != "NoSuchOption":
+        if error.message:
+            error.message = error.message.removeprefix("Value error, ")
+        return str(error.format_message())
+    flag = error.option_name
+    text = f"No such option: {flag}"
+    command = arguments[0] if arguments else ""
+    owner = owners(flag, command) if command in _BY_METHOD and flag.startswith("--") else None
+    if owner is not None:
+        return f"{text}; {owner}."
+    known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+    close = get_close_matches(flag, known, n=1, cutoff=0.75)
+    return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
+
+
 def _fail(message: str) -> int:
-    for name, option in _OPTIONS.items():
-        message = message.replace(name, option)
     typer.echo("dpensemble: " + " ".join(message.split()), err=True)
     return 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,97 +13,47 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dpensemble._checks import member
 from dpensemble._rounding import round_up
-from dpensemble.cli import options as o
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.workflow import (
-    COMPARED_LEARNERS,
-    METHODS,
-    ComparedDataset,
-    ComparedMethod,
-    Comparison,
-    comparison_data,
-)
+from dpensemble.workflow import METHODS, ComparedDataset, ComparedMethod, Comparison, comparison_data
 from dpensemble.workflow import compare as run_comparison
-
-_Dataset = Annotated[
-    ComparedDataset,
-    typer.Option(help="Public data; adult and digits need no download.", rich_help_panel=o.DATA),
-]
-_Classes = Annotated[
-    str | None, typer.Option(help="Labels of images to keep, such as 3,8.", rich_help_panel=o.DATA)
-]
-_PublicRows = Annotated[
-    int | None, typer.Option(help="Public rows, for methods that release labels.", rich_help_panel=o.DATA)
-]
-_Epsilon = Annotated[float, typer.Option(help="Whole budget of each method.", rich_help_panel=o.PRIVACY)]
-_Delta = Annotated[float, typer.Option(help="Bagging needs at least 1/records.", rich_help_panel=o.PRIVACY)]
-_Relation = Annotated[
-    Relation,
-    typer.Option(
-        help="Neighbouring relation; DP-SGD is accounted under add-or-remove-one; replace-one costs it twice.",
-        rich_help_panel=o.PRIVACY,
-    ),
-]
-_ALL = ",".join(METHODS)
-_Methods = Annotated[str, typer.Option(help="Comma-separated.", rich_help_panel=o.MODEL)]
-_Learner = Annotated[
-    str, typer.Option(help=f"Base learner: {', '.join(COMPARED_LEARNERS)}.", rich_help_panel=o.MODEL)
-]
-_Teachers = Annotated[
-    int | None,
-    typer.Option(help="Teachers that vote (default: one for 25 records, at most 250).", rich_help_panel=o.MODEL),
-]
-_Repeats = Annotated[int, typer.Option(help="Runs of each method.", rich_help_panel=o.MODEL)]
-_Out = Annotated[Path | None, typer.Option(help="File for the result as JSON.", rich_help_panel=o.OUTPUT)]
 
 # Of the table where no terminal sets it.
 _WIDTH = 112
 
 
-def compare(
-    dataset: _Dataset = ComparedDataset.ADULT,
-    classes: _Classes = None,
-    public_rows: _PublicRows = None,
-    epsilon: _Epsilon = 1.0,
-    delta: _Delta = 1e-5,
-    relation: _Relation = Relation.ADD_OR_REMOVE_ONE,
-    insecure_release_seed: o.InsecureReleaseSeed = None,
-    methods: _Methods = _ALL,
-    learner: _Learner = "logistic-regression",
-    teachers: _Teachers = None,
-    repeats: _Repeats = 3,
-    seed: o.Seed = None,
-    jobs: o.Jobs = -1,
-    out: _Out = None,
-    as_json: o.AsJson = False,
-    quiet: o.Quiet = False,
+def run(
+    dataset: str,
+    classes: str | None,
+    public_rows: int | None,
+    methods: str | None,
+    teachers: int | None,
+    relation: Relation,
+    seed: int | None,
+    jobs: int,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
 ) -> None:
-    """Compare methods on public data, on the same rows and with the same budget.
-
-    Each method has the whole budget for itself; two rows without privacy stand beside them.
-
-    Example: dpensemble compare --dataset adult --epsilon 1 --delta 1e-5
-    """
+    """Compare methods on public data, on the same rows and with the same budget."""
+    known = member("dataset", dataset, ComparedDataset)
     if out is not None:
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
     with warnings_as_lines():
         found = run_comparison(
-            comparison_data(dataset, _labels(classes), public_rows, progress=shown),
-            epsilon=epsilon,
-            delta=delta,
-            methods=[name.strip() for name in methods.split(",")],
-            learner=learner,
+            comparison_data(known, _labels(classes), public_rows, progress=shown),
+            methods=METHODS if methods is None else [name.strip() for name in methods.split(",")],
             n_teachers=teachers,
             relation=relation.value,
-            repeats=repeats,
             random_state=seed,
-            insecure_release_seed=insecure_release_seed,
             n_jobs=jobs,
             progress=shown,
+            **settings,
         )
     text = json.dumps(found.to_dict(), indent=2)
     if out is not None:

@@ -6,12 +6,13 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from dpensemble._checks import member
 from dpensemble.cli.gamma_plot import write_plot
 from dpensemble.cli.plan_plot import check_plot_file
 from dpensemble.darrm import (
@@ -33,41 +34,24 @@ _CHANCES = (0.55, 0.6, 0.7, 0.8, 0.9)
 _MOST_ROWS = 24
 
 
-def gamma(
-    teachers: Annotated[int, typer.Option(help="Number of teachers.")],
-    epsilon: Annotated[float, typer.Option(help="Epsilon of each teacher.")],
-    m: Annotated[float, typer.Option("--m", help="Epsilon of the answer, in units of a teacher's.")],
-    Delta: Annotated[float, typer.Option("--Delta", help="Delta of each teacher.")] = 0.0,
-    delta: Annotated[float, typer.Option("--delta", help="Delta of the answer.")] = 0.0,
-    prior: Annotated[
-        str,
-        typer.Option(
-            help="What is believed about votes: 'alike' (one common probability, any), '0.5-1' (one in that "
-            "range), '0.2:0.5,0.9:0.5' (a histogram of it), or '0.75' (independent teachers of that mean)."
-        ),
-    ] = "alike",
-    constraints: Annotated[
-        Constraints,
-        typer.Option(help="Compete among non-decreasing noise functions, or all (few teachers only)."),
-    ] = Constraints.MONOTONE,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw gamma and the error as SVG.", rich_help_panel="Output")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Output")
-    ] = False,
+def run(
+    teachers: int,
+    epsilon: float,
+    m: float,
+    Delta: float,
+    delta: float,
+    prior: str,
+    constraints: str,
+    plot: Path | None,
+    as_json: bool,
 ) -> None:
-    """Find the private majority of private teachers that errs least (two classes; no data are touched).
-
-    Given the votes, the answer is the majority with probability gamma, else a fair coin.
-
-    Example: dpensemble gamma --teachers 11 --epsilon 0.1 --m 3
-    """
+    """Find the private majority of private teachers that errs least."""
+    compete = member("constraints", constraints, Constraints)
     believed = _prior_of(prior)
     if plot is not None:
         check_plot_file(plot)
     found = optimise_gamma(
-        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=constraints
+        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
     )
     laws = {"optimised": found.law} | _baselines(found.allowance)
     if plot is not None:
@@ -122,9 +106,7 @@ def _baselines(allowance: Allowance) -> Laws:
 
 def _as_dict(found: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
     certificate = asdict(found.certificate)
-    certificate["corners"] = [
-        {"p": p, "p_neighbour": q, "teachers": count} for (p, q), count in found.certificate.corners
-    ]
+    certificate["corners"] = [{"p": p, "p_neighbour": q, "teachers": n} for (p, q), n in found.certificate.corners]
     errors = {name: expected_error(law, prior) for name, law in laws.items()}
     return {
         "gamma": list(found.gamma),

@@ -18,13 +18,7 @@ _COLOURS = {"optimised": "group-1", "DSub": "group-2", "Sub": "group-3", "consta
 
 
 def write_plot(found: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
-    """Draw gamma and error of several laws, one chart above the other, and write them as one SVG.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be written.
-    """
+    """Draw gamma and error of several laws, one chart above the other, and write them as one SVG."""
     allowance = found.allowance
     setting = (
         f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; answer "

@@ -1,244 +1,248 @@
-"""Options of ``dpensemble train``, and of ``plan`` where they are the same."""
+"""Options of ``train`` and ``plan``: some that every method has, the rest read off its estimator and its law."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+from dpensemble.cli.choice import (
+    SOURCES,
+    Choice,
+    law_classes,
+    law_of,
+    law_parameter,
+    laws_of,
+    method_of,
+    methods_of,
+    rule_fields,
+)
+from dpensemble.cli.help import METAVARS, one_line
+from dpensemble.cli.signatures import Parameter
 
-from dpensemble.accounting import Accounting
-from dpensemble.allocation import Bootstrap
-from dpensemble.methods.pate import Aggregator
-from dpensemble.methods.private_design import MajorityRule, PrivateWhat
-from dpensemble.methods.private_majority import Sharing
-from dpensemble.planning import Rule
-from dpensemble.relations import Relation
-from dpensemble.workflow import LEARNERS, STUDENTS
-from dpensemble.workflow.personal import PERSONALISED
+DATA, PRIVACY, METHOD, OUTPUT = "Data", "Privacy", "Method", "Output"
+PANELS = (DATA, PRIVACY, METHOD, OUTPUT)
 
-DATA, PRIVACY, MODEL, OUTPUT = "Data", "Privacy", "Model", "Output"
-NAMES = ", ".join(LEARNERS)
+#: Where a value goes: an estimator's setting, a field of its law or of its rule, or the command's own.
+SETTING, LAW, RULE, OWN = "settings", "law_fields", "rule_fields", "own"
+
+_RIGHT = 49
+
+# Parameters whose option has another name here.
+_FLAGS = {
+    "n_teachers": "--teachers",
+    "n_partitions": "--partitions",
+    "n_models": "--models",
+    "random_state": "--seed",
+    "n_jobs": "--jobs",
+    "n_units": "--records",
+    "private": "--private-teachers",
+    "teacher_privacy": "--teacher-epsilon",
+}
+_ALSO = {("bagging", "n_teachers"): "--models"}
+_PRIVACY = {"epsilon", "delta", "relation", "accounting", "analysis", "max_labels", "insecure_release_seed", "private"}
+# Settings of laws that are found where they are left out.
+_NOISE = {"scale", "sigma", "reach"}
+# Given by the data, or by an option of another name.
+_GIVEN_OTHERWISE = {"classes", "law"}
+_NOT_PLANNED = {
+    "teacher", "student", "analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "n_jobs",
+}  # fmt: skip
 
 
-class Method(StrEnum):
-    """Methods by their short names: those of `VotingMethod`, and some that are planned in ways of their own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: how it is written, what it takes and where its value goes."""
 
-    SAA = "saa"
-    DPBAG = "dpbag"
-    LNMAX = "lnmax"
-    GNMAX = "gnmax"
-    CONFIDENT_GNMAX = "confident-gnmax"
-    INTERACTIVE_GNMAX = "interactive-gnmax"
-    OPTIMAL = "optimal"
-    UPSAMPLING_PATE = "upsampling-pate"
-    VANISHING_PATE = "vanishing-pate"
-    WEIGHTING_PATE = "weighting-pate"
-    PRIVATE_MAJORITY = "private-majority"
-    BAGGING = "bagging"
-    BAGGED_PATE = "bagged-pate"
+    flag: str
+    name: str
+    goes_to: str = OWN
+    kind: type = str
+    panel: str = METHOD
+    text: str = ""
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    required: bool = False
+    hidden: bool = False
+    also: str | None = None
 
     @property
-    def personalised(self) -> bool:
-        """Whether groups of records have budgets of their own."""
-        return self.value in PERSONALISED
+    def key(self) -> str:
+        """Its name as an argument of the function that is run."""
+        return self.flag.strip("-").replace("-", "_")
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in help."""
+        folder = self.flag == "--out"
+        return "FOLDER" if folder else "NAME" if self.choices else METAVARS[self.kind]
 
 
-class Analysis(StrEnum):
-    """For what the guarantee holds; DPBag's data-dependent analysis is called personalised."""
-
-    WORST_CASE = "worst-case"
-    PERSONALISED = "personalised"
-    DATA_DEPENDENT = "data-dependent"
+def _own(flag: str, text: str, kind: type = str, panel: str = DATA, **rest: Any) -> Option:
+    name = flag.strip("-").replace("-", "_")
+    return Option(flag=flag, name=name, kind=kind, panel=panel, text=text.removesuffix("."), **rest)
 
 
-class PackagedData(StrEnum):
-    """Data sets shipped with the package."""
+_JSON = _own("--json", "Print the result as JSON.", bool, OUTPUT, default=False)
+_TRAIN = (
+    _own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
+    _own("--private", "Private records, CSV or Parquet.", Path),
+    _own("--public", "Public rows with the same features.", Path),
+    _own("--target", "Column to predict."),
+    _own("--classes", "All possible labels, comma-separated."),
+    _own("--test", "Rows with the target to score on.", Path),
+    _own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
+    _own("--unit", "Private column naming whose record it is."),
+    _own("--drop", "Columns to leave out, comma-separated."),
+    _own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
+    _own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
+    _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False),
+    _own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
+    _JSON,
+    _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
+)
+_TRAIN_BY_GROUP = (
+    _own("--budgets", "Private column of budgets, or a=0.5:20%,b=2:80%.", panel=PRIVACY),
+    _own("--levels", "What that column's entries stand for: a=0.5,b=2.", panel=PRIVACY),
+)
+_PLAN = (
+    _own("--labels", "Labels wanted; left out: found.", int),
+    _own("--classes", "Number of classes [2]", int, default=2),
+)
+_PLAN_ALIKE = (_own("--agreement", "Share of teachers that agree on a row [0.8]", float),)
+_PLAN_PARTITIONED = (_own("--label-accuracy", "Find the smallest ensemble right this often.", float),)
+_PLOT = _own("--plot", "Also draw epsilon and wrong labels as SVG.", Path, OUTPUT)
+_PLAN_BY_GROUP = (_own("--budgets", "Groups and shares: high=0.5:20%,low=2:80%.", panel=PRIVACY),)
+_PLAN_OF_DRAWS = (_own("--records", "Number of private records.", int),)
 
-    ADULT = "adult"
+
+def options_of(choice: Choice) -> list[Option]:
+    """Return the options of a command for a method and a law, by panel."""
+    found = {option.flag: option for option in _common(choice.command, choice.method)}
+    for option in _of_estimator(choice):
+        found.setdefault(option.flag, option)
+    return sorted(found.values(), key=lambda option: PANELS.index(option.panel))
 
 
-Out = Annotated[Path, typer.Option(help="Folder for the report, student and labels.", rich_help_panel=OUTPUT)]
-Dataset = Annotated[
-    PackagedData | None, typer.Option(help="Packaged data, split in thirds.", rich_help_panel=DATA)
-]
-PrivateTable = Annotated[Path | None, typer.Option(help="Private records, CSV or Parquet.", rich_help_panel=DATA)]
-PublicTable = Annotated[
-    Path | None, typer.Option(help="Public rows with the same features.", rich_help_panel=DATA)
-]
-Target = Annotated[str | None, typer.Option(help="Column to predict.", rich_help_panel=DATA)]
-Classes = Annotated[str | None, typer.Option(help="All possible labels, comma-separated.", rich_help_panel=DATA)]
-TestTable = Annotated[Path | None, typer.Option(help="Rows with the target to score on.", rich_help_panel=DATA)]
-TestIsPublic = Annotated[
-    bool,
-    typer.Option("--test-is-public", help="Exact test scores may be shared.", rich_help_panel=DATA),
-]
-Unit = Annotated[str | None, typer.Option(help="Private column naming whose record it is.", rich_help_panel=DATA)]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, comma-separated.", rich_help_panel=DATA)]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Privacy budget (default 1); not for personalised methods.", rich_help_panel=PRIVACY),
-]
-Budgets = Annotated[
-    str | None,
-    typer.Option(
-        help="Personalised: private column of budgets; or groups and shares to deal at random, "
-        "high=0.5:20%,low=2:80%.",
-        rich_help_panel=PRIVACY,
-    ),
-]
-Levels = Annotated[
-    str | None,
-    typer.Option(
-        help="What that column's entries stand for, high=0.5,low=2; with public shares, high=0.5:20%,low=2:80%.",
-        rich_help_panel=PRIVACY,
-    ),
-]
-Delta = Annotated[float, typer.Option(help="Must be below 1/records.", rich_help_panel=PRIVACY)]
-RelationOption = Annotated[Relation, typer.Option(help="Neighbouring relation.", rich_help_panel=PRIVACY)]
-AccountingOption = Annotated[
-    Accounting,
-    typer.Option(help="Charge for what a label alone reveals, or as the papers do.", rich_help_panel=PRIVACY),
-]
-AnalysisOption = Annotated[
-    Analysis,
-    typer.Option(
-        help="Worst case, or from the private votes: personalised (dpbag), data-dependent (PATE).",
-        rich_help_panel=PRIVACY,
-    ),
-]
-StopWhenSpent = Annotated[
-    bool,
-    typer.Option(
-        "--stop-when-spent",
-        help="Not worst-case: answer until the budget is gone, which leaks through the number.",
-        rich_help_panel=PRIVACY,
-    ),
-]
-MaxLabels = Annotated[int | None, typer.Option(help="Most public rows to ask about.", rich_help_panel=PRIVACY)]
-InsecureReleaseSeed = Annotated[
-    int | None,
-    typer.Option(help="Seed the noise: repeatable, and NOT FOR RELEASE.", rich_help_panel=PRIVACY),
-]
-MethodOption = Annotated[
-    Method,
-    typer.Option(
-        help="Subsample-and-aggregate, bagging, PATE by Laplace or Gaussian noise, the optimal vote, personal "
-        "budgets, or teachers that draw their records.",
-        rich_help_panel=MODEL,
-    ),
-]
-AggregatorOption = Annotated[
-    Aggregator | None,
-    typer.Option(
-        help="Personalised and bagged PATE: how votes become a label (default gnmax).", rich_help_panel=MODEL
-    ),
-]
-RuleOption = Annotated[
-    Rule | None,
-    typer.Option(
-        help="Personalised: copies, weights or turns that use up all budgets together, or as published.",
-        rich_help_panel=MODEL,
-    ),
-]
-Precision = Annotated[
-    float | None,
-    typer.Option(
-        help="upsampling, weighting: largest relative error of copies or weights.", rich_help_panel=MODEL
-    ),
-]
-VanishAtEnd = Annotated[
-    bool,
-    typer.Option(
-        "--vanish-at-end",
-        help="vanishing, weighting: spent groups drop out while the others go on.",
-        rich_help_panel=MODEL,
-    ),
-]
-PrivateTeachers = Annotated[
-    PrivateWhat | None,
-    typer.Option(
-        help="private-majority: models trained once (default), trained anew for every label, or noisy ballots.",
-        rich_help_panel=MODEL,
-    ),
-]
-TeacherEpsilon = Annotated[
-    float | None,
-    typer.Option(help="private-majority: epsilon of each private teacher or ballot.", rich_help_panel=MODEL),
-]
-SharingOption = Annotated[
-    Sharing | None,
-    typer.Option(help="private-majority: teachers learn all records (default), or parts.", rich_help_panel=MODEL),
-]
-Majority = Annotated[
-    MajorityRule | None,
-    typer.Option(help="private-majority: how ballots become a label.", rich_help_panel=MODEL),
-]
-Subsample = Annotated[
-    int | None,
-    typer.Option(
-        help="bagged-pate: records drawn for each teacher (default half of a partition's).", rich_help_panel=MODEL
-    ),
-]
-Scheme = Annotated[
-    Bootstrap | None,
-    typer.Option(help="bagged-pate: how records are drawn (default distinct).", rich_help_panel=MODEL),
-]
-Teachers = Annotated[
-    int | None,
-    typer.Option(help="Teachers in each partition (default 250; private-majority 11).", rich_help_panel=MODEL),
-]
-Partitions = Annotated[
-    int | None, typer.Option(help="dpbag (default 10) and optimal: partitions.", rich_help_panel=MODEL)
-]
-Scale = Annotated[
-    float | None,
-    typer.Option(help="saa, dpbag, lnmax: Laplace scale in votes.", rich_help_panel=MODEL),
-]
-Sigma = Annotated[
-    float | None,
-    typer.Option(help="gnmax and its kin: standard deviation of the noise in votes.", rich_help_panel=MODEL),
-]
-Reach = Annotated[
-    float | None,
-    typer.Option(
-        help="optimal: margin in votes at which the answer is certain (found if --max-labels is given).",
-        rich_help_panel=MODEL,
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(help="confident and interactive: votes needed for an answer.", rich_help_panel=MODEL),
-]
-ThresholdSigma = Annotated[
-    float | None,
-    typer.Option(
-        help="confident and interactive: standard deviation of the noise on the threshold.",
-        rich_help_panel=MODEL,
-    ),
-]
-Teacher = Annotated[str, typer.Option(help=f"Base learner: {NAMES}.", rich_help_panel=MODEL)]
-Student = Annotated[str, typer.Option(help=f"Student: {', '.join(STUDENTS)}.", rich_help_panel=MODEL)]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Public seed of split, allocation and learners; not of the noise.", rich_help_panel=MODEL),
-]
-Jobs = Annotated[int, typer.Option(help="Parallel workers; -1 takes all cores.", rich_help_panel=MODEL)]
-Baseline = Annotated[
-    bool,
-    typer.Option("--baseline", help="Also train without privacy, as an experiment.", rich_help_panel=OUTPUT),
-]
-PrivateReport = Annotated[
-    bool,
-    typer.Option(
-        "--private-report",
-        help="Also write private vote statistics, for your eyes.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an earlier run in --out.", rich_help_panel=OUTPUT)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
+def _common(command: str, method: str) -> Iterator[Option]:
+    described = method_of(method)
+    by_group, votes = "budgets" in described.fit, "student" in described.parameters
+    # Taken out before parsing; here it is refused where it has no value.
+    yield Option(flag="--method", name="method", hidden=True)
+    if command == "train":
+        yield from _TRAIN
+        yield from _TRAIN_BY_GROUP if by_group else ()
+        return
+    drawn = "subsample" in described.parameters
+    yield from _PLAN if votes else ()
+    yield from _PLAN_BY_GROUP if by_group else ()
+    yield from _PLAN_ALIKE if votes and not by_group else ()
+    yield from _PLAN_PARTITIONED if votes and not by_group and not drawn else ()
+    yield from _PLAN_OF_DRAWS if drawn else (_PLOT,)
+    yield _JSON
+
+
+def _of_estimator(choice: Choice) -> Iterator[Option]:
+    described, law = method_of(choice.method), law_parameter(choice.method)
+    left_out = _GIVEN_OTHERWISE | (_NOT_PLANNED if choice.command == "plan" else set())
+    if "budgets" in described.fit:
+        # Every record's own budget takes its place.
+        left_out = left_out | {"epsilon"}
+    if law is not None:
+        names = laws_of(choice.method)
+        yield Option(flag="--law", name="law", choices=names, text=_values(names, law.default))
+        # A method that names rules of its own also finds their noise itself.
+        yield from _of_law(
+            choice.law if set(names) <= set(law_classes()) else None,
+            choice.command,
+            {flag_of(name) for name in described.parameters if name not in left_out},
+        )
+    for parameter in described.parameters.values():
+        if parameter.name in left_out:
+            continue
+        if parameter.name in _BY_NAME:
+            yield from _BY_NAME[parameter.name]
+        elif parameter.scalar is not None:
+            yield replace(_read(parameter, SETTING), also=_ALSO.get((choice.method, parameter.name)))
+        if parameter.name == "rule":
+            yield from (_read(field, RULE) for field in rule_fields() if field.name not in parameter.choices)
+
+
+def _of_law(law: str | None, command: str, taken: set[str]) -> Iterator[Option]:
+    for field in law_of(law).parameters.values() if law in law_classes() else ():
+        option = _read(field, LAW)
+        if command == "train" and field.name in _NOISE:
+            option = replace(option, text=f"{option.text}; left out: usual, less where rows leave budget")
+        yield replace(option, flag=f"--law-{option.flag[2:]}") if option.flag in taken else option
+
+
+def _read(parameter: Parameter, goes_to: str) -> Option:
+    """Return the option of a parameter whose type is a number, a text or a truth value."""
+    name = parameter.name
+    return Option(
+        flag=flag_of(name),
+        name=name,
+        goes_to=goes_to,
+        kind=parameter.scalar or str,
+        panel=PRIVACY if name in _PRIVACY and goes_to == SETTING else METHOD,
+        text=_line(parameter),
+        choices=parameter.choices,
+    )
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a parameter."""
+    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
+def _line(parameter: Parameter) -> str:
+    """Return what help says of a parameter, in one line unless its values take more."""
+    words = re.sub(r"(?<!`)`(\w+)`(?!`)", lambda match: flag_of(match[1]), parameter.summary).replace("`", "")
+    if not parameter.choices:
+        is_number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
+        shown = f" [{parameter.default:g}]" if is_number else ""
+        return one_line(words, _RIGHT - len(shown)) + shown
+    values = _values(parameter.choices, parameter.default)
+    fits = len(words.split(";")[0]) <= _RIGHT - len(values) - 2
+    return f"{words.split(';')[0]}: {values}" if fits else values
+
+
+def _values(choices: tuple[str, ...], default: Any) -> str:
+    return ", ".join(f"{value} (default)" if value == default else value for value in choices)
+
+
+def _setting(flag: str, name: str, text: str, kind: type = str, **rest: Any) -> Option:
+    return Option(flag=flag, name=name, goes_to=SETTING, text=text, kind=kind, **rest)
+
+
+_SEEDED = "Seed the noise: repeatable, NOT FOR RELEASE"
+_LEARNERS = ", ".join(SOURCES.keys("workflow/learners.py", "LEARNERS"))
+#: Options of parameters that are no numbers, texts or truth values.
+_BY_NAME = {
+    "teacher": [_setting("--teacher", "teacher", f"Base learner: {_LEARNERS}")],
+    "student": [_setting("--student", "student", "Student; as --teacher, if it can be saved")],
+    "random_state": [_setting("--seed", "random_state", "Public seed; not of the noise", int)],
+    "insecure_release_seed": [
+        _setting("--insecure-release-seed", "insecure_release_seed", _SEEDED, int, panel=PRIVACY),
+    ],
+    "n_jobs": [_setting("--jobs", "n_jobs", "Parallel workers; -1 takes all cores [-1]", int, default=-1)],
+    "teacher_privacy": [
+        _own("--teacher-epsilon", "Epsilon of each private teacher or ballot", float, PRIVACY),
+        _own("--teacher-delta", "Delta of each private teacher or ballot [0]", float, PRIVACY),
+    ],
+}
+
+
+def owners(flag: str, command: str) -> str | None:
+    """Return in words which methods or laws have an option such as ``--reach``, None if none has."""
+    methods = [
+        name
+        for name in methods_of(command)
+        if any(flag in (option.flag, option.also) for option in options_of(Choice(command, name, None, ())))
+    ]
+    if methods:
+        return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
+    laws = [name for name in law_classes() if flag in (flag_of(field) for field in law_of(name).parameters)]
+    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}; choose by --law NAME" if laws else None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from dpensemble.accounting import Accounting
+from dpensemble.accounting.published.moments import has_published
+from dpensemble.design import Plan, answer_rate, wrong_label_rate
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.planning import Plan, answer_rate, spend_curve, wrong_label_rate
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, WIDTH, Words
+from dpensemble.report.groups import History, history_chart
 
 _HEADING, _GAP = 34, 20
 _MARGINS = 81
@@ -33,61 +35,41 @@ _PAGE = Markup(
     '</style><rect width="{width}" height="{height}" fill="#fff"/>{body}</svg>\n'
 )
 _GROUP = Markup(
-    ".line.{css}, .limit.{css} {{ stroke: {colour}; }} "
-    ".dot.{css}, .{css}-label {{ fill: {colour}; font-weight: 600; }}"
+    ".line.{css}, .limit.{css} {{ stroke: {colour}; }} .dot.{css}, .{css}-label {{ fill: {colour}; font-weight: 600; }}"
 )
 _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
 def check_plot_file(path: Path) -> None:
-    """Refuse, before any long work, a file that the plot cannot be written to.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it is not called .svg.
-    FileError
-        If its folder does not exist, or it is a folder.
-    """
+    """Refuse, before any long work, a file that is not called .svg or that cannot be written to."""
     if path.suffix.lower() != ".svg":
         raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise FileError(f"plot={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
 
 
-def write_plot(found: Plan, path: Path) -> None:
-    """Draw the plan's two charts, one above the other, and write them as one SVG.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be written.
-    """
-    charts = [
-        ("What labels cost", _epsilon_chart(found)),
-        ("How often a label is wrong", _quality_chart(found)),
-    ]
-    setting = f"{found.method}, {found.n_teachers:,} teachers, {found.n_classes} classes, delta {found.delta:g}"
+def write_plot(found: Plan, plain: dict[str, Any] | None, path: Path) -> None:
+    """Draw the plan's charts, one above the other, and write them as one SVG."""
+    design = found.design
+    if plain is not None:
+        history = History(
+            groups=[(group.name, group.budget) for group in found.groups],
+            spend=design.spend_curve(found.labels),
+            plain=plain["plain_spend"],
+            marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in plain["plain_labels"]],
+        )
+        charts = [("What labels cost each group", history_chart(history, "labels"))]
+    else:
+        charts = [("What labels cost", _epsilon_chart(found)), ("How often a label is wrong", _quality_chart(found))]
+    teachers = design.settings()["n_teachers"]
+    setting = (
+        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {found.delta:g}"
+    )
     write_charts(setting, charts, path)
 
 
 def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path) -> None:
-    """Write charts with their titles, one above the other, as one SVG.
-
-    Parameters
-    ----------
-    setting : str
-        What they are about.
-    charts : sequence of (str, Markup)
-        Titles and drawings.
-    path : Path
-        Where to.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be written.
-    """
+    """Write charts with their titles, one above the other, as one SVG; `setting` says what they are about."""
     y, body = _HEADING, _TITLE.format(css="tick", y=18, text=setting)
     for title, chart in charts:
         drawn = str(chart)
@@ -96,8 +78,7 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
         body += _TITLE.format(css="title", y=y + 22, text=title) + Markup(placed)  # noqa: S704
         y += _HEADING + height + _GAP
     groups = Markup("").join(
-        _GROUP.format(css=f"group-{number}", colour=colour)
-        for number, colour in enumerate(GROUP_COLOURS[0], start=1)
+        _GROUP.format(css=f"group-{number}", colour=colour) for number, colour in enumerate(GROUP_COLOURS[0], start=1)
     )
     try:
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
@@ -106,24 +87,23 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
 
 
 def _epsilon_chart(found: Plan) -> Markup:
-    lines = []
-    for accounting, css in ((Accounting.EXACT, "main"), (Accounting.PUBLISHED, "other")):
-        if accounting is Accounting.PUBLISHED and not found.ensemble.has_published:
-            continue
-        ensemble = replace(found.ensemble, accounting=accounting)
-        points = spend_curve(ensemble.one_query(), found.labels, found.delta, ensemble.conversion)
-        lines.append(Series(accounting.value, points, css))
+    lines, accountings = [], [(Accounting.EXACT, "main")]
+    if has_published(found.design.law):
+        accountings.append((Accounting.PUBLISHED, "other"))
+    for accounting, css in accountings:
+        curve = found.design.with_accounting(accounting).spend_curve(found.labels)
+        lines.append(Series(accounting.value, [(count, epsilon) for count, (epsilon,) in curve], css))
     words = Words("epsilon", "Epsilon of a number of labels", "labels", "epsilon")
     return line_chart(lines, [Limit(f"budget {found.epsilon:.3g}", found.epsilon)], words)
 
 
 def _quality_chart(found: Plan) -> Markup:
-    law, ballots = found.ensemble.law, found.n_teachers * found.n_partitions
+    law, ballots, n_classes = found.design.law, found.design.ballots, found.design.n_classes
     margins = np.linspace(0, ballots, _MARGINS)
-    wrong = wrong_label_rate(law, ballots, margins, found.n_classes)
+    wrong = wrong_label_rate(law, ballots, margins, n_classes)
     lines = [Series("label wrong", np.stack([margins, wrong], axis=1).tolist(), "main")]
-    if found.most_queries is not None:
-        unanswered = 1 - answer_rate(law, ballots, margins, found.n_classes)
+    if found.design.gated:
+        unanswered = 1 - answer_rate(law, ballots, margins, n_classes)
         lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
     words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")
-    return line_chart(lines, [Limit("a guess", 1 - 1 / found.n_classes)], words)
+    return line_chart(lines, [Limit("a guess", 1 - 1 / n_classes)], words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import pandas as pd
 import typer
@@ -17,19 +16,8 @@ from dpensemble.errors import DataError, FileError
 from dpensemble.persistence import load_classifier
 
 
-def predict(
-    student: Annotated[Path, typer.Argument(help="student.skops of a run.")],
-    rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet.")],
-    out: Annotated[Path | None, typer.Option(help="Write a CSV file instead of printing.")] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also give the probability of each label.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Classify rows with a saved student; costs no privacy. Rows are counted from 0.
-
-    Example: dpensemble predict demo/student.skops new.csv --out labels.csv
-    """
+def run(student: Path, rows: Path, out: Path | None, probabilities: bool, as_json: bool) -> None:
+    """Classify rows with a saved student."""
     classifier = load_classifier(student)
     if "encoder" not in getattr(classifier, "named_steps", {}):
         raise FileError(f"{student} is not a student that `dpensemble train` wrote.")
@@ -39,8 +27,7 @@ def predict(
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on.")
     # Columns are read as the student's public rows were, never as the new rows look.
-    numeric = numeric_columns(classifier.named_steps["encoder"])
-    table = as_kinds("new", table[expected], numeric)
+    table = as_kinds("new", table[expected], numeric_columns(classifier.named_steps["encoder"]))
     require_complete(str(rows), table)
     labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
     if probabilities:
@@ -55,6 +42,4 @@ def predict(
         try:
             labels.to_csv(out, index=False)
         except OSError as error:
-            raise FileError(
-                f"out={str(out)!r} cannot be written ({error.strerror}); choose another file."
-            ) from None
+            raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,18 +14,8 @@ from dpensemble.workflow import load_run
 from dpensemble.workflow.outputs import PRIVATE_REPORT, REPORT, STUDENT
 
 
-def report(
-    run: Annotated[Path, typer.Argument(help="Folder that `dpensemble train` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write the page (default: in the folder).")] = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="Write the page with private vote statistics: not for sharing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
-) -> None:
-    """Show an earlier run, and write its page again.
-
-    Example: dpensemble report demo --out page.html
-    """
+def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
+    """Show an earlier run, and write its page again."""
     record, private_record = load_run(run, private=private)
     page = out or run / (PRIVATE_REPORT if private else REPORT)
     try:

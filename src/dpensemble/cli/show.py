@@ -15,7 +15,8 @@ from rich.table import Table
 
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
-from dpensemble.report.groups import varied_setting
+from dpensemble.report.groups import PLAIN, varied_setting
+from dpensemble.report.wording import noise
 
 _FEW_UNITS = 10
 
@@ -32,17 +33,16 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
     rows = record.data["public_rows"]
     asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
-    answered = f"Labels answered: {record.labels:,} of {rows:,} public rows"
+    answered = f"Public rows that got a label: {record.labels:,} of {rows:,} public rows"
     console.print(f"{answered}{asked}{right}{inside}", markup=False)
+    console.print(f"Noise: {noise(record.settings, rows)}", markup=False)
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if not record.scores_are_public:
-            console.print(
-                "Scores are exact and for you alone, unless the test rows are public (--test-is-public)."
-            )
+            console.print("Scores are exact and for you alone, unless the test rows are public (--test-is-public).")
     for hint in _hints(record):
         console.print(f"Hint: {hint}", markup=False)
     console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
@@ -52,7 +52,7 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
 
 def _scores(record: RunRecord) -> Table:
     table = Table("", "accuracy", "AUROC", "AUPRC")
-    for name, found in (("student (private)", record.student), ("baseline (no privacy)", record.baseline)):
+    for name, found in (("student (protected)", record.student), ("baseline (no privacy)", record.baseline)):
         if found is not None:
             cells = (found.get(key) for key in ("accuracy", "auroc", "auprc"))
             table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
@@ -81,24 +81,13 @@ def _groups(record: RunRecord) -> Table:
 
 
 def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
-    """Say what one budget for all would have bought.
-
-    Parameters
-    ----------
-    entries : sequence of dict
-        `RunRecord.plain_labels`.
-    noun : str
-        What is counted.
-
-    Returns
-    -------
-    str
-    """
+    """Say what one budget for all would have bought (`entries`: `RunRecord.plain_labels`; `noun`: what is counted)."""
     counts = ", ".join(
-        f"{entry['labels']:,} at the {entry['name']} ({round_up(entry['epsilon'], 4):g})" for entry in entries
+        f"{entry['labels']:,} if all had the {PLAIN[entry['name']]} budget ({round_up(entry['epsilon'], 4):g})"
+        for entry in entries
     )
     return (
-        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the minimum "
+        f"One budget for all, with the same noise, would buy these numbers of {noun}: {counts}. Only the smallest "
         "keeps within everybody's budget."
     )
 
@@ -110,9 +99,9 @@ def _hints(record: RunRecord) -> list[str]:
     each = record.data["private_units"] / parts
     if each < _FEW_UNITS:
         hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
-    paid_for_models = record.settings.get("private") == "models" and record.settings.get("aggregator") is None
-    if record.asked == record.data["public_rows"] and not paid_for_models:
-        hints.append("all public rows were asked about; more of them would use the rest of the budget.")
+    # Noise that was not given is lowered until the questions use up the budget.
+    if record.asked == record.data["public_rows"] and record.settings["noise_chosen"] == "given":
+        hints.append("all public rows were asked about; more of them, or less noise, would use the rest of the budget.")
     return hints
 
 

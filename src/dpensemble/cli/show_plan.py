@@ -3,87 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._rounding import round_up
 from dpensemble.accounting import Accounting
+from dpensemble.accounting.published.moments import has_published
 from dpensemble.budget import Budget
-from dpensemble.planning import BaggedPlan, Ensemble, Plan, SmallestEnsemble, answer_rate, wrong_label_rate
+from dpensemble.cli.show import plain_line
+from dpensemble.design import Plan, SmallestEnsemble
+from dpensemble.report.groups import varied_setting
 
 #: Rows of epsilon, labels by the accounting asked for and, beside an exact plan, by the published one.
-Budgets = list[tuple[float, int, int]]
+Budgets = list[tuple[float, int, int | None]]
 
-_AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _BELOW, _ABOVE = (0.125, 0.25, 0.5, 1.0), 2.0
 # Composing more answers exactly than about four times these takes too long for a table.
 _FEW_LABELS = 2000
 
 
-def other_budgets(found: Plan) -> Budgets:
+def other_budgets(found: Plan) -> Budgets | None:
     """Return what fractions of the budget, and where that is quick its double, would buy."""
-    ensemble = found.ensemble
-    published = replace(ensemble, accounting=Accounting.PUBLISHED) if ensemble.has_published else ensemble
-    quick = found.labels <= _FEW_LABELS or found.accounting == Accounting.PUBLISHED
+    design = found.design
+    if design.has_budgets or not design.searches_variants:
+        return None
+    exact, quick = design.accounting is Accounting.EXACT, found.labels <= _FEW_LABELS
+    published = design.with_accounting(Accounting.PUBLISHED) if exact and has_published(design.law) else None
     rows = []
     # Ascending: the composition of the plan itself serves all smaller budgets.
-    for factor in (*_BELOW, _ABOVE) if quick else _BELOW:
+    for factor in (*_BELOW, _ABOVE) if quick or not exact else _BELOW:
         budget = Budget(epsilon=factor * found.epsilon, delta=found.delta)
-        rows.append((budget.epsilon, ensemble.meter(budget).sure_queries, published.meter(budget).sure_queries))
+        others = None if published is None else published.with_budget(budget).meter().sure_queries
+        rows.append((budget.epsilon, design.with_budget(budget).meter().sure_queries, others))
     return rows
 
 
-def print_plan(found: Plan) -> None:
+def print_plan(found: Plan, budgets: Budgets | None, plain: dict[str, Any] | None) -> None:
     """Print what the budget buys."""
-    console = Console(highlight=False)
-    surely = " if every query is answered" if found.most_queries is not None else ""
+    console, design = Console(highlight=False), found.design
+    surely = " if every query is answered" if design.gated else ""
+    at = "within everybody's budget" if plain else f"at epsilon {round_up(found.epsilon, 6):g}"
+    joined = "at" if plain else "and"
     console.print(
-        f"{found.labels:,} {_plural('label', found.labels)} at epsilon {round_up(found.epsilon, 6):g} "
-        f"and delta {found.delta:g}{surely}.",
-        markup=False,
+        f"{found.labels:,} {_plural('label', found.labels)} {at} {joined} delta {found.delta:g}{surely}.", markup=False
     )
+    console.print(_settings(found))
+    if plain:
+        console.print(_groups(found))
+        stages = found.extras["stages"]
+        for queries, voting in stages if len(stages) > 1 else ():
+            console.print(f"{queries:,} {_plural('label', queries)} answered by {', '.join(voting)}", markup=False)
+        noun = "queries" if design.gated else "labels"
+        console.print(plain_line(plain["plain_labels"], noun), markup=False, soft_wrap=True)
+        if found.labels < found.extras["baselines"]["minimum"]:
+            console.print(
+                "Hint: one budget for all, the strictest, would buy more than this method does; compare "
+                "weighting-pate, or take more noise.",
+                soft_wrap=True,
+            )
+    if budgets is not None:
+        _print_budgets(console, found, budgets)
+
+
+def _settings(found: Plan) -> Table:
+    settings, design = found.design.settings(), found.design
     table = Table(show_header=False)
-    partitions = f" x {found.n_partitions} {_plural('partition', found.n_partitions)}"
-    table.add_row("method", f"{found.method}, {found.n_classes} classes")
-    table.add_row("teachers", f"{found.n_teachers:,}" + (partitions if found.n_partitions > 1 else ""))
-    table.add_row("noise", noise_text(found))
+    law = f" with {settings['law_name']}" if settings["law_name"] else ""
+    table.add_row("method", f"{design.name}{law}, {design.n_classes} {_plural('class', design.n_classes)}")
+    partitions = settings.get("n_partitions", 1)
+    copies = settings.get("teachers_with_copies", settings["n_teachers"])
+    teachers = f"{settings['n_teachers']:,}"
+    teachers += f" x {partitions} partitions" if partitions > 1 else ""
+    teachers += f", with copies {copies:,}" if copies != settings["n_teachers"] else ""
+    if "subsample" in settings:
+        teachers += f", each with {settings['subsample']:,} of {found.extras['records']:,} records"
+    table.add_row("teachers", teachers)
+    chosen = settings["noise_chosen"].replace("fitted", "found")
+    table.add_row("noise", f"{settings['noise_in_words']} ({chosen})")
     if found.most_queries is not None:
         table.add_row("queries if none is answered", f"{found.most_queries:,}")
-    table.add_row("epsilon spent", f"{round_up(found.epsilon_spent, 5):g}")
-    table.add_row("accounting", f"{found.accounting}, worst-case, by {found.conversion}")
-    console.print(table)
+    if "rule" in settings:
+        table.add_row(*_weights(design.name, settings["rule"]))
+    if "scheme" in settings:
+        table.add_row("draws", f"{settings['scheme']}; a record is drawn with probability {found.extras['held']:.4g}")
+        table.add_row("one partition, same noise", f"{found.extras['partition_labels']:,} labels")
+    if len(found.groups) == 1:
+        table.add_row("epsilon spent", f"{round_up(found.epsilon_spent, 5):g}")
+    table.add_row("accounting", f"{design.accounting.value}, worst-case, by {found.conversion}")
+    return table
 
 
-def noise_text(found: Plan | BaggedPlan) -> str:
-    """Return the noise of a plan in words."""
-    if found.scale is not None:
-        return f"Laplace, scale {found.scale:.6g} votes"
-    if found.reach is not None:
-        return f"optimal vote, certain at a margin of {found.reach:.6g} votes, shape {found.shape:g}"
-    noise = f"Gaussian, sigma {found.sigma:.6g} votes"
-    if isinstance(found, BaggedPlan) or found.threshold is None:
-        return noise
-    return f"{noise}; threshold {found.threshold:.6g} votes, with sigma {found.threshold_sigma:.6g}"
+def _weights(method: str, rule: str) -> tuple[str, str]:
+    """Say what distinguishes groups, and how it was found."""
+    varied = {"weight": "weights", "frequency": "turns"}
+    how = {"solved": "solved so that all groups run out together", "published": "as in the paper"}
+    name = varied_setting(method)
+    return varied.get(name, name), how[rule]
+
+
+def _groups(found: Plan) -> Table:
+    varied = varied_setting(found.design.name)
+    shared = all(group.settings["teachers"] is None for group in found.groups)
+    table = Table("group", title="Groups by budget", title_justify="left")
+    for head in ("share", "budget", "spent", *([] if shared else ["teachers"]), varied):
+        table.add_column(head, justify="right")
+    for group in found.groups:
+        table.add_row(
+            escape(group.name),
+            f"{group.settings['share']:.3%}".replace(".000%", "%"),
+            f"{round_up(group.budget, 4):g}",
+            f"{round_up(group.epsilon, 4):g}" if group.epsilon else "0",
+            *([] if shared else [f"{group.settings['teachers']:,}"]),
+            f"{group.settings[varied]:.4g}",
+        )
+    return table
 
 
 def _plural(noun: str, number: int) -> str:
-    return noun if number == 1 else f"{noun}s"
+    return noun if number == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def print_budgets(found: Plan, budgets: Budgets) -> None:
+def _print_budgets(console: Console, found: Plan, budgets: Budgets) -> None:
     """Print what other budgets would buy with the same noise, and what the published analysis makes of them."""
-    console = Console(highlight=False)
-    in_paper = found.method in ("saa", "dpbag")
-    exact = found.accounting == Accounting.EXACT
+    design = found.design
+    beside, in_paper = budgets[0][2] is not None, design.counts_the_breach and has_published(design.law)
     table = Table("epsilon", title="Labels by budget", title_justify="left")
-    # No paper covers the optimal vote.
-    last = 1 + (found.reach is None)
-    for name in ("exact", "published", "as the paper counts")[not exact : last + in_paper]:
+    for name in (design.accounting.value, *["published"] * beside, *["as the paper counts"] * in_paper):
         table.add_column(name, justify="right")
-    for epsilon, labels, published in budgets:
-        counts = [labels, published][not exact : last] + [published + 1] * in_paper
+    for epsilon, labels, others in budgets:
+        published = labels if others is None else others
+        counts = [labels, *[published] * beside, *[published + 1] * in_paper]
         table.add_row(f"{round_up(epsilon, 4):g}", *(f"{count:,}" for count in counts))
     console.print(table)
     if in_paper:
@@ -92,18 +144,6 @@ def print_budgets(found: Plan, budgets: Budgets) -> None:
             "its tables say delta 1e-5 but were computed at 1e-3.",
             markup=False,
         )
-
-
-def label_quality(ensemble: Ensemble, agreement: float) -> list[dict[str, float]]:
-    """Return how good labels are, one row for each share of the teachers that agrees."""
-    ballots = ensemble.n_teachers * ensemble.n_partitions
-    shares = sorted({*_AGREEMENTS, agreement})
-    margins = [round((2 * share - 1) * ballots, 9) for share in shares]
-    wrong = wrong_label_rate(ensemble.law, ballots, margins, ensemble.n_classes)
-    answered = answer_rate(ensemble.law, ballots, margins, ensemble.n_classes)
-    names = ("agreement", "margin", "wrong_label_rate", "answer_rate")
-    rows = zip(shares, margins, wrong.tolist(), answered.tolist(), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated: bool = False) -> None:
@@ -122,14 +162,14 @@ def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated:
 
 def print_smallest(smallest: SmallestEnsemble) -> None:
     """Print the fewest teachers whose labels are right often enough."""
-    console = Console(highlight=False)
-    plan = smallest.plan
-    each = " in each partition" if plan.n_partitions > 1 else ""
+    console, plan = Console(highlight=False), smallest.plan
+    settings = plan.design.settings()
+    each = " in each partition" if settings["n_partitions"] > 1 else ""
     console.print(
-        f"Smallest ensemble: {plan.n_teachers:,} teachers{each} ({noise_text(plan)}) give {plan.labels:,} "
-        f"{_plural('label', plan.labels)} that are right at {smallest.label_accuracy:.2%} where "
+        f"Smallest ensemble: {settings['n_teachers']:,} teachers{each} ({plan.design.law.words()}) give "
+        f"{plan.labels:,} {_plural('label', plan.labels)} that are right at {smallest.label_accuracy:.2%} where "
         f"{smallest.agreement:.0%} of the teachers agree.",
         markup=False,
     )
-    if plan.most_queries is not None:
+    if plan.design.gated:
         console.print(f"Such a query is answered at {smallest.answer_rate:.1%}.", markup=False)

@@ -1,24 +1,19 @@
 r"""Exact adaptive composition: the true worst case over all sequences of answers.
 
-The votes differ from query to query and may depend on earlier answers, so the
-worst case over ``n`` answers is a supremum over strategies, not a product. With
-``r`` the likelihood ratio so far, backward induction gives it (the project's own; the
-argument is dynamic programming over the hockey-stick divergence):
+The votes differ from query to query and may depend on earlier answers, so the worst case over ``n`` answers is a
+supremum over strategies, not a product. With ``r`` the likelihood ratio so far, backward induction gives it (the
+project's own; the argument is dynamic programming over the hockey-stick divergence):
 
-    ``W_0(r) = max(r - exp(epsilon), 0)``,
-    ``W_t(r) = max over pairs (P, Q) of sum_o Q(o) W_{t-1}(r P(o) / Q(o))``,
+    ``W_0(r) = max(r - exp(epsilon), 0)``, ``W_t(r) = max over pairs (P, Q) of sum_o Q(o) W_{t-1}(r P(o) / Q(o))``,
 
-and ``delta = W_n(1)``. Written in ``y = log r - epsilon`` and divided by
-``exp(epsilon)`` the recursion no longer knows epsilon, so one pass answers for
-every epsilon: ``delta(epsilon) = exp(epsilon) V_n(-epsilon)``.
+and ``delta = W_n(1)``. Written in ``y = log r - epsilon`` and divided by ``exp(epsilon)`` the recursion no longer knows
+epsilon, so one pass answers for every epsilon: ``delta(epsilon) = exp(epsilon) V_n(-epsilon)``.
 
 Why the computed value is an upper bound
 ----------------------------------------
-Every ``W_t`` is convex and non-decreasing in ``r`` with slope at most 1. Between
-the nodes of a grid it is replaced by its chord, above the grid it goes on with slope 1, below it
-keeps the lowest node's value: each replacement can only raise it, and the recursion is
-monotone. Pairs are taken in groups, each behind one pair that dominates it
-(Blackwell), which can only raise the maximum.
+Every ``W_t`` is convex and non-decreasing in ``r`` with slope at most 1. Between the nodes of a grid it is replaced by
+its chord, above the grid it goes on with slope 1, below it keeps the lowest node's value: each replacement can only
+raise it, and the recursion is monotone. So can a pair that dominates a group of them (Blackwell) and stands for it.
 """
 
 from __future__ import annotations
@@ -56,11 +51,8 @@ _TINY = 1e-300
 
 @lru_cache(maxsize=32)
 def grouped(pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OUTCOMES) -> DominatingPairs:
-    """Return fewer pairs that dominate the set: neighbouring rows stand behind one pair.
-
-    A group may exceed its own worst row by a share of `tolerance` in Renyi
-    divergence, or by more where it stays at or below the worst row of the whole set.
-    """
+    """Return fewer pairs that dominate the set: neighbouring rows stand behind one pair."""
+    # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
     each = pairs.renyi_of_each(_TEST_ORDERS)
     worst = each.max(axis=0)
     pending, groups = [(0, len(pairs))], []
@@ -81,17 +73,7 @@ def grouped(pairs: DominatingPairs, tolerance: float, n_outcomes: int = _MOST_OU
 
 
 class LossGrid:
-    """A convex, non-decreasing function of the likelihood ratio, by its values on a grid of its logarithm.
-
-    Parameters
-    ----------
-    step : float
-        Distance of the nodes in ``y = log r - epsilon``.
-    largest_epsilon : float
-        Epsilons up to this one lie well inside the grid.
-    spread : float
-        Standard deviation of the whole privacy loss, for the layout only.
-    """
+    """A convex, non-decreasing function of the likelihood ratio, by its values on a grid of its logarithm."""
 
     def __init__(self, step: float, largest_epsilon: float, spread: float) -> None:
         below = math.ceil((largest_epsilon + 0.25 * spread**2 + 4 * spread) / step)
@@ -132,26 +114,7 @@ class LossGrid:
 
 
 class AdaptiveComposition:
-    """Delta and epsilon after any number of answers, each from any of the pairs.
-
-    Parameters
-    ----------
-    pairs : DominatingPairs
-        What one answer can reveal, both ways.
-    n_answers : int
-        Largest number of answers the grid is laid out for; more are bounded too, less tightly.
-    largest_epsilon : float
-        Epsilons up to this one are answered tightly.
-
-    Examples
-    --------
-    Ten answers by randomized response that tells the truth at odds 11 : 10:
-
-    >>> one = DominatingPairs([[11 / 21, 10 / 21]], [[10 / 21, 11 / 21]])
-    >>> ten = AdaptiveComposition(one, 10, largest_epsilon=1.0)
-    >>> round(ten.epsilon(10, 1e-3), 2)
-    0.71
-    """
+    """Delta and epsilon after any number of answers, each from any of the pairs; tight up to `n_answers`."""
 
     def __init__(self, pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> None:
         spread = _spread([(pairs, n_answers)])
@@ -194,15 +157,8 @@ class AdaptiveComposition:
 class ProductComposition:
     """Delta and epsilon of answers of several kinds, in whatever order they were given.
 
-    Each kind stands behind a single dominating pair, so the losses are
-    independent and order and adaptivity play no part (Zhu, Dong and Wang 2022, Theorem 10).
-
-    Parameters
-    ----------
-    kinds : list of (DominatingPairs, int)
-        What one answer of a kind can reveal, both ways, and how many there were.
-    largest_epsilon : float
-        Epsilons up to this one are answered tightly.
+    Each kind stands behind a single dominating pair, so the losses are independent and order and adaptivity play
+    no part (Zhu, Dong and Wang 2022, Theorem 10).
     """
 
     def __init__(self, kinds: list[tuple[DominatingPairs, int]], largest_epsilon: float) -> None:
@@ -245,8 +201,7 @@ def _spread(kinds: list[tuple[DominatingPairs, int]]) -> float:
 def _require_range(largest_epsilon: float, spread: float) -> None:
     if largest_epsilon + spread > MOST_EPSILON:
         raise AccountingError(
-            f"exact composition is for epsilons up to {MOST_EPSILON:g}, not {largest_epsilon + spread:.4g}; "
-            "use 'best'."
+            f"exact composition is for epsilons up to {MOST_EPSILON:g}, not {largest_epsilon + spread:.4g}; use 'best'."
         )
 
 

@@ -12,56 +12,16 @@ _ROUND_UP = 1.0 + 1e-13
 
 
 def classical_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
-    """Return ``min rdp + log(1/delta) / (order - 1)``.
-
-    The conversion of the published moments accountants: I. Mironov, "Renyi
-    differential privacy", CSF 2017, Proposition 3; Jordon et al. 2019, Theorem 3.
-
-    Parameters
-    ----------
-    rdp : ndarray of shape (n_orders,)
-        Renyi divergences in nats.
-    orders : ndarray of shape (n_orders,)
-        Above 1.
-    delta : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        Rounded up; exactly 0 where nothing was spent.
-
-    Examples
-    --------
-    >>> round(classical_epsilon(np.array([0.1]), np.array([11.0]), 1e-5), 4)
-    1.2513
-    """
+    """Return ``min rdp + log(1/delta) / (order - 1)``, rounded up (Mironov 2017, Prop. 3); 0 if nothing was spent."""
     if not rdp.any():
         return 0.0
     return float(np.min(rdp + math.log(1 / delta) / (orders - 1))) * _ROUND_UP
 
 
 def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delta: float) -> float:
-    """Return ``min rdp + log((order - 1) / order) - (log delta + log order) / (order - 1)``, at least 0.
-
-    C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential
-    privacy", NeurIPS 2020, Proposition 12; never above the classical conversion.
-
-    Parameters
-    ----------
-    rdp, orders, delta
-        As for `classical_epsilon`.
-
-    Returns
-    -------
-    float
-        Rounded up; exactly 0 where nothing was spent.
-
-    Examples
-    --------
-    >>> round(improved_epsilon(np.array([0.1]), np.array([11.0]), 1e-5), 4)
-    0.9162
-    """
+    """Return ``min rdp + log((order - 1) / order) - (log delta + log order) / (order - 1)``, at least 0."""
+    # C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition
+    # 12; never above the classical conversion.
     if not rdp.any():
         return 0.0
     found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
@@ -70,25 +30,7 @@ def improved_epsilon(rdp: NDArray[np.float64], orders: NDArray[np.float64], delt
 
 
 def improved_delta(rdp: NDArray[np.float64], orders: NDArray[np.float64], epsilon: float) -> float:
-    """Return the delta that holds at `epsilon`: the inverse of `improved_epsilon`.
-
-    Parameters
-    ----------
-    rdp, orders
-        As for `classical_epsilon`.
-    epsilon : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        Rounded up, at most 1; exactly 0 where nothing was spent.
-
-    Examples
-    --------
-    >>> round(improved_delta(np.array([0.1]), np.array([11.0]), 0.9162), 8)
-    1e-05
-    """
+    """Return the delta that holds at `epsilon`, rounded up: the inverse of `improved_epsilon`."""
     if not rdp.any():
         return 0.0
     logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)

@@ -16,10 +16,9 @@ from dpensemble.errors import AccountingError
 def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> float:
     """Return the smallest known epsilon at `delta` of adaptively composed (epsilon, delta) answers.
 
-    An (epsilon, delta)-private answer is dominated by one that betrays everything
-    with probability delta and else is randomized response at epsilon. Where all
-    epsilons agree the composition is evaluated in closed form and is optimal; else the losses are
-    rounded up on a fine grid (the exact optimum is #P-hard: J. Murtagh and S. Vadhan, TCC 2016).
+    An (epsilon, delta)-private answer is dominated by one that reveals everything with probability delta and else is
+    randomized response at epsilon. Where all epsilons agree the composition is evaluated in closed form and is optimal;
+    else the losses are rounded up on a fine grid (the exact optimum is #P-hard: J. Murtagh and S. Vadhan, TCC 2016).
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
     if not checked:
         return 0.0
     log_safe = math.fsum(math.log1p(-each) for _, each in checked)
-    # What remains once the chances of betraying everything are paid for.
+    # What remains once the chances of revealing everything are paid for.
     allowed = -math.expm1(math.log1p(-delta) - log_safe) * (1 - 1e-12)
     if allowed <= 0:
         raise AccountingError(
@@ -76,9 +75,7 @@ def _equal_parts(epsilon: float, count: int, delta: float) -> float:
     count = integer_between("count", count, 1)
     lost = np.arange(count // 2 + 1)
     losses = (count - 2 * lost) * epsilon
-    log_choose = np.array(
-        [math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in lost]
-    )
+    log_choose = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in lost])
     log_p = log_choose + (count - lost) * epsilon - count * np.logaddexp(0.0, epsilon)
     # Between two possible losses delta is linear in exp(epsilon), so each piece is solved in closed form.
     slack = 1e-12 + 8e-15 * math.lgamma(count + 1)

@@ -1,13 +1,11 @@
 r"""Dominating pairs: finitely many pairs of output laws that stand for everything one answer can reveal.
 
-A set of pairs ``(P, Q)`` dominates a mechanism if, for all neighbouring inputs in
-either order, every divergence that data processing cannot increase (Renyi,
-hockey-stick, and the backward induction of `dpensemble.cost.composition`) is at
-most the largest over the set. Pairs are compared through their receiver operating
-characteristic: the curve through the cumulative ``(Q, P)`` of the outcomes, by
-falling likelihood ratio. A pair whose curve lies nowhere below another's
-dominates it (Blackwell 1953; Y. Zhu, J. Dong and Y.-X. Wang, "Optimal accounting of
-differential privacy via characteristic function", AISTATS 2022, Definition 7 and Proposition 8).
+A set of pairs ``(P, Q)`` dominates a mechanism if, for all neighbouring inputs in either order, every divergence that
+data processing cannot increase (Renyi, hockey-stick, and the backward induction of `dpensemble.cost.composition`) is at
+most the largest over the set. Pairs are compared through their receiver operating characteristic: the curve through the
+cumulative ``(Q, P)`` of the outcomes, by falling likelihood ratio. A pair whose curve lies nowhere below another's
+dominates it (Blackwell 1953; Y. Zhu, J. Dong and Y.-X. Wang, "Optimal accounting of differential privacy via
+characteristic function", AISTATS 2022, Definition 7 and Proposition 8).
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpensemble._arrays import Floats
 from dpensemble.cost.roc import NEAR_END, concave_hull, few_edges, vertices
 from dpensemble.errors import AccountingError
 
@@ -33,15 +32,13 @@ class DominatingPairs:
     Parameters
     ----------
     p, q : ndarray of shape (n_pairs, n_outcomes)
-        Probabilities of the outcomes under either input. Rows sum to 1; rows
-        with fewer outcomes are filled up with zeros. The set must hold for both
-        orders of the neighbours.
+        Probabilities of the outcomes under either input. Rows sum to 1; rows with fewer outcomes are filled up with
+        zeros. The set must hold for both orders of the neighbours.
 
     Raises
     ------
     AccountingError
-        If a probability is not finite, is negative, does not add up to 1, or
-        an outcome is possible under `p` only.
+        If a probability is not finite, is negative, does not add up to 1, or an outcome is possible under `p` only.
 
     Examples
     --------
@@ -52,8 +49,8 @@ class DominatingPairs:
     (0.5, 0.847)
     """
 
-    p: NDArray[np.float64]
-    q: NDArray[np.float64]
+    p: Floats
+    q: Floats
 
     def __post_init__(self) -> None:
         p, q = np.array(self.p, dtype=np.float64), np.array(self.q, dtype=np.float64)
@@ -76,7 +73,7 @@ class DominatingPairs:
         sets = list(sets)
         width = max(pairs.p.shape[1] for pairs in sets)
 
-        def filled(table: NDArray[np.float64]) -> NDArray[np.float64]:
+        def filled(table: Floats) -> Floats:
             return np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
         return cls(np.concatenate([filled(s.p) for s in sets]), np.concatenate([filled(s.q) for s in sets]))
@@ -85,12 +82,12 @@ class DominatingPairs:
         """Return the set together with every pair in reverse order."""
         return DominatingPairs(np.concatenate([self.p, self.q]), np.concatenate([self.q, self.p]))
 
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Floats:
         """Return the privacy loss ``log(p / q)`` of each outcome; 0 where it cannot occur."""
         possible = (self.p > 0) & (self.q > 0)
         return np.log(np.where(possible, self.p, 1.0)) - np.log(np.where(possible, self.q, 1.0))
 
-    def renyi(self, orders: ArrayLike) -> NDArray[np.float64]:
+    def renyi(self, orders: ArrayLike) -> Floats:
         """Return the largest Renyi divergence of any pair, rounded up.
 
         Parameters
@@ -109,13 +106,13 @@ class DominatingPairs:
             np.maximum(largest, moments.max(axis=0), out=largest)
         return largest / exponents * (1 + _RELATIVE_SLACK) + _ABSOLUTE_SLACK
 
-    def renyi_of_each(self, orders: ArrayLike) -> NDArray[np.float64]:
+    def renyi_of_each(self, orders: ArrayLike) -> Floats:
         """Return the Renyi divergence of every pair, rounded up, shape (n_pairs, n_orders)."""
         exponents = np.asarray(orders, dtype=np.float64) - 1
         moments = np.concatenate(list(self._log_moments(exponents)))
         return np.maximum(moments, 0.0) / exponents * (1 + _RELATIVE_SLACK) + _ABSOLUTE_SLACK
 
-    def _log_moments(self, exponents: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    def _log_moments(self, exponents: Floats) -> Iterator[Floats]:
         """Yield ``log sum p exp(exponent * loss)`` of a block of pairs, one column an exponent."""
         losses = self.losses()
         block = max(1, _BLOCK_CELLS // (exponents.size * losses.shape[1]))
@@ -132,10 +129,8 @@ class DominatingPairs:
     def dominate_randomized_response(self, epsilon: float) -> bool:
         """Tell whether one of the pairs dominates randomized response at `epsilon`."""
         corner = 1 / (1 + np.exp(epsilon)), 1 / (1 + np.exp(-epsilon))
-        for curve in vertices(self.p, self.q):
-            if np.interp(corner[0], curve[:, 0], curve[:, 1]) >= corner[1]:
-                return True
-        return False
+        curves = vertices(self.p, self.q)
+        return any(np.interp(corner[0], curve[:, 0], curve[:, 1]) >= corner[1] for curve in curves)
 
     def inflated(self, error: float) -> DominatingPairs:
         """Return pairs that dominate all laws within `error` of these in every probability.
@@ -176,9 +171,7 @@ class DominatingPairs:
         return DominatingPairs(self.p[start:stop], self.q[start:stop])
 
 
-def _log_moments(
-    p: NDArray[np.float64], losses: NDArray[np.float64], exponents: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _log_moments(p: Floats, losses: Floats, exponents: Floats) -> Floats:
     """Return ``log sum p exp(exponent * loss)``, accurate also where it is tiny."""
     powers = losses[:, :, None] * exponents
     top = np.where(p[:, :, None] > 0, powers, 0.0).max(axis=1)

@@ -30,34 +30,11 @@ class Part(Protocol):
 
 
 def pld_epsilon(parts: Sequence[Part], delta: float) -> float:
-    """Return the epsilon at `delta` of a composition by privacy loss distributions.
-
-    Each kind of answer stands behind a single pair that dominates all its
-    pairs, which is valid for every adaptive order but pays for the worst of
-    every pair at once; `AdaptiveComposition` does not.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        What was answered.
-    delta : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        Rounded up by the pessimistic discretisation of dp-accounting.
-
-    Raises
-    ------
-    AccountingError
-        If dp-accounting is not installed.
-
-    References
-    ----------
-    S. Meiser and E. Mohammadi, CCS 2018; A. Koskela, J. Jalko and A. Honkela, AISTATS 2020;
-    Zhu, Dong and Wang 2022, Theorem 10 (composition of dominating pairs).
-    """
+    """Return the epsilon at `delta` of a composition by privacy loss distributions, by dp-accounting."""
+    # Each kind of answer stands behind a single pair that dominates all its pairs, which is valid for every adaptive
+    # order but pays for the worst of every pair at once; `AdaptiveComposition` does not.
+    # References: S. Meiser and E. Mohammadi, CCS 2018; A. Koskela, J. Jalko and A. Honkela, AISTATS 2020; Zhu, Dong and
+    # Wang 2022, Theorem 10 (composition of dominating pairs).
     distributions = _library()
     composed = None
     for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,8 +11,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
@@ -26,9 +27,7 @@ from dpensemble.cost.pld import pld_epsilon
 from dpensemble.errors import AccountingError
 
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
-DEFAULT_ORDERS: NDArray[np.float64] = 1.0 + np.concatenate(
-    [np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))]
-)
+DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
 DEFAULT_ORDERS.flags.writeable = False
 
 
@@ -62,9 +61,8 @@ class Part:
 class PrivacyCost:
     """Privacy loss of everything answered so far.
 
-    Costs of successive (also adaptively chosen) answers add; ``cost * 100`` is
-    a hundred of the same. A cost with a NaN, infinite or negative entry is
-    refused, so no arithmetic accident can make answers look free.
+    Costs of successive (also adaptively chosen) answers add; ``cost * 100`` is a hundred of the same. A cost with a
+    NaN, infinite or negative entry is refused, so no arithmetic accident can make answers look free.
 
     Parameters
     ----------
@@ -82,10 +80,8 @@ class PrivacyCost:
 
     References
     ----------
-    I. Mironov, "Renyi differential privacy", CSF 2017, Proposition 1
-    (composition); `dpensemble.cost.conversion` and `dpensemble.cost.composition`
-    for the conversions. In the notation of Abadi et al. (2016) the moment is
-    ``alpha(l) = l * rdp(l + 1)``.
+    I. Mironov, "Renyi differential privacy", CSF 2017, Proposition 1 (composition). Conversions: see
+    `dpensemble.cost.conversion` and `dpensemble.cost.composition`. Abadi et al. (2016): ``alpha(l) = l * rdp(l + 1)``.
 
     Examples
     --------
@@ -97,8 +93,8 @@ class PrivacyCost:
     (0.466, 'improved Renyi conversion')
     """
 
-    rdp: NDArray[np.float64]
-    orders: NDArray[np.float64] = field(default_factory=lambda: DEFAULT_ORDERS)
+    rdp: Floats
+    orders: Floats = field(default_factory=lambda: DEFAULT_ORDERS)
     parts: tuple[Part, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -110,12 +106,8 @@ class PrivacyCost:
             raise AccountingError("orders must be finite, increasing and above 1.")
         if not (np.all(np.isfinite(rdp)) and np.all(rdp >= 0)):
             raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
-        if self.parts is not None and (
-            any(part.count < 1 for part in self.parts) or (rdp.any() and not self.parts)
-        ):
-            raise AccountingError(
-                "parts must be at least one answer each, and some answer where rdp is not zero."
-            )
+        if self.parts is not None and (any(part.count < 1 for part in self.parts) or (rdp.any() and not self.parts)):
+            raise AccountingError("parts must be at least one answer each, and some answer where rdp is not zero.")
         for name, array in (("rdp", rdp), ("orders", orders)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -193,8 +185,7 @@ class PrivacyCost:
                     f"not {self._n_answers}; use 'best'."
                 )
             return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts, delta)
-        convert = _RENYI_CONVERSIONS[conversion]
-        return convert(self.rdp, self.orders, delta)
+        return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
 
     def best(self, delta: float) -> tuple[float, Conversion]:
         """Return the smallest sound epsilon at `delta` and the conversion that gives it.
@@ -256,13 +247,10 @@ class PrivacyCost:
         return self._composition(delta).epsilon(self.parts[0].count, delta)
 
     def _composition(self, delta: float) -> AdaptiveComposition:
-        """Return the adaptive composition of answers of a single kind, laid out for a round number of them.
-
-        The layout follows from the count and delta alone, so that the same question has the same answer
-        whatever was asked before, and neighbouring counts share the work.
-        """
+        """Return the adaptive composition of answers of a single kind, laid out for a round number of them."""
         assert self.parts is not None  # noqa: S101
         part = self.parts[0]
+        # By the count and delta alone, so that one question has one answer whatever was asked before.
         laid_out = min(2 ** math.ceil(math.log2(part.count)), MOST_ANSWERS)
         ceiling = improved_epsilon(self.rdp / part.count * laid_out, self.orders, delta)
         return composition_of(part.pairs, laid_out, min(ceiling, MOST_EPSILON / 2))
@@ -270,13 +258,13 @@ class PrivacyCost:
     def __repr__(self) -> str:
         answers = "unknown answers" if self.parts is None else f"{self._n_answers} answers"
         epsilon = improved_epsilon(self.rdp, self.orders, 1e-5)
-        return (
-            f"PrivacyCost({answers}, {len(self.orders)} Renyi orders, epsilon below {epsilon:.4g} at delta 1e-05)"
-        )
+        return f"PrivacyCost({answers}, {len(self.orders)} Renyi orders, epsilon below {epsilon:.4g} at delta 1e-05)"
 
 
 @lru_cache(maxsize=256)
-def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: str = Conversion.BEST) -> int:
+def largest_count(
+    one: PrivacyCost, epsilon: float, delta: float, conversion: str = Conversion.BEST, most: int | None = None
+) -> int:
     """Return how many answers of one kind fit a budget.
 
     Parameters
@@ -287,11 +275,13 @@ def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: st
         The budget.
     conversion : Conversion or str, default="best"
         As for `PrivacyCost.epsilon`.
+    most : int, optional
+        Larger counts are of no interest, which saves the search for them.
 
     Returns
     -------
     int
-        The count; 0 if not even one fits. Its own cost was checked against the
+        The count, at most `most`; 0 if not even one fits. Its own cost was checked against the
         budget by the code that reports the spend.
 
     Examples
@@ -303,24 +293,33 @@ def largest_count(one: PrivacyCost, epsilon: float, delta: float, conversion: st
     if not one.rdp.any():
         raise AccountingError("one answer that costs nothing fits any number of times.")
     cheap = Conversion.IMPROVED if conversion in (Conversion.BEST, Conversion.EXACT) else conversion
-    within = last_fitting(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0)
+    within = last_fitting(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0, most)
     if cheap == conversion or one.parts is None:
         return within
-    return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06)
+    return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06, most)
 
 
-def last_fitting(fits: Callable[[int], bool], within: int, growth: float) -> int:
-    """Return the last count that fits, searched upwards from one that does."""
-    beyond = max(within + 1, math.ceil(within * growth))
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from one that does."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
     while fits(beyond):
-        within, beyond = beyond, max(beyond + 1, math.ceil(beyond * growth))
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
     while beyond - within > 1:
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if fits(middle) else (within, middle)
     return within
 
 
-_RENYI_CONVERSIONS: dict[Conversion, Callable[[NDArray[np.float64], NDArray[np.float64], float], float]] = {
+_RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {
     Conversion.CLASSICAL: classical_epsilon,
     Conversion.IMPROVED: improved_epsilon,
 }
@@ -329,6 +328,4 @@ _RENYI_CONVERSIONS: dict[Conversion, Callable[[NDArray[np.float64], NDArray[np.f
 def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts with those of one kind counted together."""
     kinds = {id(part.pairs): part.pairs for part in parts}
-    return tuple(
-        Part(pairs, sum(part.count for part in parts if part.pairs is pairs)) for pairs in kinds.values()
-    )
+    return tuple(Part(pairs, sum(part.count for part in parts if part.pairs is pairs)) for pairs in kinds.values())

@@ -10,18 +10,7 @@ NEAR_END = 1e-14
 
 
 def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of every pair's curve, outcomes by falling likelihood ratio.
-
-    Parameters
-    ----------
-    p, q : ndarray of shape (n_pairs, n_outcomes)
-        Probabilities; every outcome that `p` allows is possible under `q`.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs, n_outcomes + 1, 2)
-        Cumulative ``(q, p)``, first corner (0, 0), last (1, 1).
-    """
+    """Return the corners (q, p) of every pair's curve, from (0, 0) to (1, 1), by falling likelihood ratio."""
     # Outcomes that cannot occur go last, where they add nothing.
     order = np.argsort(np.where(q > 0, -p / np.where(q > 0, q, 1.0), np.inf), axis=1, kind="stable")
     corners = np.zeros((len(q), q.shape[1] + 1, 2))
@@ -32,10 +21,7 @@ def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float
 
 
 def concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of the smallest concave curve above all points, from (0, 0) to (1, 1).
-
-    Points within `NEAR_END` of (1, 1) in both coordinates are taken for that end.
-    """
+    """Return the corners of the least concave curve above all points; those within `NEAR_END` of (1, 1) count as it."""
     order = np.lexsort((points[:, 1], points[:, 0]))
     hull: list[tuple[float, float]] = [(0.0, 0.0)]
     for q, p in points[order].tolist():
@@ -58,13 +44,10 @@ def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, 
 
 
 def few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64]:
-    """Return a concave curve nowhere below `corners`, with at most `n_edges` (at least 2) edges.
-
-    Some edges, the first and the last among them, are kept and prolonged until
-    they meet; a concave curve lies below all its tangents.
-    """
+    """Return a concave curve nowhere below `corners`, with at most `n_edges` (at least 2) edges."""
     if len(corners) - 1 <= max(n_edges, 2):
         return corners
+    # Edges are kept and prolonged until they meet: a concave curve lies below all its tangents.
     kept = np.unique(np.round(np.linspace(0, len(corners) - 2, max(n_edges, 2))).astype(int))
     start, along = corners[kept], corners[kept + 1] - corners[kept]
     gap, one, next_one = start[1:] - start[:-1], along[:-1], along[1:]

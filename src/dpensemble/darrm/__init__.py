@@ -1,13 +1,7 @@
 """Private majorities of teachers that are themselves private (DaRRM): optimised, certified and checked."""
 
 from dpensemble.darrm.allowance import Allowance
-from dpensemble.darrm.answers import (
-    AnswerAllowance,
-    MajorityAggregator,
-    answer_allowance,
-    majority_law,
-    wrong_answers,
-)
+from dpensemble.darrm.answers import AnswerAllowance, MajorityAggregator, answer_allowance, majority_law, wrong_answers
 from dpensemble.darrm.check import GammaCheck, check_gamma
 from dpensemble.darrm.composition import general_composition
 from dpensemble.darrm.optimise import expected_error, optimise_gamma

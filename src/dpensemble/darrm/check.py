@@ -181,11 +181,7 @@ class _Searcher:
         found += [self._climb() for _ in range(_CLIMBS)]
         load, worst = max(found, key=lambda pair: pair[0])
         return GammaCheck(
-            load=load,
-            rounding=self.allowance.rounding,
-            exhaustive=False,
-            n_checked=self.checked,
-            worst=worst,
+            load=load, rounding=self.allowance.rounding, exhaustive=False, n_checked=self.checked, worst=worst
         )
 
     def _draw(self, number: int) -> tuple[float, Chances]:

@@ -38,20 +38,7 @@ class Placements(ABC):
 
     @abstractmethod
     def worst(self, upper: NDArray[np.float64], most: int = 1) -> list[Placement]:
-        """Return the placement of largest load, and others far from it that are above 1.
-
-        Parameters
-        ----------
-        upper : ndarray of shape ((K + 1) // 2,)
-            Gamma above ``K / 2``.
-        most : int, default=1
-            Most placements to return.
-
-        Returns
-        -------
-        list of Placement
-            At least one, by descending load; each within `Allowance.rounding` of the exact load.
-        """
+        """Return the placement of largest load, and others far from it above 1, by descending load."""
 
     @property
     @abstractmethod

@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, real_between
 from dpensemble.darrm.allowance import Allowance
 from dpensemble.darrm.corners import FullPlacements, Placement, Placements, ReducedPlacements
@@ -144,7 +144,7 @@ def expected_error(law: RandomizedResponseMajority, prior: Any = _ANY_AGREEMENT)
 class _Search:
     """Rounds of solving and separating; keeps the best gamma, counted after shrinking it to be private."""
 
-    def __init__(self, placements: Placements, lead: NDArray[np.float64], *, rising: bool) -> None:
+    def __init__(self, placements: Placements, lead: Floats, *, rising: bool) -> None:
         self.placements, self.lead = placements, lead
         self.program = GammaProgram(lead, rising=rising)
         self.best, self.best_load, self.bound = np.zeros(len(lead)), 0.0, float(lead.sum())
@@ -169,7 +169,7 @@ class _Search:
                 added.add(place.counts)
                 self.rows += 1
 
-    def _consider(self, upper: NDArray[np.float64]) -> list[Placement]:
+    def _consider(self, upper: Floats) -> list[Placement]:
         worst = self.placements.worst(upper, _ROWS_A_ROUND)
         value = float(self.lead @ upper) / max(worst[0].load, 1)
         # A tie within rounding keeps the earlier one, which needs no shrinking.
@@ -188,9 +188,7 @@ def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
     ]
 
 
-def certify(
-    upper: NDArray[np.float64], load: float, placements: Placements, constraints: Constraints
-) -> tuple[NDArray[np.float64], Certificate]:
+def certify(upper: Floats, load: float, placements: Placements, constraints: Constraints) -> tuple[Floats, Certificate]:
     """Shrink gamma until its worst case, evaluated afresh, is below 1 by more than any rounding error."""
     rounding = placements.allowance.rounding
     shrink = 1.0
@@ -202,9 +200,7 @@ def certify(
         load = worst.load
         if load + rounding <= 1:
             break
-    binding = tuple(
-        (corner, count) for corner, count in zip(placements.corners, worst.counts, strict=True) if count
-    )
+    binding = tuple((corner, count) for corner, count in zip(placements.corners, worst.counts, strict=True) if count)
     return shrunk, Certificate(
         constraints=constraints,
         n_placements=placements.number,

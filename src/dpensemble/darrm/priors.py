@@ -147,9 +147,7 @@ def _integrated_lead(n_teachers: int, low: float, high: float) -> NDArray[np.flo
 
 
 def _check_histogram(probabilities: Any, weights: Any) -> None:
-    if not (
-        isinstance(probabilities, tuple) and isinstance(weights, tuple) and len(probabilities) == len(weights)
-    ):
+    if not (isinstance(probabilities, tuple) and isinstance(weights, tuple) and len(probabilities) == len(weights)):
         raise InvalidParameterError("prior probabilities and weights must be tuples of one length.")
     for p, weight in zip(probabilities, weights, strict=True):
         real_between("prior probability", p, 0, 1)

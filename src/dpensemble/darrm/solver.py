@@ -11,16 +11,9 @@ _TOLERANCES = (1e-10, 1e-10, 1e-9, 1e-8, 1e-7)
 
 
 class GammaProgram:
-    """Maximise ``lead @ gamma`` over gamma in [0, 1] subject to rows ``row @ gamma <= 1``.
+    """Maximise ``lead @ gamma`` over gamma in [0, 1], non-decreasing if `rising`, with ``row @ gamma <= 1``.
 
     Rows are added as they are found to be violated; each solve starts from the last basis.
-
-    Parameters
-    ----------
-    lead : ndarray of shape (n,)
-        What each entry is worth.
-    rising : bool
-        True asks for a non-decreasing gamma; the variables are then its increments.
     """
 
     def __init__(self, lead: NDArray[np.float64], *, rising: bool) -> None:

@@ -38,9 +38,8 @@ class Dataset:
 def load_adult() -> Dataset:
     """Load UCI Adult (the 1994 US census extract), offline.
 
-    Both published files are joined: 48,842 rows, 6 numeric and 8 categorical
-    columns (108 features once one-hot encoded), target ``income``. Missing
-    entries are the category ``"?"``, as published.
+    Both published files are joined: 48,842 rows, 6 numeric and 8 categorical columns (108 features once one-hot
+    encoded), target ``income``. Missing entries are the category ``"?"``, as published.
 
     Returns
     -------
@@ -48,8 +47,7 @@ def load_adult() -> Dataset:
 
     References
     ----------
-    B. Becker and R. Kohavi, "Adult", UCI Machine Learning Repository, 1996,
-    https://doi.org/10.24432/C5XW20, CC BY 4.0.
+    B. Becker and R. Kohavi, "Adult", UCI Machine Learning Repository, 1996, https://doi.org/10.24432/C5XW20, CC BY 4.0.
 
     Examples
     --------

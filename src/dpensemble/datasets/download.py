@@ -21,24 +21,7 @@ class NotDelivered(Exception):  # noqa: N818
 
 
 def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
-    """Return what is published at an address.
-
-    Parameters
-    ----------
-    address : str
-        Starting with ``https://`` or ``http://``.
-    largest : int
-        Give up after this many bytes.
-    title : str
-        For the progress bar.
-    progress : bool
-        Show a progress bar on stderr.
-
-    Raises
-    ------
-    NotDelivered
-        If the server cannot be reached, refuses, falls silent, or sends too much or too little.
-    """
+    """Return what is published at an address; NotDelivered if that fails or is more than `largest` bytes."""
     if not address.startswith(("https://", "http://")):
         raise NotDelivered("it is no web address")
     try:
@@ -75,20 +58,7 @@ def _words(error: Exception) -> str:
 
 
 def store(content: bytes, target: Path) -> None:
-    """Write a file so that nobody ever sees a part of it, whatever stops the program and whoever writes it too.
-
-    Parameters
-    ----------
-    content : bytes
-        The whole file.
-    target : path
-        Where to; its folder is made if need be.
-
-    Raises
-    ------
-    FileError
-        If it cannot be written.
-    """
+    """Write a file so that nobody ever sees a part of it, whatever stops the program and who else writes it."""
     # In the same folder, so that renaming moves nothing; by a name that no other writer has.
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:

@@ -17,14 +17,12 @@ def fit_encoder(public: pd.DataFrame) -> Any:
     Parameters
     ----------
     public : DataFrame of shape (n_rows, n_columns)
-        Public rows. Private rows must never be passed: what is fitted here is
-        published with the student.
+        Public rows. Private rows must never be passed: what is fitted here is published with the student.
 
     Returns
     -------
     ColumnTransformer
-        Numeric columns are standardised; all others are one-hot encoded, with
-        all zeros for a category that no public row has.
+        Numeric columns are standardised; others are one-hot encoded, all zeros for a category that no public row has.
 
     Examples
     --------

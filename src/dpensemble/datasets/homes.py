@@ -12,18 +12,7 @@ ENVIRONMENT_VARIABLE = "DPENSEMBLE_DATA"
 
 
 def named_home(data_home: Path | str | None) -> Path | None:
-    """Return the folder of data sets that the user named, if any.
-
-    Parameters
-    ----------
-    data_home : path or None
-        None for the folder in the environment variable ``DPENSEMBLE_DATA``, if it is set.
-
-    Raises
-    ------
-    InvalidParameterError
-        If what is named is no folder.
-    """
+    """Return the folder of data sets that the user named, by `data_home` or ``DPENSEMBLE_DATA``, if any."""
     if data_home is not None:
         parameter, value = "data_home", data_home
     else:
@@ -40,13 +29,7 @@ def named_home(data_home: Path | str | None) -> Path | None:
 
 
 def user_cache() -> Path:
-    """Return the folder that keeps what this user downloaded; it need not exist.
-
-    Raises
-    ------
-    FileError
-        If the user has no home folder.
-    """
+    """Return the folder that keeps what this user downloaded; it need not exist."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         parent, inside = os.environ.get("LOCALAPPDATA", ""), Path("AppData", "Local")

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Integers
 from dpensemble.errors import DataError, FileError
 
 # The third byte of the magic number says that entries are unsigned bytes, the fourth counts the dimensions.
@@ -15,34 +16,7 @@ _WORD = 4
 
 
 def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8]:
-    """Return the array that an IDX file of unsigned bytes holds.
-
-    Parameters
-    ----------
-    content : bytes
-        The whole file, unpacked.
-    n_dimensions : int
-        How many dimensions the array must have: 3 for images, 1 for labels.
-    source : str
-        What to call the file in a message.
-
-    Returns
-    -------
-    ndarray of uint8
-        A read-only view of the content.
-
-    Raises
-    ------
-    FileError
-        If the magic number is another, or the file is shorter or longer than its sizes say.
-    DataError
-        If one of the sizes is zero.
-
-    Examples
-    --------
-    >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3]), 1, "two labels")
-    array([7, 3], dtype=uint8)
-    """
+    """Return a read-only view of the array that an IDX file of unsigned bytes holds; `source` is for messages."""
     header = _WORD * (1 + n_dimensions)
     magic, expected = content[:_WORD], (_UNSIGNED_BYTES + n_dimensions).to_bytes(_WORD, "big")
     if not expected.startswith(magic):
@@ -65,33 +39,8 @@ def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(sizes)
 
 
-def labelled_images(
-    images: bytes, labels: bytes, n_classes: int, source: str
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the images and labels of two IDX files that belong together.
-
-    Parameters
-    ----------
-    images, labels : bytes
-        The two files, unpacked.
-    n_classes : int
-        Labels must be below.
-    source : str
-        What to call the pair in a message.
-
-    Returns
-    -------
-    images : ndarray of uint8, shape (n_images, height, width)
-        A read-only view.
-    labels : ndarray of int64, shape (n_images,)
-
-    Raises
-    ------
-    FileError
-        If one of the files is no whole IDX file.
-    DataError
-        If the numbers of images and labels differ, or a label is out of range.
-    """
+def labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
+    """Return images (n_images, height, width) and their labels from two IDX files; `source` is for messages."""
     pixels = read_idx(images, 3, f"{source} images")
     found = read_idx(labels, 1, f"{source} labels").astype(np.int64)
     if len(pixels) != len(found):

@@ -80,9 +80,7 @@ class ImageDataset:
         """
         if not isinstance(X, np.ndarray) or X.dtype != np.uint8:
             kind = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
-            raise InvalidParameterError(
-                f"X={kind} is no array of uint8; give rows of X_train or X_test, unscaled."
-            )
+            raise InvalidParameterError(f"X={kind} is no array of uint8; give rows of X_train or X_test, unscaled.")
         # In one step, so that no array of doubles exists on the way.
         return np.divide(X, np.float32(self.brightest), dtype=np.float32)
 
@@ -92,19 +90,16 @@ def load_mnist(
 ) -> ImageDataset:
     """Load MNIST: 60,000 handwritten digits to learn from and 10,000 to test on, 28 x 28 pixels from 0 to 255.
 
-    The four published files (11 MB) are taken from the folder ``mnist`` inside
-    `data_home` or, if that is None, inside the folder that the environment variable
-    ``DPENSEMBLE_DATA`` names; else from the user's cache (``~/.cache/dpensemble``
-    or ``$XDG_CACHE_HOME/dpensemble`` on Linux, ``~/Library/Caches/dpensemble`` on
-    macOS, ``dpensemble`` in ``%LOCALAPPDATA%`` on Windows). What is in neither is
-    downloaded into the cache; named folders are never written to. Files may be packed
-    by gzip or not, and are refused unless their content has the published SHA-256.
+    The four published files (11 MB) are taken from the folder ``mnist`` inside `data_home` or, if that is None, inside
+    the folder that the environment variable ``DPENSEMBLE_DATA`` names; else from the user's cache
+    (``~/.cache/dpensemble`` or ``$XDG_CACHE_HOME/dpensemble`` on Linux, ``~/Library/Caches/dpensemble`` on macOS,
+    ``dpensemble`` in ``%LOCALAPPDATA%`` on Windows). What is in neither is downloaded into the cache; named folders are
+    never written to. Files may be packed by gzip, and are refused unless their SHA-256 is the published one.
 
     Parameters
     ----------
     classes : sequence of int, optional
-        Digits to keep, at least two; all others are left out. The order of
-        images stays as published.
+        Digits to keep, at least two; all others are left out. The order of images stays as published.
     data_home : path, optional
         Folder that holds the folder ``mnist``.
     progress : bool, default=False
@@ -140,9 +135,8 @@ def load_fashion_mnist(
 ) -> ImageDataset:
     """Load Fashion-MNIST: articles of clothing in the form of MNIST, and harder to tell apart.
 
-    Its 60,000 training and 10,000 test images have 28 x 28 pixels from 0 to 255. The four
-    published files (30 MB) are looked for and downloaded as by `load_mnist`, in the
-    folder ``fashion-mnist``.
+    Its 60,000 training and 10,000 test images have 28 x 28 pixels from 0 to 255. The four published files (30 MB) are
+    looked for and downloaded as by `load_mnist`, in the folder ``fashion-mnist``.
 
     Parameters
     ----------
@@ -182,15 +176,13 @@ def load_fashion_mnist(
 def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     """Load the small handwritten digits that come with scikit-learn: 1,797 images of 8 x 8 pixels from 0 to 16.
 
-    A stand-in for MNIST, offline and quick to learn. Of each digit every fifth
-    image is for testing (355 together) and the others are for training (1,442); that
-    is fixed and public. The same people wrote both parts.
+    A stand-in for MNIST, offline and quick to learn. Of each digit every fifth image is for testing (355 together) and
+    the others are for training (1,442); that is fixed and public. The same people wrote both parts.
 
     Parameters
     ----------
     classes : sequence of int, optional
-        Digits to keep, at least two; all others are left out. The order of
-        images stays as it is in scikit-learn.
+        Digits to keep, at least two; all others are left out. The order of images stays as it is in scikit-learn.
 
     Returns
     -------
@@ -277,12 +269,8 @@ def _chosen(classes: Sequence[int] | None) -> tuple[int, ...]:
     if classes is None:
         return tuple(range(_N_CLASSES))
     if not isinstance(classes, Iterable):
-        raise InvalidParameterError(
-            f"classes={classes!r} must name at least two distinct labels, such as (3, 8)."
-        )
-    return tuple(
-        sorted(integer_between("classes", item, 0, _N_CLASSES - 1) for item in declared_classes(classes))
-    )
+        raise InvalidParameterError(f"classes={classes!r} must name at least two distinct labels, such as (3, 8).")
+    return tuple(sorted(integer_between("classes", item, 0, _N_CLASSES - 1) for item in declared_classes(classes)))
 
 
 def _every_fifth_of_its_class(labels: NDArray[np.int64]) -> NDArray[np.bool_]:

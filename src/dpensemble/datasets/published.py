@@ -21,20 +21,10 @@ class NotAsPublished(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """One file of a data set.
+    """One file of a data set."""
 
-    Parameters
-    ----------
-    name : str
-        Without ``.gz``.
-    n_bytes : int
-        Size when unpacked.
-    sha256 : str
-        Checksum of the unpacked content, in hexadecimal.
-    """
-
-    name: str
-    n_bytes: int
+    name: str  # without .gz
+    n_bytes: int  # unpacked; so is what the checksum is of
     sha256: str
 
     @property
@@ -43,18 +33,7 @@ class PublishedFile:
         return self.n_bytes + 2**16
 
     def unpack(self, raw: bytes) -> bytes:
-        """Return the content of a copy of this file, packed by gzip or not.
-
-        Parameters
-        ----------
-        raw : bytes
-            The copy.
-
-        Raises
-        ------
-        NotAsPublished
-            If it is no copy.
-        """
+        """Return the content of a copy of this file, packed by gzip or not; NotAsPublished if it is none."""
         content = self._gunzip(raw) if raw.startswith(_GZIP) else raw
         found = hashlib.sha256(content).hexdigest()
         if found != self.sha256:
@@ -72,39 +51,22 @@ class PublishedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedImages:
-    """A data set of four files.
-
-    Parameters
-    ----------
-    name : str
-        For people.
-    folder : str
-        Sub-folder of a data home that holds the files.
-    addresses : tuple of str
-        Where the packed files are published, to be tried in this order; each ends in a slash.
-    train_images, train_labels, test_images, test_labels : PublishedFile
-        Images have three dimensions, labels one.
-    licence : str
-        Terms and source, in a line or two.
-    """
+    """A data set of four files."""
 
     name: str
-    folder: str
-    addresses: tuple[str, ...]
+    folder: str  # of a data home
+    addresses: tuple[str, ...]  # of the packed files, to be tried in this order; each ends in a slash
     train_images: PublishedFile
     train_labels: PublishedFile
     test_images: PublishedFile
     test_labels: PublishedFile
-    licence: str
+    licence: str  # terms and source, in a line or two
 
 
 MNIST = PublishedImages(
     name="MNIST (handwritten digits)",
     folder="mnist",
-    addresses=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    ),
+    addresses=("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
     train_images=PublishedFile(
         "train-images-idx3-ubyte", 47_040_016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
     ),

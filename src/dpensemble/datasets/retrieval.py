@@ -10,29 +10,8 @@ from dpensemble.datasets.published import NotAsPublished, PublishedFile, Publish
 from dpensemble.errors import FileError
 
 
-def retrieve(
-    published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool
-) -> bytes:
-    """Return the unpacked content of one file of a data set.
-
-    Parameters
-    ----------
-    published : PublishedImages
-        The data set.
-    file : PublishedFile
-        One of its files.
-    data_home : path or None
-        Folder to look in first, see `named_home`; the user's cache comes second.
-    progress : bool
-        Show a progress bar on stderr while downloading.
-
-    Raises
-    ------
-    InvalidParameterError
-        If `data_home` is no folder.
-    FileError
-        If a file is found that is not the published one, or none is found and none can be downloaded.
-    """
+def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
+    """Return the unpacked content of a file, from the named home, else the user's cache, else a download."""
     named = named_home(data_home)
     searched = []
     if named is not None:

@@ -1,8 +1,7 @@
 """Reading tables so that no private row decides how another is read.
 
-Readers that guess types let one odd entry turn a whole column from numbers
-into text. Here only public tables are guessed; private and test tables take
-the public columns' kinds, and labels and units are read as they are written.
+Readers that guess types let one odd entry turn a whole column from numbers into text. Here only public tables are
+guessed; private and test tables take the public columns' kinds, and labels and units are read as they are written.
 """
 
 from __future__ import annotations
@@ -79,9 +78,7 @@ def _advice(error: Exception, suffix: str) -> str:
         pd.errors.EmptyDataError: "it is empty",
         pd.errors.ParserError: "its rows differ in length; separate columns by commas",
     }
-    return next(
-        (words for kind, words in known.items() if isinstance(error, kind)), f"it is no {suffix[1:]} table"
-    )
+    return next((words for kind, words in known.items() if isinstance(error, kind)), f"it is no {suffix[1:]} table")
 
 
 def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
@@ -99,26 +96,7 @@ def is_number(column: pd.Series) -> bool:
 
 
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
-    """Return `table` with the public table's columns, in its order and of its kinds.
-
-    Parameters
-    ----------
-    name : str
-        What to call the table in a message.
-    table : DataFrame
-        Private or test table, as `read_table` gave it.
-    public : DataFrame
-        Public table.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    DataError
-        If columns are missing or in excess, or a column of numbers has entries that are none.
-    """
+    """Return the table called `name` with the public table's columns, in its order and of its kinds."""
     lacks = [str(column) for column in public.columns if column not in table.columns]
     extra = [str(column) for column in table.columns if column not in public.columns]
     if lacks:
@@ -145,8 +123,7 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame
         kinds[column] = pd.to_numeric(values, errors="coerce").astype(float)
         if (kinds[column].isna() & values.notna()).any():
             raise DataError(
-                f"column {column!r} is numbers in the public table but has entries that are none "
-                f"in the {name} table."
+                f"column {column!r} is numbers in the public table but has entries that are none in the {name} table."
             )
     return pd.DataFrame(kinds)
 

@@ -1,23 +1,29 @@
 """Release laws: from one row of vote counts to the probability of each released outcome."""
 
 from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.by_law import ByLaw
+from dpensemble.laws.choice import LAWS, LIBRARY_LAWS, LawChoice
 from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
 from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
 from dpensemble.laws.optimal import OptimalVote
-from dpensemble.laws.sampling import integer_weights, mixed_probabilities, sample
+from dpensemble.laws.sampling import integer_weights, least_mixing_weight, mixed_probabilities, sample
 from dpensemble.laws.tables import RandomizedResponse, TableLaw
 
 __all__ = [
+    "LAWS",
+    "LIBRARY_LAWS",
     "AgainstStudent",
+    "ByLaw",
     "ConfidentNoisyMax",
     "GaussianGate",
     "GaussianNoisyMax",
     "HockeyStickRule",
     "InteractiveNoisyMax",
     "LaplaceNoisyMax",
+    "LawChoice",
     "OptimalVote",
     "RandomizedResponse",
     "RandomizedResponseMajority",
@@ -26,6 +32,7 @@ __all__ = [
     "TableLaw",
     "decisive_law",
     "integer_weights",
+    "least_mixing_weight",
     "mixed_probabilities",
     "sample",
 ]

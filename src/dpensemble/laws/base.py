@@ -1,7 +1,10 @@
 """What every release law provides."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +12,64 @@ from numpy.typing import NDArray
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 
+# Enough to pay for rounding wherever accounting prices the mixture that is sampled.
+LEAST_MIX = 1e-6
+
 
 class ReleaseLaw(ABC):
     """A randomised answer to one query, as a probability vector.
 
-    A law is a frozen value: its settings are public, and the counts are
-    arguments. The same probabilities are sampled (`dpensemble.laws.sample`)
-    and accounted (`dpensemble.accounting`), so the two cannot drift apart.
+    A law is a frozen dataclass: its settings are public, and the counts are arguments. The same probabilities are
+    sampled (`dpensemble.laws.sample`) and accounted (`dpensemble.accounting.price`), so the two cannot drift apart.
+
+    A law of one's own needs `probabilities` only. For two classes it is then priced exactly; for more where all
+    histograms can be listed, or else by its `pure_epsilon`. Given as a class that has `in_votes` and `usual`, its
+    noise is found like that of a law given by name.
+
+    Attributes
+    ----------
+    name : str
+        Short name, for ``law=`` and the command line; empty for laws that are given as objects only.
+    title : str
+        What people call it.
+    in_votes : tuple of str
+        Settings in votes, the noise on the answer first; empty where there is none.
+    usual : tuple of float
+        Usual values of those, as shares of the number of ballots.
+    variants : dict
+        Values of further settings that are tried when the noise is searched, by name.
+    symmetric : bool
+        Whether answers are permuted with the classes; few histograms then stand for all. Left False it is safe.
+    gated : bool
+        Whether a query may go unanswered; the outcome after the last class says so. There is a `gate` and an `answer`.
+    needs_student : bool
+        Whether answers also depend on a student's predictions.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Proportional(ReleaseLaw):
+    ...     title = "share of the votes, and a few more for everybody"
+    ...     in_votes = ("extra",)
+    ...     extra: float
+    ...     def probabilities(self, counts):
+    ...         raised = counts + self.extra
+    ...         return raised / raised.sum(axis=1, keepdims=True)
+    >>> Proportional(extra=5.0).probabilities(np.array([[9, 1]]))
+    array([[0.7, 0.3]])
     """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = "law of one's own"
+    in_votes: ClassVar[tuple[str, ...]] = ()
+    usual: ClassVar[tuple[float, ...]] = ()
+    variants: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    symmetric: ClassVar[bool] = False
+    gated: ClassVar[bool] = False
+    needs_student: ClassVar[bool] = False
+
+    __slots__ = ()
 
     @abstractmethod
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -25,8 +78,7 @@ class ReleaseLaw(ABC):
         Parameters
         ----------
         counts : ndarray of shape (n_queries, n_classes)
-            Votes for each class; weighted counts may be real, if one ballot
-            never weighs less than 1. Private.
+            Votes for each class; weighted counts may be real, if one ballot never weighs less than 1. Private.
 
         Returns
         -------
@@ -34,17 +86,35 @@ class ReleaseLaw(ABC):
             Rows sum to 1 up to rounding; absolute error at most 1e-14 an entry.
         """
 
-    @abstractmethod
-    def mixing_weight(self, n_classes: int) -> float:
-        """Return the weight of the uniform law that the sampler mixes in.
+    @classmethod
+    def default(cls, ballots: int, n_classes: int) -> Self:  # noqa: ARG003
+        """Return the law with its usual settings for a number of ballots.
 
-        It must be large enough to pay for the rounding of `probabilities`; see
-        `dpensemble.laws.sampling`.
+        Raises
+        ------
+        InvalidParameterError
+            If it has none.
         """
+        if not cls.usual:
+            raise InvalidParameterError(
+                f"law={cls.name or cls.__name__!r} has no usual settings; give a {cls.__name__} object."
+            )
+        return cls(**{name: share * ballots for name, share in zip(cls.in_votes, cls.usual, strict=True)})
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """Return the law's name and public settings as plain values."""
+    @property
+    def noise(self) -> float:
+        """Noise on the answer, in votes: the scale, sigma or reach; larger is more private.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the law has none.
+        """
+        return float(getattr(self, self._noise_name("noise")))
+
+    def with_noise(self, noise: float) -> Self:
+        """Return the law with other noise on the answer, in votes; noise on a gate changes in proportion."""
+        return replace(self, **{self._noise_name("with_noise"): noise})  # type: ignore[type-var]
 
     def scaled(self, factor: float) -> Self:
         """Return the law that answers counts which are `factor` times as large in the same way.
@@ -70,10 +140,48 @@ class ReleaseLaw(ABC):
         >>> ConfidentNoisyMax(threshold=200, threshold_sigma=150, sigma=40).scaled(0.5)
         ConfidentNoisyMax(threshold=100.0, threshold_sigma=75.0, sigma=20.0)
         """
-        return self._scaled(real_between("factor", factor, 1e-12, 1e12))
+        factor = real_between("factor", factor, 1e-12, 1e12)
+        self._noise_name("scaled")
+        return replace(self, **{name: getattr(self, name) * factor for name in self.in_votes})  # type: ignore[type-var]
 
-    def _scaled(self, factor: float) -> Self:  # noqa: ARG002
-        raise InvalidParameterError(
-            f"law={type(self).__name__} cannot be scaled; LaplaceNoisyMax, OptimalVote, GaussianNoisyMax, "
-            "ConfidentNoisyMax and InteractiveNoisyMax can."
-        )
+    def pure_epsilon(self, votes: int) -> float | None:  # noqa: ARG002
+        """Return the largest privacy loss of one answer when ballots of so many votes change; None if not known.
+
+        `votes` is how many votes of one class the change can take away, and give to others. Declared, so it is trusted
+        where histograms are too many to list (and compared where they are not); it needs a `mixing_weight` of
+        `dpensemble.laws.least_mixing_weight` where it is small.
+        """
+        return None
+
+    def mixing_weight(self, n_classes: int) -> float:  # noqa: ARG002
+        """Return the weight of the uniform law that the sampler mixes in.
+
+        It must be large enough to pay for the rounding of `probabilities`; see `dpensemble.laws.sampling`.
+        """
+        return LEAST_MIX
+
+    def check_ballots(self, ballots: int, n_classes: int) -> None:  # noqa: B027
+        """Refuse, or warn of, a number of ballots or classes that the law is not for."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the law's title and public settings as plain values."""
+        names: list[str] = [field.name for field in fields(self)] if is_dataclass(self) else []
+        return {"law": self.title} | {name: getattr(self, name) for name in names}
+
+    def words(self) -> str:
+        """Return the law's title and the numbers among its settings in words."""
+        parts = [
+            f"{name.replace('_', ' ')} {value:.6g}{' votes' if name in self.in_votes else ''}"
+            for name, value in self.settings().items()
+            if isinstance(value, int | float)
+        ]
+        return ", ".join([self.title, *parts])
+
+    @classmethod
+    def _noise_name(cls, asked: str) -> str:
+        if not cls.in_votes:
+            raise InvalidParameterError(
+                f"law={cls.__name__} has no settings in votes, so {asked} is not for it; use a law that names them "
+                "(in_votes), such as GaussianNoisyMax."
+            )
+        return cls.in_votes[0]

@@ -26,11 +26,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.tables import TableLaw
-
-Floats = NDArray[np.float64]
 
 _GRID = 129
 _HALVINGS = 64
@@ -113,22 +112,17 @@ class HockeyStickRule:
 
     def least(self, p: Floats) -> Floats:
         """Return the smallest chance beside each `p`."""
-        beside = np.maximum(
-            (p - self.delta) * np.exp(-self.epsilon), p - self.delta - (1 - p) * np.expm1(self.epsilon)
-        )
+        beside = np.maximum((p - self.delta) * np.exp(-self.epsilon), p - self.delta - (1 - p) * np.expm1(self.epsilon))
         return np.maximum(beside, 0.0)
 
 
-def decisive_law(
-    rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: ArrayLike | None = None
-) -> TableLaw:
+def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: ArrayLike | None = None) -> TableLaw:
     """Return the most decisive law of two classes whose neighbouring answers obey a rule.
 
     Parameters
     ----------
     rule : Rule
-        `RenyiRule`, `HockeyStickRule`, or any other rising one that mirrors (``p`` and ``p'`` may be neighbours
-        exactly where ``1 - p'`` and ``1 - p`` may).
+        `RenyiRule`, `HockeyStickRule` or another rising one that mirrors (allows ``p, p'`` where ``1 - p', 1 - p``).
     n_teachers : int
         Ballots; at most 100,000.
     votes_per_unit : int, default=1
@@ -161,9 +155,7 @@ def decisive_law(
     if prior is not None:
         found = np.asarray(prior, dtype=np.float64)
         if found.shape != (n_teachers + 1,) or not (np.all(found >= 0) and np.all(np.isfinite(found))):
-            raise InvalidParameterError(
-                f"prior must be {n_teachers + 1} weights, of margins from 0 to all votes."
-            )
+            raise InvalidParameterError(f"prior must be {n_teachers + 1} weights, of margins from 0 to all votes.")
         weights = found[margins]
     trailing = _Outwards(rule, margins, votes, weights).trailing()
     rows = np.empty((n_teachers + 1, 2))

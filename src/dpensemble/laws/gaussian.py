@@ -1,7 +1,7 @@
 """Report-noisy-max with Gaussian noise (GNMax)."""
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ _BLOCK_CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class GaussianNoisyMax(ReleaseLaw):
-    """Release ``argmax_c n_c + N(0, sigma**2)``.
+    """Add Gaussian noise to the votes and release the winner.
+
+    The answer is ``argmax_c n_c + N(0, sigma**2)``.
 
     Parameters
     ----------
     sigma : float
-        Standard deviation of the Gaussian noise, in votes. Larger is more private.
+        Deviation of the Gaussian noise, in votes. Larger is more private.
 
     Raises
     ------
@@ -43,17 +45,17 @@ class GaussianNoisyMax(ReleaseLaw):
            [0.998, 0.002]])
     """
 
+    name: ClassVar[str] = "gnmax"
+    title: ClassVar[str] = "Gaussian noisy-max"
+    symmetric: ClassVar[bool] = True
+    in_votes: ClassVar[tuple[str, ...]] = ("sigma",)
+    # Papernot et al. 2018, table 1: sigma 40 at 250 teachers of MNIST.
+    usual: ClassVar[tuple[float, ...]] = (0.16,)
+
     sigma: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", real_between("sigma", self.sigma, 1e-9, 1e12))
-
-    def settings(self) -> dict[str, Any]:
-        """Return the law's name and sigma."""
-        return {"law": "Gaussian noisy-max", "sigma": self.sigma}
-
-    def _scaled(self, factor: float) -> Self:
-        return replace(self, sigma=self.sigma * factor)
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes.
@@ -78,12 +80,9 @@ def _step(n_classes: int) -> float:
 
 
 def _winning(ahead: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Integrate over the winning noisy count ``x``, in sigmas above the leader's true count.
-
-    ``P(c) = integral of phi(x - a_c) prod_{j != c} Phi(x - a_j) dx``. The
-    integrand is entire and falls off like a Gaussian, so the trapezoidal rule converges
-    faster than any power of its step; here its error is below rounding.
-    """
+    """Integrate over the winning noisy count ``x``, in sigmas above the leader's true count."""
+    # ``P(c) = integral of phi(x - a_c) prod_{j != c} Phi(x - a_j) dx``. The integrand is entire and falls off like a
+    # Gaussian, so the trapezoidal rule converges faster than any power of its step; here its error is below rounding.
     step = _step(ahead.shape[1])
     x = np.arange(-_REACH, _REACH + step / 2, step)
     # Counts are few whole numbers, so the distribution function is tabulated once for each.

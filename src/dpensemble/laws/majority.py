@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import comb
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ class RandomizedResponseMajority(ReleaseLaw):
     ``gamma[l]`` and a fair coin otherwise: ``Pr[second | l] = (1 + sign(l - K / 2) gamma[l]) / 2``. Every law of
     two classes that treats them alike and is never worse than a guess is of this form (Lemma 3.3).
 
-    A tie, possible for even ``K`` only, has no majority: the answer is a fair coin whatever ``gamma[K / 2]``,
-    which is stored as 0.
+    A tie, possible for even ``K`` only, has no majority: the answer is a fair coin, and ``gamma[K / 2]`` stored as 0.
 
     Parameters
     ----------
@@ -60,6 +59,8 @@ class RandomizedResponseMajority(ReleaseLaw):
     >>> law.probabilities(np.array([[2, 1]])).round(3)
     array([[0.667, 0.333]])
     """
+
+    title: ClassVar[str] = "randomized response on the majority"
 
     gamma: tuple[float, ...]
 
@@ -149,9 +150,8 @@ class RandomizedResponseMajority(ReleaseLaw):
     def subsampling(cls, n_teachers: int, m: int) -> RandomizedResponseMajority:
         """Return the law of the majority of `m` teachers drawn without replacement ("Sub").
 
-        Ties among the drawn, possible for even `m` only, are decided by a fair coin; the law is then that of
-        ``m - 1``. By composition it is ``(m epsilon, m Delta)``-private for teachers that are
-        ``(epsilon, Delta)``-private.
+        Ties among the drawn, possible for even `m` only, are decided by a fair coin; the law is then that of ``m - 1``.
+        By composition it is ``(m epsilon, m Delta)``-private for teachers that are ``(epsilon, Delta)``-private.
 
         Parameters
         ----------
@@ -198,10 +198,9 @@ class RandomizedResponseMajority(ReleaseLaw):
     def double_subsampling(cls, n_teachers: int, m: int) -> RandomizedResponseMajority:
         """Return the law of the majority of ``2 m - 1`` teachers, or of all if there are no more ("DSub").
 
-        It is ``m epsilon``-private for ``epsilon``-private teachers (``Delta = 0``). The paper proves that for
-        teachers with one common probability; it holds for all: a class wins among ``2 m - 1`` with at least
-        ``m`` votes, and keeping each vote with chance ``exp(-epsilon)`` keeps those ``m`` with chance
-        ``exp(-m epsilon)``.
+        It is ``m epsilon``-private for ``epsilon``-private teachers (``Delta = 0``). The paper proves that for teachers
+        with one common probability; it holds for all: a class wins among ``2 m - 1`` with at least ``m`` votes, and
+        keeping each vote with chance ``exp(-epsilon)`` keeps those ``m`` with chance ``exp(-m epsilon)``.
 
         Parameters
         ----------
@@ -234,30 +233,30 @@ class RandomizedResponseMajority(ReleaseLaw):
         return cls.subsampling(n_teachers, min(2 * m - 1, n_teachers))
 
     def settings(self) -> dict[str, Any]:
-        """Return the law's name and gamma."""
-        return {"law": "randomized response on the majority", "gamma": list(self.gamma)}
+        """Return the law's title and gamma."""
+        return {"law": self.title, "gamma": list(self.gamma)}
 
-    def mixing_weight(self, n_classes: int) -> float:  # noqa: ARG002
-        """Return the least mixing weight, which pays for rounding at any allowance worth having."""
-        return 1e-6
+    def check_ballots(self, ballots: int, n_classes: int) -> None:
+        """Refuse more classes than two, and numbers of ballots of which gamma has not every count."""
+        if (ballots, n_classes) != (self.n_teachers, 2):
+            raise InvalidParameterError(
+                f"law=RandomizedResponseMajority has gamma for two classes and {self.n_teachers} ballots, and not for "
+                f"{n_classes} and {ballots}; give {ballots + 1} numbers, or another law."
+            )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n_queries, 2)."""
         counts = np.asarray(counts)
         if counts.shape[1] != 2 or np.any(counts.sum(axis=1) != self.n_teachers):
-            raise DataError(
-                f"gamma of {len(self.gamma)} numbers is for two classes and {self.n_teachers} ballots."
-            )
+            raise DataError(f"gamma of {len(self.gamma)} numbers is for two classes and {self.n_teachers} ballots.")
         second = counts[:, 1].astype(np.int64)
         lead = np.sign(2 * second - self.n_teachers) * np.array(self.gamma)[second]
         return np.stack([(1 - lead) / 2, (1 + lead) / 2], axis=1)
 
 
 def _subsets_reaching(n_teachers: int, m: int, threshold: int) -> list[int]:
-    """Return, for ``l = 0..K``, how many subsets of `m` hold at least `threshold` of ``l`` marked teachers.
-
-    Marking one more teacher adds the subsets that hold it and exactly ``threshold - 1`` of those before it.
-    """
+    """Return, for ``l = 0..K``, how many subsets of `m` hold at least `threshold` of ``l`` marked teachers."""
+    # Marking one more teacher adds the subsets that hold it and exactly ``threshold - 1`` of those before it.
     gained = [
         comb(marked, threshold - 1) * comb(n_teachers - 1 - marked, m - threshold) for marked in range(n_teachers)
     ]

@@ -25,8 +25,8 @@ Nothing about privacy rests on this: the law is priced like any other, on all ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,8 @@ from dpensemble._checks import real_between
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.sampling import least_mixing_weight
 
-#: Does well for a whole budget at all margins.
-DEFAULT_SHAPE = 0.25
+# They do well for a whole budget at all margins.
+_SHAPE_OF_TWO, _SHAPE_OF_MANY = 0.25, 0.3
 _SHAPES = 0.1, 0.5
 
 
@@ -45,14 +45,12 @@ _SHAPES = 0.1, 0.5
 class OptimalVote(ReleaseLaw):
     """Release the plurality with a chance that reaches certainty at a finite margin.
 
-    Every two classes hold a vote; the label is the class that wins all of its votes, if they are repeated until
-    there is one.
+    Every two classes hold a vote; the label is the class that wins all of its votes, repeated until there is one.
 
     Parameters
     ----------
     reach : float
-        Margin, in votes by which the winner leads, from which on the answer is certain (but for the sampler's
-        mixing). Larger is more private.
+        Lead, in votes, that makes an answer certain (but for the sampler's mixing). Larger is more private.
     shape : float, default=0.25
         From 0.1 to 0.5; how fast the steps shrink towards certainty. The shape 0.5 is ``sin**2``.
 
@@ -63,7 +61,7 @@ class OptimalVote(ReleaseLaw):
 
     See Also
     --------
-    dpensemble.planning.optimal_vote : Finds both settings for a budget.
+    dpensemble.design.with_least_error : Finds both settings for a budget.
 
     Examples
     --------
@@ -74,19 +72,28 @@ class OptimalVote(ReleaseLaw):
            [1.   , 0.   ]])
     """
 
+    name: ClassVar[str] = "optimal"
+    title: ClassVar[str] = "optimal vote"
+    symmetric: ClassVar[bool] = True
+    in_votes: ClassVar[tuple[str, ...]] = ("reach",)
+    # Near a tie as decisive as Gaussian noise with its usual sigma.
+    usual: ClassVar[tuple[float, ...]] = (0.74,)
+    # Many labels and clear votes call for large shapes.
+    variants: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "shape": (0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+    }
+
     reach: float
-    shape: float = DEFAULT_SHAPE
+    shape: float = _SHAPE_OF_TWO
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reach", real_between("reach", self.reach, 1e-9, 1e12))
         object.__setattr__(self, "shape", real_between("shape", self.shape, *_SHAPES))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the law's name, reach and shape."""
-        return {"law": "optimal vote", "reach": self.reach, "shape": self.shape}
-
-    def _scaled(self, factor: float) -> Self:
-        return replace(self, reach=self.reach * factor)
+    @classmethod
+    def default(cls, ballots: int, n_classes: int) -> Self:
+        """Return the law with its usual reach for a number of ballots, and shape for a number of classes."""
+        return cls(cls.usual[0] * ballots, _SHAPE_OF_TWO if n_classes == 2 else _SHAPE_OF_MANY)
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding when a single ballot changes, at a tie."""

@@ -1,25 +1,20 @@
 r"""The one place where released outcomes are drawn, for every law.
 
-Adding floating-point noise to counts leaks through the low bits (Mironov,
-"On significance of the least significant bits for differential privacy", CCS
-2012). Here nothing is added: a law's probability vector is mixed with the
-uniform law, rounded to integers that sum to 2**63, and compared with 63 uniform
-bits.
+Adding floating-point noise to counts leaks through the low bits (Mironov, "On significance of the least significant
+bits for differential privacy", CCS 2012). Here nothing is added: a law's probability vector is mixed with the uniform
+law, rounded to integers that sum to 2**63, and compared with 63 uniform bits.
 
 Why rounding costs nothing
 --------------------------
-Let ``p`` and ``q`` be a law's exact outcome probabilities on two neighbouring
-count rows with ``p <= exp(e) q``, let ``w`` be the mixing weight over ``C``
-outcomes and ``h`` a bound on the absolute error of each integer weight relative
+Let ``p`` and ``q`` be a law's exact outcome probabilities on two neighbouring count rows with ``p <= exp(e) q``, let
+``w`` be the mixing weight over ``C`` outcomes and ``h`` a bound on the absolute error of each integer weight relative
 to 2**63. Mixing gives ``p' = (1 - w) p + w / C`` and
 
     ``exp(e) q' - p' >= (exp(e) - 1) w / C``,
 
-so the sampled ``p' + h`` stays below ``exp(e) (q' - h)`` whenever
-``h (exp(e) + 1) <= (exp(e) - 1) w / C``, for which ``w >= 2 h C / (1 - exp(-e))``
-suffices. A law asks for at least that weight at the smallest loss ``e`` that it
-is accounted at, so the sampled integers obey every bound that the exact law
-obeys pointwise, however many answers are composed.
+so the sampled ``p' + h`` stays below ``exp(e) (q' - h)`` whenever ``h (exp(e) + 1) <= (exp(e) - 1) w / C``, for which
+``w >= 2 h C / (1 - exp(-e))`` suffices. A law asks for at least that weight at the smallest loss ``e`` that it is
+accounted at, so the sampled integers obey every bound that the exact law obeys pointwise, over many answers too.
 """
 
 from typing import Any
@@ -35,6 +30,8 @@ from dpensemble.laws.base import ReleaseLaw
 PROBABILITY_ERROR = 1e-14
 _TOTAL = 2**NOISE_BITS
 _LARGEST_MIX = 0.01
+# What a row of probabilities may lack of a sum of one.
+_OF_ONE = 1e-9
 
 
 def least_mixing_weight(smallest_loss: float, n_outcomes: int) -> float:
@@ -83,12 +80,16 @@ def mixed_probabilities(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.flo
     ndarray of shape (n_queries, n_outcomes)
         Each within `PROBABILITY_ERROR` of what is sampled.
     """
-    probabilities = law.probabilities(counts)
-    weight = law.mixing_weight(np.shape(counts)[1])
-    mixed = (1 - weight) * np.clip(probabilities, 0, 1) + weight / probabilities.shape[1]
-    if not np.all(np.isfinite(mixed)):
-        raise InvalidParameterError("counts must be finite numbers.")
-    return mixed
+    # What a law of somebody else does to its counts must not reach the votes.
+    kept = np.array(counts)
+    kept.flags.writeable = False
+    probabilities = law.probabilities(kept)
+    if not (np.all(probabilities >= -_OF_ONE) and np.all(np.abs(probabilities.sum(axis=1) - 1) <= _OF_ONE)):
+        finite = bool(np.all(np.isfinite(kept)))
+        wrong = f"law={type(law).__name__} gives rows that are no probabilities; make each add up to 1."
+        raise InvalidParameterError(wrong if finite else "counts must be finite numbers.")
+    weight = law.mixing_weight(kept.shape[1])
+    return (1 - weight) * np.clip(probabilities, 0, 1) + weight / probabilities.shape[1]
 
 
 def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]:
@@ -134,5 +135,4 @@ def sample(law: ReleaseLaw, counts: NDArray[Any], noise: NoiseSource) -> NDArray
         Outcome indices. May be published at the cost that accounting charged.
     """
     cumulative = np.cumsum(integer_weights(law, counts), axis=1, dtype=np.uint64)[:, :-1]
-    bits = noise.uniform_bits(len(cumulative))
-    return np.count_nonzero(bits[:, None] >= cumulative, axis=1)
+    return np.count_nonzero(noise.uniform_bits(len(cumulative))[:, None] >= cumulative, axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +41,18 @@ class RandomizedResponse(ReleaseLaw):
            [0.5  , 0.5  ]])
     """
 
+    name: ClassVar[str] = "randomized-response"
+    title: ClassVar[str] = "randomized response"
+    symmetric: ClassVar[bool] = True
+
     epsilon: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the law's name and epsilon."""
-        return {"law": "randomized response", "epsilon": self.epsilon}
+    def pure_epsilon(self, votes: int) -> float:  # noqa: ARG002
+        """Return `epsilon`, however many votes change."""
+        return self.epsilon
 
     def mixing_weight(self, n_classes: int) -> float:
         """Return the weight that pays for rounding."""
@@ -85,6 +89,8 @@ class TableLaw(ReleaseLaw):
     array([[0.6, 0.4]])
     """
 
+    title: ClassVar[str] = "table"
+
     table: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
@@ -99,18 +105,20 @@ class TableLaw(ReleaseLaw):
         object.__setattr__(self, "table", tuple(map(tuple, rows.tolist())))
 
     def settings(self) -> dict[str, Any]:
-        """Return the law's name and its table."""
-        return {"law": "table", "table": [list(row) for row in self.table]}
+        """Return the law's title and its table."""
+        return {"law": self.title, "table": [list(row) for row in self.table]}
 
-    def mixing_weight(self, n_classes: int) -> float:  # noqa: ARG002
-        """Return the least mixing weight; accounting prices the mixture itself."""
-        return 1e-6
+    def check_ballots(self, ballots: int, n_classes: int) -> None:
+        """Refuse more classes than two, and numbers of ballots of which the table has not every count."""
+        if (ballots, n_classes) != (len(self.table) - 1, 2):
+            raise InvalidParameterError(
+                f"law=TableLaw has {len(self.table)} rows, which is for two classes and {len(self.table) - 1} ballots, "
+                f"and not for {n_classes} and {ballots}; give {ballots + 1} rows, or another law."
+            )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
         """Return the row of each query, shape (n_queries, n_outcomes)."""
         counts = np.asarray(counts)
         if counts.shape[1] != 2 or np.any(counts.sum(axis=1) != len(self.table) - 1):
-            raise DataError(
-                f"a table of {len(self.table)} rows is for two classes and {len(self.table) - 1} ballots."
-            )
+            raise DataError(f"a table of {len(self.table)} rows is for two classes and {len(self.table) - 1} ballots.")
         return np.array(self.table)[counts[:, 1].astype(np.int64)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import member
+from dpensemble._arrays import Floats
+from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
@@ -23,7 +24,9 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.methods import inputs
-from dpensemble.methods.base import UNITS_TOGETHER, all_or_nothing
+from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.promises import UNITS_TOGETHER
+from dpensemble.methods.settings import keep
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import class_probabilities
 from dpensemble.teachers.ensemble import constant_voters
@@ -32,32 +35,29 @@ from dpensemble.votes import Votes
 
 
 class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
-    """Bagging, and the privacy that it has by itself: no noise, no public rows, and a large delta.
+    """Bagging without noise, at a large delta.
 
-    Each model learns a subsample that was drawn in secret, and the models themselves are published. A record is
-    in some subsample with a small probability delta and matters in no other case, so the models are
-    (0, delta)-differentially private for every base learner; for one that shows its records no smaller delta
-    holds at any epsilon. That delta is at least one over the number of records: most of them are protected, but
-    those that were drawn may be exposed completely (a nearest-neighbour model *is* its subsample). Where that
-    is not acceptable use another method.
+    Each model learns a subsample that was drawn in secret, and the models themselves are published. A record is in some
+    subsample with a small probability delta and matters in no other case, so the models are (0, delta)-differentially
+    private for every base learner; for one that shows its records no smaller delta holds at any epsilon. That delta is
+    at least one over the number of records: most of them are protected, but those that were drawn may be exposed
+    completely (a nearest-neighbour model *is* its subsample). Where that is not acceptable use another method.
 
     Parameters
     ----------
-    estimator : scikit-learn classifier, optional
+    teacher : scikit-learn classifier, optional
         Base learner; logistic regression by default. Cloned for each model.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
-    n_models : int, default=1
-        Number of models. The more there are, the smaller their subsamples at the same delta; in the paper's
-        experiments one model was the most accurate.
+    n_teachers : int, default=1
+        Number of models: the more, the smaller their subsamples at one delta; in the paper, one was most accurate.
     subsample : int, optional
         Records (or units) that each model draws. Give this or `delta`.
     delta : float, optional
         Largest delta allowed; the subsample is then the largest that keeps it. Replace-one only, since the
         size would else depend on the record that is added or removed.
     scheme : {"with-replacement", "distinct", "subsets"}, default="with-replacement"
-        Draws that may repeat; all draws of all models distinct (the paper's "without replacement"); or
-        independent subsets, one a model.
+        Draws that may repeat; all distinct (the paper's "without replacement"); or one independent subset a model.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation. Delta is the same; the number of records is public under both.
     random_state : int, RandomState or None
@@ -66,8 +66,6 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         Seeds the draw for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
         Workers, as in joblib.
-    progress : bool, default=False
-        Show a progress bar on stderr.
 
     Attributes
     ----------
@@ -101,12 +99,15 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
     0.0497...
     """
 
+    name: ClassVar[str] = "bagging"
+    title: ClassVar[str] = "Bagging"
+
     def __init__(
         self,
-        estimator: Any = None,
+        teacher: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        n_models: int = 1,
+        n_teachers: int = 1,
         subsample: int | None = None,
         delta: float | None = None,
         scheme: str = "with-replacement",
@@ -114,19 +115,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
-        progress: bool = False,
     ) -> None:
-        self.estimator = estimator
-        self.classes = classes
-        self.n_models = n_models
-        self.subsample = subsample
-        self.delta = delta
-        self.scheme = scheme
-        self.relation = relation
-        self.random_state = random_state
-        self.insecure_release_seed = insecure_release_seed
-        self.n_jobs = n_jobs
-        self.progress = progress
+        keep(self, locals())
 
     def fit(self, X: Any, y: Any, *, units: ArrayLike | None = None) -> BaggingPrivacyClassifier:
         """Draw the subsamples in secret and fit a model on each.
@@ -153,7 +143,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         DataError
             If rows or labels cannot be used.
         BudgetError
-            If delta is too small for one record a model, or every record would be drawn for sure.
+            If delta is too small for one record per model, or every record would be drawn for sure.
         TeacherError
             If every fit raised.
         """
@@ -198,27 +188,23 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
                 "the largest subsample."
             )
         scheme, subsample = member("scheme", self.scheme, Bootstrap), self.subsample
+        n_teachers = integer_between("n_teachers", self.n_teachers, 1)
         if self.delta is not None:
             if relation is Relation.ADD_OR_REMOVE_ONE:
                 raise InvalidParameterError(
                     f"delta={self.delta!r} would let the size of subsamples depend on the number of records, "
                     "which adding or removing one changes; give subsample, or use relation='replace-one'."
                 )
-            subsample = largest_subsample(self.delta, n_units, self.n_models, scheme)
-        return BootstrapScheme(scheme, self.n_models, subsample)  # type: ignore[arg-type]
+            subsample = largest_subsample(self.delta, n_units, n_teachers, scheme)
+        return BootstrapScheme(scheme, n_teachers, subsample)
 
     def _fit_models(
-        self,
-        X: NDArray[np.float64],
-        targets: NDArray[np.int64],
-        allocation: Allocation,
-        classes: NDArray[Any],
-        entropy: int,
+        self, X: Floats, targets: NDArray[np.int64], allocation: Allocation, classes: NDArray[Any], entropy: int
     ) -> list[Any]:
         shards = allocation.shards
-        with progress_bar("Fitting models", len(shards), shown=self.progress) as advance:
+        with progress_bar("Fitting models", len(shards)) as advance:
             fitted = fit_separately(
-                LogisticRegression() if self.estimator is None else self.estimator,
+                LogisticRegression() if self.teacher is None else self.teacher,
                 X,
                 targets,
                 shards,
@@ -233,7 +219,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             for model, fallback in zip(fitted.models, fitted.fallback_votes.tolist(), strict=True)
         ]
 
-    def _votes(self, X: NDArray[np.float64]) -> Votes:
+    def _votes(self, X: Floats) -> Votes:
         ids = [np.searchsorted(self.classes_, model.predict(X)) for model in self.models_]
         return Votes(np.column_stack(ids), n_classes=len(self.classes_))
 
@@ -255,7 +241,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
         return labels
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return each class's share of the models' votes; of one model, its own probabilities if it has any.
 
         Parameters

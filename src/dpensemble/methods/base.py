@@ -1,15 +1,12 @@
-"""The one estimator base: check, allocate, teach, label, train the student, state the guarantee."""
+"""The one estimator base: check, design, allocate, teach, label, train the student, state the guarantee."""
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,171 +14,72 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import declared_classes, integer_between, member
+from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble.accounting import Accounting, Meter, worst_case_meter
-from dpensemble.allocation import Allocation, partitions
+from dpensemble.accounting import Accounting, Meter
+from dpensemble.allocation import Allocation
+from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.electorate import Electorate
+from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
+from dpensemble.interactive import label_interactively
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_rows
-from dpensemble.laws import LaplaceNoisyMax, OptimalVote, ReleaseLaw
-from dpensemble.methods import inputs
-from dpensemble.planning import default_scale, optimal_law
+from dpensemble.laws import LawChoice
+from dpensemble.methods import inputs, promises
+from dpensemble.methods.facts import Analysis, Facts
+from dpensemble.methods.records import PrivateRecords, ReleasedLabels
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, class_probabilities, default_student
 from dpensemble.teachers import TeacherEnsemble
 
-_WORST_CASE = "worst-case"
-
-
-class Vote(StrEnum):
-    """How votes become a label, where the method is published with Laplace noise."""
-
-    LAPLACE = "laplace"
-    OPTIMAL = "optimal"
-
-
-@dataclass(frozen=True, eq=False)
-class ReleasedLabels:
-    """The labels that were released, and the public rows that they belong to.
-
-    Parameters
-    ----------
-    indices : ndarray of shape (n_labels,)
-        Positions in ``X_public`` of the answered rows, in the order of asking.
-    labels : ndarray of shape (n_labels,)
-        Released label of each. Covered by the guarantee.
-    n_asked : int
-        Public rows that the teachers were asked about; more than were answered under a gate.
-    """
-
-    indices: NDArray[np.int64]
-    labels: NDArray[Any]
-    n_asked: int
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateRecords:
-    """Checked private records and what is known about whose they are.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_records, n_features)
-        Features. Private.
-    targets : ndarray of shape (n_records,)
-        Class ids. Private.
-    units, budgets : array-like of shape (n_records,) or None
-        Unit, and budget or consent level, of each record. Public.
-    """
-
-    X: NDArray[np.float64]
-    targets: NDArray[np.int64]
-    units: ArrayLike | None
-    budgets: ArrayLike | None
-
-    def identities(self, relation: Relation) -> Sequence[Hashable]:
-        """Return the unit of each record."""
-        return inputs.identities(self.X, self.targets, self.units, relation)
-
-    def check_delta(self, budget: Budget, allocation: Allocation) -> None:
-        """Refuse a delta that would allow publishing one record or unit outright."""
-        # By content, equal records are one unit; the number to beat is still that of records.
-        n_units, noun = (len(self.X), "records") if self.units is None else (allocation.n_units, "units")
-        budget.check_delta_for(n_units, noun)
-
 
 class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Template of all methods; a subclass picks a law and, where it has others, partitions and a meter.
+    """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
 
-    A subclass implements `_law`, may replace `_n_partitions`, `_meter` and
-    `_label`, and repeats the settings in its own ``__init__`` to add some.
-    """
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        *,
-        classes: Sequence[Any] | None = None,
-        n_teachers: int = 250,
-        accounting: str = "exact",
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        relation: str = "replace-one",
-        max_labels: int | None = None,
-        random_state: Any = None,
-        insecure_release_seed: int | None = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        private_diagnostics: bool = False,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.classes = classes
-        self.n_teachers = n_teachers
-        self.accounting = accounting
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.max_labels = max_labels
-        self.random_state = random_state
-        self.insecure_release_seed = insecure_release_seed
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.private_diagnostics = private_diagnostics
-
-    def _n_partitions(self) -> int:
-        """Return the number of partitions."""
-        return 1
+    #: Short name, as on the command line, and what people call it.
+    name: ClassVar[str]
+    title: ClassVar[str]
+    #: Whether `fit` takes budgets of records.
+    takes_budgets: ClassVar[bool] = False
+    #: How votes are analysed, for methods that offer no other.
+    analysis: Any = Analysis.WORST_CASE
 
     @abstractmethod
-    def _law(self) -> ReleaseLaw:
-        """Return the release law."""
+    def _design(self, facts: Facts) -> VotingDesign:
+        """Return everything public about a run with these settings; noise that is left open is the usual one."""
 
-    def _optimal_law(self, reach: float | None) -> OptimalVote:
-        """Return the optimal vote; without a reach it spends the budget on `max_labels`, where they are given."""
-        member("accounting", self.accounting, Accounting)
-        if self.accounting == Accounting.PUBLISHED:
-            raise InvalidParameterError(
-                "accounting='published' has no price for the optimal vote, which no paper covers; use 'exact'."
-            )
-        n_classes = len(declared_classes(self.classes))
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        law_at = partial(optimal_law, self.n_teachers, self._n_partitions(), n_classes)
-        analysis = str(getattr(self, "analysis", _WORST_CASE))
-        if reach is None and self.max_labels is not None and analysis != _WORST_CASE:
-            raise InvalidParameterError(
-                f"reach=None is fitted to max_labels in the worst case only, and analysis={analysis!r} charges "
-                f"for the votes at hand; give a reach, such as {law_at(None, None, budget).reach:.3g} votes."
-            )
-        return law_at(reach, self.max_labels, budget)
+    def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
+        """Return everything public about a run with these settings, before any record is touched.
 
-    def _laplace_or_optimal(self, vote: str, scale: float | None, reach: float | None) -> ReleaseLaw:
-        """Return the law of a method that is published with Laplace noise."""
-        optimal = member("vote", vote, Vote) is Vote.OPTIMAL
-        foreign, name, own = (scale, "scale", "reach") if optimal else (reach, "reach", "scale")
-        if foreign is not None:
-            raise InvalidParameterError(f"{name}={foreign!r} is no setting of vote={vote!r}; give {own} instead.")
-        if optimal:
-            return self._optimal_law(reach)
-        return LaplaceNoisyMax(default_scale(self.n_teachers, self._n_partitions()) if scale is None else scale)
+        Parameters
+        ----------
+        n_classes : int, optional
+            Number of classes; by default those declared, or 2.
+        n_records : int, optional
+            Number of private records (or units), for methods that draw records by chance.
 
-    def _meter(self, law: Any, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
-        """Return the meter that prices the law on the allocation; worst-case unless a method knows better."""
-        return worst_case_meter(
-            law,
-            n_teachers=allocation.n_teachers,
-            n_classes=n_classes,
-            votes_per_unit=allocation.votes_per_unit,
-            budget=budget,
-            accounting=member("accounting", self.accounting, Accounting),
+        Returns
+        -------
+        VotingDesign
+            For `dpensemble.plan`.
+
+        Examples
+        --------
+        >>> from dpensemble import PATEClassifier, plan
+        >>> plan(PATEClassifier(n_teachers=100).design(n_classes=10), epsilon=1).labels
+        12
+        """
+        if n_classes is None:
+            n_classes = 2 if self.classes is None else len(self.classes)
+        facts = Facts(
+            n_classes=integer_between("n_classes", n_classes, 2),
+            n_units=n_records,
+            relation=member("relation", self.relation, Relation),
+            max_labels=self.max_labels,
         )
+        return self._design(facts)
 
     def fit(
         self,
@@ -190,25 +88,25 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         *,
         X_public: Any = None,
         units: ArrayLike | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
 
-        Every call is a release of its own: the losses of several fits on the
-        same records add up.
+        Every call is a release of its own: the losses of several fits on the same records add up.
 
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Private records; finite numbers. Scale and encode with statistics of
-            public rows only.
+            Private records; finite numbers. Scale and encode with statistics of public rows only.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         X_public : array-like of shape (n_public, n_features)
             Public, unlabelled rows with the same columns.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected
-            together. By default every record is its own unit, identified by
-            its position (replace-one) or by its content (add-or-remove-one).
+            Whom each record belongs to; all records of one unit are protected together. By default every record is its
+            own unit, identified by its position (replace-one) or by its content (add-or-remove-one).
+        diagnostics : PrivateDiagnostics, optional
+            Filled with statistics of the secret votes, which must not be published.
 
         Returns
         -------
@@ -226,10 +124,16 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             If no teacher could be fitted.
         """
         with all_or_nothing(self):
-            return self._fit(X, y, X_public, units)
+            return self._fit(X, y, X_public, units, diagnostics)
 
     def _fit(
-        self, X: Any, y: Any, X_public: Any, units: ArrayLike | None, budgets: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any,
+        X_public: Any,
+        units: ArrayLike | None,
+        diagnostics: PrivateDiagnostics | None,
+        budgets: promises.DeclaredBudgets | None = None,
     ) -> VotingEnsembleClassifier:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
@@ -237,32 +141,27 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         rows = inputs.public_rows(self, X_public)
         inputs.require_finite("X", X)
         classes, targets = inputs.class_ids(self, y)
-        entropy = public_entropy(self.random_state)
-        noise = noise_source(self.insecure_release_seed)
-        records = PrivateRecords(X, targets, units, budgets)
-        electorate, allocation, meter = self._prepare(records, len(classes), entropy)
+        inputs.require_workers(self.n_jobs)
+        entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
+        relation = member("relation", self.relation, Relation)
+        records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
         order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
         if self.max_labels is not None:
             order = order[: integer_between("max_labels", self.max_labels, 1)]
 
         seconds: dict[str, float] = {}
+        with _timed(seconds, "accounting"), progress_bar("Pricing answers", None):
+            design, allocation, meter = self._prepare(records, len(classes), relation, entropy, len(order), budgets)
         with _timed(seconds, "teachers"):
-            ensemble = self._fit_teachers(X, targets, allocation, classes, entropy)
-        diagnostics = None
-        if self.private_diagnostics:
-            diagnostics = PrivateDiagnostics(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
+            ensemble, design = self._fit_teachers(design, meter, records, allocation, classes, entropy)
+        if diagnostics is not None:
+            diagnostics.clear(n_constant=ensemble.n_constant, n_failed=ensemble.n_failed)
         estimator = default_student() if self.student is None else self.student
         learner = Learner(estimator, rows, classes, seed_integer(entropy, Stream.STUDENT))
-        # How far the loop gets is private under a data-dependent basis, so this bar only moves.
-        with _timed(seconds, "labels"), progress_bar("Labelling public rows", None, shown=self.progress):
-            released = self._label(
-                Questions(ensemble.vote, rows, order, allocation.n_teachers),
-                electorate,
-                meter,
-                noise,
-                diagnostics,
-                learner,
-            )
+        # How far the loop gets is secret under a data-dependent basis, so this bar only moves.
+        with _timed(seconds, "labels"), progress_bar("Labelling public rows", None):
+            questions = Questions(ensemble.vote, rows, order, allocation.n_teachers)
+            released = _label(design, questions, meter, noise, diagnostics, learner)
         if not released.answered.size:
             raise BudgetError(
                 "no query was answered, so there is nothing to learn from; lower the threshold, "
@@ -273,73 +172,110 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             student = learner.fit(released.lesson_rows, released.lesson_labels)
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
-        self.law_, self.votes_per_unit_ = self._law(), self._votes_per_unit(allocation)
-        self.query_cost_ = meter.one_query if meter.additive else None
-        self.conversion_ = meter.conversion
-        self.public_spend_ = meter.public_spend
-        self.guarantee_ = self._state(meter, allocation, noise.for_release, units is not None)
-        self.seconds_, self.private_diagnostics_ = seconds, diagnostics
+        self.design_, self.law_ = design, design.law
+        self.guarantee_ = self._state(design, meter, allocation, noise.for_release, units is not None)
+        with _timed(seconds, "accounting of the spend"):
+            self.spend_ = meter.spend_curve()
+        self.seconds_ = seconds
         return self
 
-    def _label(
-        self,
-        questions: Questions,
-        electorate: Electorate,
-        meter: Meter,
-        noise: NoiseSource,
-        diagnostics: PrivateDiagnostics | None,
-        learner: Learner,  # noqa: ARG002
-    ) -> Released:
-        """Ask the teachers; a method may let the student learn on the way."""
-        return label_rows(questions, electorate, meter, noise, diagnostics)
-
     def _prepare(
-        self, records: PrivateRecords, n_classes: int, entropy: int
-    ) -> tuple[Electorate, Allocation, Meter]:
+        self,
+        records: PrivateRecords,
+        n_classes: int,
+        relation: Relation,
+        entropy: int,
+        queries: int,
+        budgets: promises.DeclaredBudgets | None,  # noqa: ARG002
+    ) -> tuple[VotingDesign, Allocation, Meter]:
         """Check every setting and the budget before anything is fitted."""
-        return self._one_budget(records, Budget(epsilon=self.epsilon, delta=self.delta), n_classes, entropy)
-
-    def _one_budget(
-        self, records: PrivateRecords, budget: Budget, n_classes: int, entropy: int
-    ) -> tuple[Electorate, Allocation, Meter]:
-        """Let every teacher vote on every query, and charge all records alike."""
-        relation, law = self._relation(), self._law()
-        law.mixing_weight(n_classes)
-        allocation = partitions(
-            records.identities(relation),
-            self.n_teachers,
-            self._n_partitions(),
+        facts = Facts(
+            n_classes=n_classes,
+            n_units=len(number_units(records.identities)[0]),
             relation=relation,
             entropy=entropy,
+            has_units=records.units is not None,
+            max_labels=self.max_labels,
         )
-        records.check_delta(budget, allocation)
-        meter = self._meter(law, allocation, budget, n_classes)
-        meter.require_one_query()
-        return Electorate.everyone(law, allocation.n_teachers), allocation, meter
+        return self._allocated(self._design(facts), records, facts, queries)
 
-    def _relation(self) -> Relation:
-        """Return the neighbouring relation, with the settings checked that every method has."""
-        inputs.require_workers(self.n_jobs)
-        return member("relation", self.relation, Relation)
+    def _allocated(
+        self, design: VotingDesign, records: PrivateRecords, facts: Facts, queries: int
+    ) -> tuple[VotingDesign, Allocation, Meter]:
+        """Find the noise that is left open, allocate the records, and make the meter."""
+        self._require_student(design)
+        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta))
+        analysis = member("analysis", self.analysis, Analysis)
+        if analysis is Analysis.DATA_DEPENDENT and self.max_labels is None:
+            raise InvalidParameterError(
+                "a data-dependent analysis needs max_labels, a public number of labels; or, by name, "
+                "analysis='until-spent', whose number of labels depends on secret votes and is not protected."
+            )
+        if analysis is not Analysis.WORST_CASE and design.law.needs_student:
+            raise InvalidParameterError(
+                f"analysis={analysis.value!r} is not for law={design.law.name!r}, whose answers also depend on the "
+                "student; use 'worst-case'."
+            )
+        meter = None
+        if analysis is Analysis.WORST_CASE:
+            design, meter = self._settled(design, queries)
+        # Draws that stay secret must not repeat the noise of the released labels.
+        seed = self.insecure_release_seed
+        source = noise_source(None if seed is None else seed_integer(seed, Stream.ALLOCATION))
+        allocation = design.allocate(
+            records.identities,
+            relation=facts.relation,
+            entropy=facts.entropy,
+            source=source,
+            group_of_record=records.group_of_record,
+        )
+        if meter is None:
+            stop = analysis is Analysis.UNTIL_SPENT
+            meter = design.data_dependent_meter(allocation, stop_when_spent=stop)
+            meter.require_one_query()
+        return design, allocation, meter
 
-    def _votes_per_unit(self, allocation: Allocation) -> int:
-        """Return the most ballots that a unit can change; public."""
-        return allocation.votes_per_unit
+    def _settled(self, design: VotingDesign, queries: int) -> tuple[VotingDesign, Meter]:
+        """Return the run whose noise uses up the whole budget, and its meter."""
+        # Noise that is left open is the usual one, less where the questions would leave some of the budget, and more
+        # where their number was asked for; under a gate never more, since questions that go unanswered cost little.
+        wants_more = self.max_labels is not None and not design.gated
+        if not (wants_more and design.choice.noise_is_open):
+            meter = design.meter(queries)
+            meter.require_one_query()
+            if not design.choice.noise_is_open or meter.sure_queries < queries:
+                return design, meter
+        design = with_least_error(design, queries).design
+        return design, design.meter(queries)
+
+    def _require_student(self, design: VotingDesign) -> None:
+        if design.law.needs_student and not hasattr(self.student or default_student(), "predict_proba"):
+            raise InvalidParameterError(
+                f"student={type(self.student).__name__} has no predict_proba, which law={design.law.name!r} needs; "
+                "use logistic regression, naive Bayes, a tree or a forest."
+            )
 
     def _fit_teachers(
         self,
-        X: NDArray[np.float64],
-        targets: NDArray[np.int64],
+        design: VotingDesign,
+        meter: Meter,  # noqa: ARG002
+        records: PrivateRecords,
         allocation: Allocation,
         classes: NDArray[Any],
         entropy: int,
-    ) -> TeacherEnsemble:
-        teacher = LogisticRegression() if self.teacher is None else self.teacher
-        ensemble = TeacherEnsemble(teacher, allocation, classes, entropy=entropy, n_jobs=self.n_jobs)
-        with progress_bar("Fitting teachers", allocation.n_teachers, shown=self.progress) as advance:
-            return ensemble.fit(X, targets, advance)
+    ) -> tuple[Any, VotingDesign]:
+        """Return what votes, and the design, in which private teachers may know more of their privacy now."""
+        ensemble = TeacherEnsemble(self._base_learner(), allocation, classes, entropy=entropy, n_jobs=self.n_jobs)
+        with progress_bar("Fitting teachers", allocation.n_teachers) as advance:
+            return ensemble.fit(records.X, records.targets, advance), design
 
-    def _state(self, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool) -> Guarantee:
+    def _base_learner(self) -> Any:
+        """Return the ordinary classifier that teachers are clones of."""
+        return LogisticRegression() if self.teacher is None else self.teacher
+
+    def _state(
+        self, design: VotingDesign, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool
+    ) -> Guarantee:
         """Return the guarantee; a data-dependent spend stays private behind the public budget."""
         worst_case = meter.basis is Basis.WORST_CASE
         return Guarantee(
@@ -349,20 +285,26 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             relation=allocation.relation,
             unit="unit" if has_units else "record",
             accounting=meter.accounting,
-            assumptions=self._assumptions(allocation, has_units, meter),
+            assumptions=(
+                *promises.of_voting(allocation.relation, has_units, meter),
+                *design.assumptions(allocation.relation, has_units),
+            ),
             for_release=for_release,
             fixed_number=meter.fixed_number,
         )
 
-    @staticmethod
-    def _assumptions(allocation: Allocation, has_units: bool, meter: Meter) -> tuple[str, ...]:
-        found = []
-        if has_units:
-            found.append(UNITS_TOGETHER)
-            if allocation.relation is Relation.REPLACE_ONE:
-                found.append(_UNIT_ORDER)
-        found += [_RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON_ASSUMPTIONS]
-        return tuple(found)
+    def _budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _named(self) -> dict[str, Any]:
+        """Return what every method tells its design in the same way: names, law and accounting."""
+        accounting = getattr(self, "accounting", Accounting.EXACT)
+        return {
+            "name": self.name,
+            "title": self.title,
+            "choice": LawChoice.of(self.law),
+            "accounting": member("accounting", accounting, Accounting),
+        }
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy.
@@ -399,6 +341,31 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         return class_probabilities(self.student_, rows, self.classes_)
 
 
+def _label(
+    design: VotingDesign,
+    questions: Questions,
+    meter: Meter,
+    noise: NoiseSource,
+    diagnostics: PrivateDiagnostics | None,
+    learner: Learner,
+) -> Released:
+    """Ask the teachers; where the law compares with the student, the student learns on the way."""
+    electorate, law = design.electorate, design.law
+    if not law.needs_student:
+        return label_rows(questions, electorate, meter, noise, diagnostics)
+    return label_interactively(
+        questions,
+        electorate,
+        meter,
+        noise,
+        diagnostics,
+        learner,
+        n_classes=len(learner.classes),
+        batch_size=law.batch_size,  # type: ignore[attr-defined]
+        confidence=law.student_confidence,  # type: ignore[attr-defined]
+    )
+
+
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
     """Put an estimator's attributes back if the block fails, so that no fit mixes with an earlier one."""
@@ -416,23 +383,3 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     start = perf_counter()
     yield
     seconds[stage] = perf_counter() - start
-
-
-UNITS_TOGETHER = (
-    "A unit is all records that share a value of the unit column, for example those of one person; "
-    "they are protected together."
-)
-_UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
-_RELEASE = (
-    "Only the released labels and what is computed from them (the student) leave the house; teachers and "
-    "votes stay secret."
-)
-_RELEASE_TELLS_NUMBER = (
-    "Whoever sees the released labels, or a student that betrays how many there were, sees a number that is not "
-    "protected; teachers and votes stay secret."
-)
-_COMMON_ASSUMPTIONS = (
-    "Public rows, declared classes, settings and seeds do not depend on the private records.",
-    "That a run completed, or was refused, is not covered.",
-    "This covers one training run; the losses of further runs on the same records add to it.",
-)

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
 
-def require_finite(name: str, X: NDArray[np.float64]) -> None:
+def require_finite(name: str, X: Floats) -> None:
     """Refuse NaN and infinity, naming the first row and column."""
     bad = ~np.isfinite(X)
     if bad.any():
@@ -27,7 +28,7 @@ def require_finite(name: str, X: NDArray[np.float64]) -> None:
         )
 
 
-def public_rows(estimator: Any, X_public: Any) -> NDArray[np.float64]:
+def public_rows(estimator: Any, X_public: Any) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
     if X_public is None:
         raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
@@ -53,17 +54,13 @@ def public_rows(estimator: Any, X_public: Any) -> NDArray[np.float64]:
         X_public = X_public[list(expected)]  # type: ignore[arg-type]
     n_columns = X_public.shape[1] if X_public.ndim == 2 else None
     if n_columns not in (None, estimator.n_features_in_):
-        raise DataError(
-            f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns."
-        )
-    rows: NDArray[np.float64] = validate_data(
-        estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False
-    )
+        raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns.")
+    rows: Floats = validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False)
     require_finite("X_public", rows)
     return rows
 
 
-def private_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
     """Return records and labels as arrays, checked in form but not yet in content."""
     try:
         X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
@@ -75,7 +72,7 @@ def private_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float64], N
     return X, y
 
 
-def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     """Return the declared classes, sorted, and each label's position among them."""
     classes = np.unique(np.asarray(declared_classes(estimator.classes)))
     with warnings.catch_warnings():
@@ -84,26 +81,22 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np
         check_classification_targets(classes)
     labels = np.asarray(y)
     if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
-        raise DataError(
-            f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types."
-        )
+        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         raise DataError(
-            f"y holds a label that is not among classes={classes.tolist()!r} (first at row {undeclared[0]}, "
-            "counting from 0); declare every possible label or drop those rows."
+            f"the private labels (y) hold one that is not among classes={classes.tolist()!r} (first at "
+            f"row {undeclared[0]}, counting from 0); declare every possible label or drop those rows."
         )
     return classes, ids
 
 
-def identities(
-    X: NDArray[np.float64], targets: NDArray[np.int64], units: ArrayLike | None, relation: Relation
-) -> Sequence[Hashable]:
+def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation) -> Sequence[Hashable]:
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
         declared = np.asarray(units, dtype=object)
-        require_one_a_record("units", declared, len(X))
+        require_one_per_record("units", declared, len(X))
         names: list[Hashable] = declared.tolist()
         if any(map(is_missing, names)):
             raise DataError("units has a missing value; every record needs a unit.")
@@ -114,24 +107,15 @@ def identities(
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
 
 
-def require_one_a_record(name: str, values: NDArray[Any], n_records: int) -> None:
-    """Refuse what has not one entry a record."""
+def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
+    """Refuse what does not have one entry per record."""
     if values.shape != (n_records,):
-        raise DataError(
-            f"{name} has shape {values.shape} but must have one entry for each of {n_records} records."
-        )
+        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
 
 
 def require_workers(n_jobs: int | None) -> None:
     """Refuse what is no number of workers."""
     if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
-        raise InvalidParameterError("n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.")
-
-
-def require_fixed_number(max_labels: int | None, stop_when_spent: bool) -> None:
-    """Refuse a data-dependent analysis whose number of labels would be decided by private votes unasked."""
-    if max_labels is None and not stop_when_spent:
         raise InvalidParameterError(
-            "a data-dependent analysis needs max_labels, a public number of labels; or, by name, "
-            "stop_when_spent=True, whose number of labels depends on private votes and is not protected."
+            "n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.", parameter="n_jobs"
         )

@@ -6,30 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import member
+from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble.accounting import Meter, PrivateModelsMeter
-from dpensemble.allocation import Allocation, everyone, partitions
-from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers
-from dpensemble.electorate import Electorate
+from dpensemble.accounting import Meter
+from dpensemble.allocation import Allocation
+from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
+from dpensemble.design.private import touched_models
 from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Guarantee
-from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import PrivateRecords, VotingEnsembleClassifier
-from dpensemble.methods.private_design import (
-    MajorityRule,
-    PrivateWhat,
-    design_majority,
-    design_meter,
-    touched_models,
-)
-from dpensemble.methods.private_teacher import default_teacher
+from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.methods.facts import Facts
+from dpensemble.methods.private_teacher import declared_pair, default_teacher
+from dpensemble.methods.records import PrivateRecords
+from dpensemble.methods.settings import keep
 from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.accountants import spent_privacy
 from dpensemble.teachers.private import fit_private
@@ -54,59 +46,52 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     - ``private="fresh-models"``: private teachers are trained anew for every query.
     - ``private="ballots"``: ordinary teachers, and randomized response on every ballot.
 
-    In the last two every query has fresh randomness, so that answers compose; `aggregator` is then how the
+    In the last two every query has fresh randomness, so that answers compose; `law` is then how the
     ballots become an answer, each at a loss such that `max_labels` of them meet the budget exactly.
 
     Parameters
     ----------
-    teacher, student : scikit-learn classifier, optional
-        The teacher must be private by itself, except for ``"ballots"`` and ``"gnmax"``, where it is logistic
+    teacher : scikit-learn classifier, optional
+        Must be private by itself, except for ``"ballots"`` and ``law="gnmax"``, where it is logistic
         regression by default. Else it is `GradientPerturbedLogisticRegression`, with an even share of the
-        budget's zero-concentrated privacy or with the `teacher_epsilon` and `teacher_delta` given; or, for fresh
-        models and a `teacher_delta` of 0, `OutputPerturbedLogisticRegression` with a delta of 0.
+        budget's zero-concentrated privacy or with the `teacher_privacy` given; or, for fresh
+        models and a delta of 0, `OutputPerturbedLogisticRegression`.
+    student : scikit-learn classifier, optional
+        As for `SubsampleAggregateClassifier`.
     classes : sequence of two labels
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=11
         Number of teachers, up to 2,001 where answers are noisy.
     private : {"models", "fresh-models", "ballots"}, default="models"
-        What is private; not for ``"gnmax"``.
-    teacher_epsilon, teacher_delta : float or sequence of floats, optional
-        Privacy of each teacher (of each ballot, under ``"ballots"``) under `relation`; a delta is 0 by default.
-        Without them the teacher's own word is taken: ``announced_privacy()`` (and ``announced_zcdp()``, which
+        What is private; not for ``law="gnmax"``.
+    teacher_privacy : float, (float, float), or sequence of such pairs, optional
+        Epsilon, or epsilon and delta, of each teacher (of each ballot, under ``"ballots"``) under `relation`.
+        Without it the teacher's own word is taken: ``announced_privacy()`` (and ``announced_zcdp()``, which
         composes better) before the fit; or for ``"models"`` after it
         ``privacy_spent_(delta)``, ``guarantee_`` or Opacus' ``privacy_engine_``.
     sharing : {"everyone", "partition"}, default="everyone"
         Whether every teacher learns all records, or each its own part: a record then touches one teacher only.
-    aggregator : {"majority", "darrm", "dsub", "sub", "rr", "gnmax"}, optional
-        ``"majority"`` for models, else ``"darrm"`` by default. ``"gnmax"`` is Gaussian noise on votes of ordinary
-        teachers, to compare with.
-    prior : float or VotePrior, optional
-        What votes to expect, for ``"darrm"``; `AlikeTeachers` by default. Never derive it from private records.
-    accounting : {"exact"}, default="exact"
-        Optimal composition.
-    epsilon, delta : float
-        Budget of one fit. `delta` must be below 1 / n_records.
+    law : {"majority", "darrm", "dsub", "sub", "rr", "gnmax"} or DaRRM, optional
+        How ballots become a label: ``"majority"`` for models, else ``"darrm"`` by default, which an object gives other
+        votes to expect. ``"gnmax"`` is Gaussian noise on votes of ordinary teachers, to compare with.
+    epsilon, delta
+        As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation; what teachers say of themselves must hold under it.
     max_labels : int, optional
         Number of public rows to label; needed unless the models are private.
     random_state : int, RandomState or None
-        Public seed of allocation, ordinary teachers, the order of public rows and the student. It seeds neither
-        noise nor private teachers.
+        Public seed of allocation, ordinary teachers, order of public rows and student; not noise or private teachers.
     insecure_release_seed : int, optional
         Seeds all noise for a repeatable experiment and marks the guarantee "not for release".
-    n_jobs : int, optional
-        Workers, as in joblib.
-    progress : bool, default=False
-        Show a progress bar on stderr.
-    private_diagnostics : bool, default=False
-        Keep private vote statistics in ``private_diagnostics_``.
+    n_jobs
+        As for `SubsampleAggregateClassifier`.
 
     Attributes
     ----------
     guarantee_ : Guarantee
         What is promised, and what each teacher's privacy rests on.
-    design_ : MajorityDesign
+    design_ : PrivateTeachers
         Law, privacy of teachers and of one answer. Public.
     labels_ : ReleasedLabels
         Answered public rows and their released labels.
@@ -117,8 +102,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
 
     References
     ----------
-    "Optimized Tradeoffs for Private Prediction with Majority Ensembling" (DaRRM), for one query; many queries are
-    this library's analysis.
+    "Optimized Tradeoffs for Private Prediction with Majority Ensembling" (DaRRM), for one query; for many: ours.
 
     Examples
     --------
@@ -131,6 +115,9 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     (500, 1.0)
     """
 
+    name: ClassVar[str] = "private-majority"
+    title: ClassVar[str] = "Majority of private teachers"
+
     def __init__(
         self,
         teacher: Any = None,
@@ -139,12 +126,9 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         classes: Sequence[Any] | None = None,
         n_teachers: int = 11,
         private: str = "models",
-        teacher_epsilon: Any = None,
-        teacher_delta: Any = None,
+        teacher_privacy: Any = None,
         sharing: str = "everyone",
-        aggregator: str | None = None,
-        prior: Any = None,
-        accounting: str = "exact",
+        law: DaRRM | str | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",
@@ -152,110 +136,65 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         random_state: Any = None,
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
-        progress: bool = False,
-        private_diagnostics: bool = False,
     ) -> None:
-        super().__init__(
-            teacher,
-            student,
-            classes=classes,
-            n_teachers=n_teachers,
-            accounting=accounting,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            max_labels=max_labels,
-            random_state=random_state,
-            insecure_release_seed=insecure_release_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            private_diagnostics=private_diagnostics,
-        )
-        self.private = private
-        self.teacher_epsilon = teacher_epsilon
-        self.teacher_delta = teacher_delta
-        self.sharing = sharing
-        self.aggregator = aggregator
-        self.prior = prior
+        keep(self, locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _law(self) -> ReleaseLaw:
-        law: ReleaseLaw = self.design_.law
-        return law
-
-    def _prepare(
-        self, records: PrivateRecords, n_classes: int, entropy: int
-    ) -> tuple[Electorate, Allocation, Meter]:
-        relation = self._relation()
-        if n_classes != 2:
+    def _design(self, facts: Facts) -> VotingDesign:
+        if facts.n_classes != 2:
             raise InvalidParameterError(
-                f"Only binary classification is supported by private majorities, not classes of {n_classes} "
+                f"Only binary classification is supported by private majorities, not classes of {facts.n_classes} "
                 "labels; use PATEClassifier."
             )
-        if self.accounting != "exact":
-            raise InvalidParameterError(f"accounting={self.accounting!r} is unknown here; use 'exact'.")
-        identities = records.identities(relation)
-        if member("sharing", self.sharing, Sharing) is Sharing.EVERYONE:
-            allocation = everyone(identities, self.n_teachers, relation=relation)
-        else:
-            allocation = partitions(identities, self.n_teachers, relation=relation, entropy=entropy)
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        records.check_delta(budget, allocation)
-        self.design_ = design_majority(
+        partition = member("sharing", self.sharing, Sharing) is Sharing.PARTITION
+        n_teachers = integer_between("n_teachers", self.n_teachers, 1)
+        return private_teachers(
             self._resolved_teacher(),
+            named={"name": self.name, "title": self.title},
             private=member("private", self.private, PrivateWhat),
-            rule=None if self.aggregator is None else member("aggregator", self.aggregator, MajorityRule),
-            declared=(self.teacher_epsilon, self.teacher_delta),
-            n_teachers=self.n_teachers,
-            touched=allocation.votes_per_unit,
-            queries=self.max_labels,
-            budget=budget,
-            prior=AlikeTeachers() if self.prior is None else self.prior,
-            has_units=records.units is not None,
-            relation=relation,
+            law=self.law,
+            declared=declared_pair(self.teacher_privacy),
+            n_teachers=n_teachers,
+            touched=1 if partition else n_teachers,
+            queries=facts.max_labels,
+            budget=self._budget(),
+            has_units=facts.has_units,
+            relation=facts.relation,
         )
-        meter = self._meter(self.design_.law, allocation, budget, n_classes)
-        meter.require_one_query()
-        self._models_meter = meter if isinstance(meter, PrivateModelsMeter) else None
-        return Electorate.everyone(self.design_.law, allocation.n_teachers), allocation, meter
-
-    def _meter(self, law: Any, allocation: Allocation, budget: Budget, n_classes: int) -> Meter:
-        if self.design_.rule is MajorityRule.GNMAX:
-            return super()._meter(law, allocation, budget, n_classes)
-        return design_meter(self.design_, allocation.votes_per_unit, budget)
 
     def _resolved_teacher(self) -> Any:
         """Return the teacher; the default one is as private as was declared, or as the budget asks of a model."""
-        ordinary = self.private == PrivateWhat.BALLOTS or self.aggregator == MajorityRule.GNMAX
+        ordinary = self.private == PrivateWhat.BALLOTS or self.law == MajorityRule.GNMAX
         if self.teacher is not None or ordinary:
             return self.teacher
         return default_teacher(
             member("private", self.private, PrivateWhat),
-            Budget(epsilon=self.epsilon, delta=self.delta),
+            self._budget(),
             self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
-            (self.teacher_epsilon, self.teacher_delta),
+            declared_pair(self.teacher_privacy),
         )
 
     def _fit_teachers(
         self,
-        X: NDArray[np.float64],
-        targets: NDArray[np.int64],
+        design: Any,
+        meter: Meter,
+        records: PrivateRecords,
         allocation: Allocation,
         classes: NDArray[Any],
         entropy: int,
-    ) -> Any:
-        design, seed = self.design_, self.insecure_release_seed
+    ) -> tuple[Any, VotingDesign]:
+        seed = self.insecure_release_seed
         if design.ordinary:
-            ensemble = super()._fit_teachers(X, targets, allocation, classes, entropy)
+            ensemble, design = super()._fit_teachers(design, meter, records, allocation, classes, entropy)
             if design.private is not PrivateWhat.BALLOTS:
-                return ensemble
+                return ensemble, design
             # The released labels' noise must not repeat that of the ballots.
             source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
-            return RandomizedBallots(ensemble, max(e for e, _ in design.teachers or ()), source)
+            return RandomizedBallots(ensemble, max(e for e, _ in design.teachers or ()), source), design
         teacher, n_teachers, turns = self._resolved_teacher(), allocation.n_teachers, count()
 
         def fit() -> PrivateTeachers:
@@ -264,25 +203,21 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             if seed is not None:
                 seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
             return fit_private(
-                teacher, X, targets, allocation.shards, classes=classes, seeds=seeds, n_jobs=self.n_jobs
+                teacher, records.X, records.targets, allocation.shards, classes=classes, seeds=seeds, n_jobs=self.n_jobs
             )
 
         if design.private is PrivateWhat.FRESH_MODELS:
-            return FreshTeachers(fit, classes)
+            return FreshTeachers(fit, classes), design
         fitted = fit()
-        if design.teachers is None:
-            self._pay(fitted, allocation)
-        return fitted
+        # Models whose accountants speak after the fit are paid for now.
+        paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))
+        return fitted, paid
 
-    def _pay(self, fitted: PrivateTeachers, allocation: Allocation) -> None:
-        """Charge for fitted models what their own accountants say, before anything is computed from them."""
-        touched = allocation.votes_per_unit
-        share = self.delta / (2 * touched)
-        spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
-        assert self._models_meter is not None  # noqa: S101
-        self._models_meter.pay(touched_models(spent, touched))
-        self.design_ = replace(self.design_, teachers=spent)
 
-    def _state(self, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool) -> Guarantee:
-        guarantee = super()._state(meter, allocation, for_release, has_units)
-        return replace(guarantee, assumptions=guarantee.assumptions + self.design_.assumptions)
+def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
+    """Charge for fitted models what their own accountants say, before anything is computed from them; return it."""
+    touched = allocation.votes_per_unit
+    share = meter.budget.delta / (2 * touched)
+    spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
+    meter.pay(touched_models(spent, touched))
+    return spent

@@ -9,8 +9,8 @@ import numpy as np
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.design import PrivateWhat
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods.private_design import PrivateWhat
 from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
 from dpensemble.teachers.perturbation import concentrated_for
 
@@ -19,39 +19,30 @@ _MOST_EPSILON = 100.0
 _SLACK = 1 - 1e-12
 
 
+def declared_pair(privacy: Any) -> tuple[Any, Any]:
+    """Return epsilon and delta as declared, numbers or one for each teacher; None where nothing was."""
+    if privacy is None or np.ndim(privacy) == 0:
+        return privacy, None
+    table = np.asarray(privacy, dtype=object)
+    if table.shape == (2,) and privacy[0] is not None:
+        return privacy[0], privacy[1]
+    if table.ndim == 2 and table.shape[1] == 2:
+        return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
+    raise InvalidParameterError(
+        f"teacher_privacy={privacy!r:.60} is no epsilon, no pair of epsilon and delta, and no sequence of such pairs."
+    )
+
+
 def default_teacher(
     private: PrivateWhat, budget: Budget, touched: int, declared: tuple[Any, Any]
 ) -> GradientPerturbedLogisticRegression | OutputPerturbedLogisticRegression:
-    """Return the default private teacher.
-
-    It is as private as was declared. Where nothing was, models that are trained once share the budget evenly: its
-    zero-concentrated privacy is divided by their number. Teachers trained anew are pure, as answers then are.
-
-    Parameters
-    ----------
-    private : PrivateWhat
-        What is private by itself.
-    budget : Budget
-        What may be spent.
-    touched : int
-        Teachers that one record touches.
-    declared : tuple
-        Epsilon and delta of each teacher as declared, or None.
-
-    Returns
-    -------
-    GradientPerturbedLogisticRegression or OutputPerturbedLogisticRegression
-        With Gaussian noise where its delta is above 0, else with Laplace noise.
-
-    Raises
-    ------
-    InvalidParameterError
-        If one privacy a teacher was declared.
-    """
+    """Return the default private teacher, with Gaussian noise where its delta is above 0, else with Laplace noise."""
+    # It is as private as was declared. Where nothing was, models that are trained once share the budget evenly: its
+    # zero-concentrated privacy is divided by their number. Teachers trained anew are pure, as answers then are.
     epsilon, delta = declared
     if np.ndim(epsilon) or np.ndim(delta):
         raise InvalidParameterError(
-            "teacher=None with one teacher_epsilon a teacher; give one number, or a teacher of your own."
+            "teacher=None with one teacher_privacy for each teacher; give one, or a teacher of your own."
         )
     if epsilon is None and private is PrivateWhat.MODELS:
         return GradientPerturbedLogisticRegression(epsilon=_shared(budget, touched), delta=budget.delta)

@@ -3,67 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.methods.facts import Facts
+from dpensemble.methods.settings import keep
+
+#: Jordon et al. 2019, section 5: a Laplace scale of half the ballots.
+USUAL = {"lnmax": 0.5}
 
 
 class SubsampleAggregateClassifier(VotingEnsembleClassifier):
     """Private classifier by subsample-and-aggregate with Laplace noisy-max.
 
-    One partition of the private records into `n_teachers` disjoint subsets, one
-    teacher each; public rows are labelled by a noisy majority for as long as the
-    budget lasts; a student is trained on those labels and is what predicts.
+    One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled
+    by a noisy majority for as long as the budget lasts; a student is trained on those labels and is what predicts.
 
     Parameters
     ----------
     teacher, student : scikit-learn classifier, optional
-        Base learners; logistic regression by default. Plain logistic-regression
-        teachers are fitted in fast batches; the default student is penalised more
-        strongly, since it learns from few and noisy labels.
+        Base learners; logistic regression by default. Plain logistic-regression teachers are fitted in fast batches;
+        the default student is penalised more, as labels are few and noisy. Any student needs ``predict_proba``.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=250
-        Number of disjoint subsets.
-    scale : float, optional
-        Scale of the Laplace noise in votes; ``n_teachers / 2`` by default, as published.
-    vote : {"laplace", "optimal"}, default="laplace"
-        ``"optimal"`` errs less often at the same cost: see `dpensemble.laws.OptimalVote`. With three or more
-        classes few teachers only can be priced.
-    reach : float, optional
-        Optimal vote only: margin in votes at which the answer is certain. By default the smallest at which the
-        budget pays for `max_labels`; without those, ``0.74`` times the number of ballots.
+        Number of disjoint subsets, one teacher each.
+    law : ReleaseLaw or str, default="lnmax"
+        How votes become a label: an object such as ``LaplaceNoisyMax(125)``, or a short name of
+        `dpensemble.laws.LAWS`. By name the noise is the usual one (here, as published, a scale of half the ballots),
+        less where the public rows would leave some of the budget, and as much as it takes where `max_labels` is given.
     accounting : {"exact", "published"}, default="exact"
-        ``"exact"`` charges for what the released label alone reveals, ``"published"``
-        for the noisy counts too, as the paper does: about a seventh of the labels.
-    epsilon, delta : float
-        Budget of one fit. `delta` must be below 1 / n_records.
+        Charge for what the released label alone reveals, or for the noisy counts too, as the papers do.
+    epsilon : float, default=1.0
+        Budget of one fit.
+    delta : float, default=1e-5
+        Probability mass that may escape epsilon; must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation; decides how records are allocated.
     max_labels : int, optional
-        Most public rows to label.
+        Number of public rows to ask about; by default all, as far as the budget lasts.
     random_state : int, RandomState or None
-        Public seed of allocation, teachers, the order of public rows and the
-        student. It does not seed the noise.
+        Public seed of allocation, teachers, the order of public rows and the student. It does not seed the noise.
     insecure_release_seed : int, optional
-        Seeds the noise for a repeatable experiment and marks the guarantee
-        "not for release".
+        Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
-        Workers, as in joblib.
-    progress : bool, default=False
-        Show a progress bar on stderr.
-    private_diagnostics : bool, default=False
-        Keep private vote statistics in ``private_diagnostics_``.
+        Parallel workers, as in joblib; -1 takes all cores.
 
     Attributes
     ----------
     guarantee_ : Guarantee
-        What is promised; may be published (worst-case).
+        What is promised. May be published, as may what follows, if it is worst-case.
     labels_ : ReleasedLabels
-        Answered public rows and their released labels; may be published.
+        Answered public rows and their released labels.
     student_ : scikit-learn classifier
-        Trained on ``labels_`` only; may be published.
+        Trained on ``labels_`` only.
+    design_ : VotingDesign
+        Everything public about the run, with the noise that was found.
     classes_ : ndarray of shape (n_classes,)
         Declared labels, sorted.
 
@@ -85,6 +82,9 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
     'worst-case'
     """
 
+    name: ClassVar[str] = "saa"
+    title: ClassVar[str] = "Subsample-and-aggregate"
+
     def __init__(
         self,
         teacher: Any = None,
@@ -92,9 +92,7 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
         *,
         classes: Sequence[Any] | None = None,
         n_teachers: int = 250,
-        scale: float | None = None,
-        vote: str = "laplace",
-        reach: float | None = None,
+        law: ReleaseLaw | str = "lnmax",
         accounting: str = "exact",
         epsilon: float = 1.0,
         delta: float = 1e-5,
@@ -103,28 +101,15 @@ class SubsampleAggregateClassifier(VotingEnsembleClassifier):
         random_state: Any = None,
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
-        progress: bool = False,
-        private_diagnostics: bool = False,
     ) -> None:
-        super().__init__(
-            teacher,
-            student,
-            classes=classes,
-            n_teachers=n_teachers,
-            accounting=accounting,
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            max_labels=max_labels,
-            random_state=random_state,
-            insecure_release_seed=insecure_release_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            private_diagnostics=private_diagnostics,
-        )
-        self.scale = scale
-        self.vote = vote
-        self.reach = reach
+        keep(self, locals())
 
-    def _law(self) -> ReleaseLaw:
-        return self._laplace_or_optimal(self.vote, self.scale, self.reach)
+    def _design(self, facts: Facts) -> VotingDesign:
+        return Partitioned(
+            **self._named(),
+            usual=USUAL,
+            counts_the_breach=True,
+            n_classes=facts.n_classes,
+            n_teachers=self.n_teachers,
+            budget=self._budget(),
+        )

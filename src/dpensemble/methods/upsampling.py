@@ -2,46 +2,40 @@
 
 from typing import ClassVar
 
+from dpensemble.design import Personalisation
 from dpensemble.methods.personalised import PersonalisedPATEClassifier
-from dpensemble.planning import Personalisation
 
 
 class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
-    """Private classifier by PATE in which records have budgets of their own: upsampling.
+    """Private classifier by PATE with budgets by group: records are copied.
 
-    Each record is taught to a number of distinct teachers, more the larger its budget is. The number of teachers,
-    the noise and the threshold grow with the number of copies, so that each teacher learns as many
-    records as in `PATEClassifier` and votes are as clear. With equal budgets this is `PATEClassifier`, label for
-    label.
+    Each record is taught to a number of distinct teachers, more the larger its budget is. The number of teachers, the
+    noise and the threshold grow with the number of copies, so that each teacher learns as many records as in
+    `PATEClassifier` and votes are as clear. With equal budgets this is `PATEClassifier`, label for label.
 
     Parameters
     ----------
-    teacher, student, classes, levels, group_shares
-        As for `WeightingPATEClassifier`.
-    rule : {"solved", "published"}, default="solved"
-        ``"solved"`` finds the copies at which all groups run out of budget as nearly on the same query as whole
-        numbers allow; ``"published"`` takes copies proportional to epsilons.
-    precision : float, optional
-        Largest relative error of the numbers of copies; 0.1 by default. A finer one takes more
-        copies, and so more teachers.
-    vanish_at_end : bool, default=False
-        Not for this variant: its teachers know records of every group, so none of them can go on alone.
+    teacher, student, classes
+        As for `SubsampleAggregateClassifier`.
     n_teachers : int, default=250
-        Number of teachers without copies; ``personalised_.n_teachers`` says how many there are.
-    aggregator, sigma, scale, reach, threshold, threshold_sigma, batch_size, student_confidence
+        Number of teachers without copies; ``design_.seats.n_teachers`` says how many there are.
+    law : ReleaseLaw or str, default="gnmax"
         As for `PATEClassifier`; noise and threshold for `n_teachers` votes.
-    analysis, stop_when_spent, accounting
+    rule : {"solved", "published"} or InfluenceRule, default="solved"
+        Copies at which all groups run out of budget as nearly on the same query as whole
+        numbers allow, or copies proportional to epsilons. A finer precision takes more copies, and so more teachers;
+        spent groups cannot vanish, since the teachers know records of every group.
+    analysis, accounting
         As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes; with
         more, several copies are charged by pure privacy or the Gaussian mechanism.
-    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs, progress,
-    private_diagnostics
+    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
         As for `WeightingPATEClassifier`.
 
     Attributes
     ----------
     guarantee_, labels_, student_, classes_
         As for `WeightingPATEClassifier`.
-    personalised_ : Personalised
+    design_ : ByGroup
         Copies of each group, and the number of teachers.
 
     References
@@ -57,8 +51,10 @@ class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
     >>> budgets = rng.choice([0.5, 1.0], size=3000)
     >>> model = UpsamplingPATEClassifier(classes=[0, 1], random_state=0)
     >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=budgets)
-    >>> model.personalised_.copies, model.personalised_.n_teachers
+    >>> model.design_.seats.copies, model.design_.seats.n_teachers
     ((1, 2), 373)
     """
 
+    name: ClassVar[str] = "upsampling-pate"
+    title: ClassVar[str] = "Personalised PATE, upsampling"
     _kind: ClassVar[Personalisation] = Personalisation.UPSAMPLING

@@ -2,42 +2,36 @@
 
 from typing import ClassVar
 
+from dpensemble.design import Personalisation
 from dpensemble.methods.personalised import PersonalisedPATEClassifier
-from dpensemble.planning import Personalisation
 
 
 class VanishingPATEClassifier(PersonalisedPATEClassifier):
-    """Private classifier by PATE in which records have budgets of their own: vanishing.
+    """Private classifier by PATE with budgets by group: votes are left out.
 
-    Records are grouped by budget; each group has teachers of its own, as many as its share of the
-    records, of whom only some vote on each query, in turns. The number of voters is the same on every
-    query, and noise and threshold are in proportion to it. With equal budgets this is `PATEClassifier`, label
-    for label.
+    Records are grouped by budget; each group has teachers of its own, as many as its share of the records, of whom only
+    some vote on each query, in turns. The number of voters is the same on every query, and noise and threshold are in
+    proportion to it. With equal budgets this is `PATEClassifier`, label for label.
 
     Parameters
     ----------
-    teacher, student, classes, levels, group_shares
-        As for `WeightingPATEClassifier`.
-    rule : {"solved", "published"}, default="solved"
-        ``"solved"`` finds the frequencies at which all groups run out of budget on the same query, as nearly as
-        whole numbers of voters allow; ``"published"`` takes them proportional to the squares of epsilons.
-    precision : float, optional
-        Not for this variant: voters are whole teachers.
-    vanish_at_end : bool, default=False
-        As for `WeightingPATEClassifier`.
-    n_teachers, aggregator, sigma, scale, reach, threshold, threshold_sigma, batch_size, student_confidence
+    teacher, student, classes, n_teachers
+        As for `SubsampleAggregateClassifier`.
+    law : ReleaseLaw or str, default="gnmax"
         As for `PATEClassifier`; noise and threshold for `n_teachers` votes, less where fewer vote.
-    analysis, stop_when_spent, accounting
+    rule : {"solved", "published"} or InfluenceRule, default="solved"
+        Frequencies at which all groups run out of budget on the same query, as nearly as whole numbers of voters allow,
+        or proportional to the squares of epsilons. There is no precision to set: voters are whole teachers.
+    analysis, accounting
         As for `PATEClassifier`, for each teacher on the queries that it votes on.
-    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs, progress,
-    private_diagnostics
+    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
         As for `WeightingPATEClassifier`.
 
     Attributes
     ----------
     guarantee_, labels_, student_, classes_
         As for `WeightingPATEClassifier`; a group's epsilon is that of its teacher who voted most.
-    personalised_ : Personalised
+    design_ : ByGroup
         Teachers of each group and how often they vote.
 
     References
@@ -53,8 +47,10 @@ class VanishingPATEClassifier(PersonalisedPATEClassifier):
     >>> budgets = rng.choice([0.5, 1.0], size=3000)
     >>> model = VanishingPATEClassifier(classes=[0, 1], random_state=0)
     >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)), budgets=budgets)
-    >>> [round(share, 1) for share in model.personalised_.frequencies]
+    >>> [round(share, 1) for share in model.design_.seats.frequencies]
     [0.2, 1.0]
     """
 
+    name: ClassVar[str] = "vanishing-pate"
+    title: ClassVar[str] = "Personalised PATE, vanishing"
     _kind: ClassVar[Personalisation] = Personalisation.VANISHING

@@ -2,11 +2,20 @@
 
 from dpensemble.neural.augmentation import ImageAugmentation
 from dpensemble.neural.classifier import TorchClassifier
-from dpensemble.neural.dp_sgd import DPSGDClassifier, linear_network
-from dpensemble.neural.networks import bagging_cnn, digit_cnn, hidden_layer_network, personalised_pate_cnn
+from dpensemble.neural.dp_sgd import DPSGDClassifier
+from dpensemble.neural.networks import (
+    bagging_cnn,
+    digit_cnn,
+    hidden_layer_network,
+    linear_network,
+    personalised_pate_cnn,
+)
+from dpensemble.neural.optimizers import SGD, Adam
 from dpensemble.neural.together import StackedTeachers, stacking_obstacle
 
 __all__ = [
+    "SGD",
+    "Adam",
     "DPSGDClassifier",
     "ImageAugmentation",
     "StackedTeachers",

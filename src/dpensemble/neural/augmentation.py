@@ -54,20 +54,7 @@ class ImageAugmentation:
 
 
 def moved(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
-    """Return images turned and shifted; what comes in from outside is zero.
-
-    Parameters
-    ----------
-    images : tensor of shape (n_images, channels, height, width)
-        Private.
-    moves : ndarray of shape (n_images, 3)
-        Angle in radians, shifts across and down as shares of width and height.
-
-    Returns
-    -------
-    tensor of shape (n_images, channels, height, width)
-        Read off the originals by bilinear interpolation.
-    """
+    """Return images of shape (n_images, channels, height, width) moved; what comes in from outside is zero."""
     torch: Any = require_torch()
     height, width = images.shape[2:]
     angle, across, down = np.moveaxis(moves, 1, 0)

@@ -1,8 +1,7 @@
 """Training of a block of teachers at once; each comes out as if it had been trained alone.
 
-A block's arrays have the same shape whatever its teachers' records are: teachers without a network keep their
-place, and batches that are not full are padded. So a change of one teacher's records cannot move the arithmetic
-of another's.
+A block's arrays have the same shape whatever its teachers' records are: teachers without a network keep their place,
+and batches that are not full are padded. So a change of one teacher's records cannot move the arithmetic of another's.
 """
 
 from __future__ import annotations
@@ -24,17 +23,7 @@ State = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One teacher's own records.
-
-    Parameters
-    ----------
-    rows : tensor of shape (n_rows, *input_shape)
-        Private.
-    targets : tensor of shape (n_rows,)
-        Class ids. Private.
-    schedule : Schedule
-        The teacher's own.
-    """
+    """One teacher's own rows (n_rows, *input_shape) and class ids, both private, and its schedule."""
 
     rows: Tensor
     targets: Tensor
@@ -42,17 +31,7 @@ class Table:
 
 
 class Stack:
-    """Parameters of a block of networks: one row of numbers a teacher, seen as stacked tensors by name.
-
-    Parameters
-    ----------
-    modules : sequence of torch.nn.Module or None
-        One a teacher; None takes a place filled with zeros.
-    like : torch.nn.Module
-        Any network of the architecture.
-    device : str
-        Where to keep them.
-    """
+    """Parameters of a block of networks: one row of numbers a teacher, zeros for None, seen by name."""
 
     def __init__(self, modules: Sequence[Module | None], like: Module, device: str) -> None:
         torch = require_torch()
@@ -88,19 +67,7 @@ _EVEN = 16
 
 
 def train_block(stack: Stack, network: Network, tables: Sequence[Table | None], training: Training) -> None:
-    """Train the networks of a stack in place, each on its own table.
-
-    Parameters
-    ----------
-    stack : Stack
-        Start values.
-    network : callable
-        The architecture, from `stacked_network`.
-    tables : sequence of Table or None
-        One a teacher; None for those that keep a place only.
-    training : Training
-        Settings.
-    """
+    """Train the networks of a stack in place, each on its own table; those without one keep a place only."""
     step = _stepper(stack, network, training)
     n_batches = [0 if table is None else table.schedule.n_batches for table in tables]
     longest = max(n_batches)
@@ -167,7 +134,7 @@ def _stepper(stack: Stack, network: Network, training: Training) -> Callable[[_B
     torch = require_torch()
     parameters = {name: value.detach().requires_grad_() for name, value in stack.parameters.items()}
     each = [row.detach().requires_grad_() for row in stack.flat]
-    optimizer = training.make_optimizer(each)
+    optimizer = training.optimizer.of(each)
     factors = torch.float32 if training.precision is Precision.FLOAT32 else torch.bfloat16
 
     def step(batch: _Batch) -> None:

@@ -38,22 +38,7 @@ def _quietly() -> Iterator[None]:
 
 
 def fit_block(template: Any, tables: list[Records | None], seeds: list[int]) -> list[Any]:
-    """Train one block of teachers.
-
-    Parameters
-    ----------
-    template : TorchClassifier
-        Checked settings, with classes and shapes.
-    tables : list of (rows, class ids) or None
-        Each teacher's own records; None for one that keeps its place only.
-    seeds : list of int
-        Public seed of each teacher.
-
-    Returns
-    -------
-    list of TorchClassifier or None
-        None for a teacher without records or after a divergence.
-    """
+    """Train one block of teachers on their own records; None for one without records or after a divergence."""
     if all(records is None for records in tables):
         return [None] * len(tables)
     network = network_of(template)
@@ -92,17 +77,11 @@ def _fit_alone(template: Any, records: Records | None, seed: int) -> Any:
     if records is None:
         return None
     training = Training.of(template, template.input_shape_)
-    schedule = Schedule(seed, len(records[0]), training)
-    device = resolve_device(template.device)
     try:
-        with own_generator(schedule.torch_seed, device):
-            module = template._new_module().to(device)
-            train(module, template._rows(records[0], device), records[1], schedule, training)
+        state, _ = template._trained(*records, seed, training, train)
     except Exception:  # one teacher's records may not stop the others
         return None
-    return _single(
-        template, seed, {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
-    )
+    return _single(template, seed, state)
 
 
 def _single(template: Any, seed: int, state: dict[str, NDArray[Any]]) -> Any:
@@ -112,31 +91,14 @@ def _single(template: Any, seed: int, state: dict[str, NDArray[Any]]) -> Any:
     model = template.__sklearn_clone__().set_params(random_state=seed)
     for name in ("classes_", "input_shape_", "n_features_in_"):
         setattr(model, name, getattr(template, name))
-    model._keep(state)
+    model.state_ = state
     return model
 
 
 def vote_block(
     models: list[Any], fallbacks: NDArray[np.int64], X: NDArray[np.float32], n_classes: int
 ) -> NDArray[np.unsignedinteger]:
-    """Return the votes of one block of teachers.
-
-    Parameters
-    ----------
-    models : list of fitted TorchClassifier or None
-        One a teacher. Private.
-    fallbacks : ndarray of shape (n_teachers,)
-        Class id of a teacher without a model, or whose model gives what is not finite. Private.
-    X : ndarray of shape (n_queries, n_features)
-        Queries.
-    n_classes : int
-        Declared classes.
-
-    Returns
-    -------
-    ndarray of shape (n_queries, n_teachers)
-        Class ids.
-    """
+    """Return a block's class ids (n_queries, n_teachers): fallbacks where no model gives a finite answer."""
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(n_classes), order="F")
     ballots[:] = fallbacks[None, :]
     fitted = [t for t, model in enumerate(models) if model is not None]

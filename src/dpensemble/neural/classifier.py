@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,10 +15,11 @@ from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
 from dpensemble.neural.networks import hidden_layer_network
+from dpensemble.neural.optimizers import Adam, Optimizer
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.neural.start import LastLayer, begin_from, checked_start
 from dpensemble.neural.together import StackedTeachers, fit_together
-from dpensemble.neural.training import train
+from dpensemble.neural.training import Trainer, train
 
 _ROWS_AT_ONCE = 512
 
@@ -42,14 +43,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         Passes over the rows, at least 1.
     batch_size : int
         Most rows a step; rows are dealt evenly.
-    learning_rate : float
-        Above 0.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with `momentum`.
-    momentum : float
-        Of ``"sgd"``, 0 to 1.
-    weight_decay : float
-        L2 penalty as in PyTorch, from 0.
+    optimizer : Adam, SGD or None
+        With its learning rate; None takes ``Adam()``.
     augmentation : ImageAugmentation or None
         Random moves of training images.
     start : fitted TorchClassifier or None
@@ -86,9 +81,11 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
-    >>> TorchClassifier(learning_rate=0.05, random_state=0).fit(X, y).predict([[3.0]])  # doctest: +SKIP
+    >>> TorchClassifier(optimizer=Adam(0.05), random_state=0).fit(X, y).predict([[3.0]])  # doctest: +SKIP
     array(['high'], dtype='<U4')
     """
+
+    default_optimizer: Optimizer = Adam()
 
     def __init__(
         self,
@@ -98,10 +95,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         classes: Sequence[Any] | None = None,
         epochs: int = 30,
         batch_size: int = 32,
-        learning_rate: float = 1e-3,
-        optimizer: str = "adam",
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
+        optimizer: Optimizer | None = None,
         augmentation: Any = None,
         start: Any = None,
         last_layer: str = "auto",
@@ -114,10 +108,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.epochs = epochs
         self.batch_size = batch_size
-        self.learning_rate = learning_rate
         self.optimizer = optimizer
-        self.momentum = momentum
-        self.weight_decay = weight_decay
         self.augmentation = augmentation
         self.start = start
         self.last_layer = last_layer
@@ -142,21 +133,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         require_torch()
         X, y = validate_data(self, X, y, dtype=np.float32)
         check_classification_targets(y)
-        self.classes_, targets = self._class_ids(y)
-        self._prepare(X.shape[1])
-        training = Training.of(self, self.input_shape_)
-        schedule = Schedule(public_entropy(self.random_state), len(X), training)
-        device = resolve_device(self.device)
-        # More threads pay for large networks only, and cost much on a busy machine.
-        with own_generator(schedule.torch_seed, device), one_thread():
-            module = self._new_module().to(device)
-            finite = train(module, self._rows(X, device), targets, schedule, training)
-        if not finite:
-            raise TeacherError(
-                f"learning_rate={self.learning_rate!r} made the training diverge; lower it or scale the columns."
-            )
-        self._keep({name: value.cpu().numpy().copy() for name, value in module.state_dict().items()})
-        return self
+        return self._fit(X, y, train)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
@@ -174,8 +151,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return each row's label, shape (n_rows,)."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def fitted_module(self) -> Module:
         """Return a new ``torch.nn.Module`` with the fitted numbers, on the CPU and set to predict."""
@@ -245,13 +222,40 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             on_done=on_done,
         )
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings; those of `start` are none of this classifier's, whatever `deep` says."""
-        return super().get_params(deep=False)
+        return {k: v for k, v in super().get_params(deep=deep).items() if not k.startswith("start__")}
 
     def __sklearn_clone__(self) -> TorchClassifier:
         # The usual clone would unfit the start.
-        return type(self)(**self.get_params())
+        settings = self.get_params(deep=False)
+        return type(self)(**settings | {"optimizer": clone(self.optimizer, safe=False)})
+
+    def _fit(self, X: NDArray[np.float32], y: NDArray[Any], how: Trainer) -> Self:
+        """Train on checked rows."""
+        self.classes_, targets = self._class_ids(y)
+        self._prepare(X.shape[1])
+        training = Training.of(self, self.input_shape_)
+        state, finite = self._trained(X, targets, public_entropy(self.random_state), training, how)
+        if not finite:
+            raise TeacherError(
+                f"learning_rate={training.optimizer.learning_rate!r} made the training diverge; lower it or "
+                "scale the columns."
+            )
+        self.state_ = state
+        return self
+
+    def _trained(
+        self, X: NDArray[np.float32], targets: NDArray[np.int64], entropy: int, training: Training, how: Trainer
+    ) -> tuple[dict[str, NDArray[Any]], bool]:
+        """Return the numbers of a new network trained alone, and whether they are finite."""
+        schedule = Schedule(entropy, len(X), training)
+        device = resolve_device(self.device)
+        # More threads pay for large networks only, and cost much on a busy machine.
+        with own_generator(schedule.torch_seed, device), one_thread():
+            module = self._new_module().to(device)
+            finite = how(module, self._rows(X, device), targets, schedule, training)
+        return {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}, finite
 
     def _class_ids(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if self.classes is None:
@@ -272,9 +276,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         shape = (n_features,) if self.input_shape is None else tuple(int(size) for size in self.input_shape)
         taken = int(np.prod(shape))
         if n_features != taken or min(shape, default=0) < 1:
-            raise DataError(
-                f"X has {n_features} columns, but input_shape={shape} takes {taken}; make them agree."
-            )
+            raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {taken}; make them agree.")
         checked_start(self.start, self.last_layer)
         self.input_shape_ = shape
 
@@ -292,6 +294,3 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     def _rows(self, X: NDArray[np.float32], device: str) -> Any:
         torch = require_torch()
         return torch.as_tensor(np.ascontiguousarray(X), device=device).view(-1, *self.input_shape_)
-
-    def _keep(self, state: dict[str, NDArray[Any]]) -> None:
-        self.state_ = state

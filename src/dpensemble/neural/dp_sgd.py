@@ -9,24 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
-from dpensemble._random import noise_source, public_entropy
+from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
-from dpensemble.errors import TeacherError
 from dpensemble.guarantee import Guarantee
-from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
+from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.classifier import TorchClassifier
-from dpensemble.neural.dp_sgd_accounting import (
-    NAMES,
-    Accountant,
-    NoisySteps,
-    finest_waste,
-    least_noise,
-    require_opacus,
-)
+from dpensemble.neural.dp_sgd_accounting import NAMES, Accountant, NoisySteps, finest_waste, least_noise, require_opacus
 from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
 from dpensemble.neural.networks import hidden_layer_network
+from dpensemble.neural.optimizers import SGD, Optimizer
 from dpensemble.neural.schedule import Schedule, Training
 from dpensemble.relations import Basis, Relation
 
@@ -57,8 +51,8 @@ class DPSGDClassifier(TorchClassifier):
         Expected passes over the records.
     batch_size : int
         Expected records a step.
-    learning_rate, optimizer, momentum, weight_decay
-        As of `TorchClassifier`.
+    optimizer : Adam, SGD or None
+        With its learning rate; None takes ``SGD(0.5)``.
     start, last_layer
         A network trained on public data to begin from, as of `TorchClassifier`.
     device : str
@@ -116,6 +110,7 @@ class DPSGDClassifier(TorchClassifier):
     # Settings of the base that have no private form here.
     precision = "float32"
     augmentation = None
+    default_optimizer = SGD(0.5)
 
     def __init__(
         self,
@@ -129,10 +124,7 @@ class DPSGDClassifier(TorchClassifier):
         accountant: str = "prv",
         epochs: int = 20,
         batch_size: int = 256,
-        learning_rate: float = 0.5,
-        optimizer: str = "sgd",
-        momentum: float = 0.0,
-        weight_decay: float = 0.0,
+        optimizer: Optimizer | None = None,
         start: Any = None,
         last_layer: str = "auto",
         device: str = "auto",
@@ -148,10 +140,7 @@ class DPSGDClassifier(TorchClassifier):
         self.accountant = accountant
         self.epochs = epochs
         self.batch_size = batch_size
-        self.learning_rate = learning_rate
         self.optimizer = optimizer
-        self.momentum = momentum
-        self.weight_decay = weight_decay
         self.start = start
         self.last_layer = last_layer
         self.device = device
@@ -186,28 +175,18 @@ class DPSGDClassifier(TorchClassifier):
         noise = noise_source(self.insecure_release_seed)
         checked: tuple[NDArray[np.float32], NDArray[Any]] = validate_data(self, X, y, dtype=np.float32)
         records, labels = checked
-        self.classes_, targets = self._class_ids(labels)
-        self._prepare(records.shape[1])
-        training = Training.of(self, self.input_shape_)
-        # Of start values only: who is in which step comes from the noise.
-        schedule = Schedule(public_entropy(self.random_state), len(records), training)
-        device = resolve_device(self.device)
-        with own_generator(schedule.torch_seed, device), one_thread():
-            module = self._new_module().to(device)
+        steps: NoisySteps
+
+        def train(module: Module, rows: Tensor, targets: Integers, schedule: Schedule, training: Training) -> bool:
+            nonlocal steps
             require_bounded(module)
-            steps = least_noise(
-                Budget(epsilon=epsilon, delta=delta),
-                1 / schedule.n_batches,
-                schedule.n_batches * training.epochs,
-                accountant,
-            )
+            budget, rate = Budget(epsilon=epsilon, delta=delta), 1 / schedule.n_batches
+            steps = least_noise(budget, rate, schedule.n_batches * training.epochs, accountant)
             settings = PrivateTraining(training=training, steps=steps, clip=clip)
-            finite = train_privately(module, self._rows(records, device), targets, settings, noise)
-        if not finite:
-            raise TeacherError(
-                f"learning_rate={self.learning_rate!r} made the training diverge; lower it or scale the columns."
-            )
-        self._keep({name: value.cpu().numpy().copy() for name, value in module.state_dict().items()})
+            return train_privately(module, rows, targets, settings, noise)
+
+        # The public seed is of start values only: who is in which step comes from the noise.
+        self._fit(records, labels, train)
         self._steps, self.noise_multiplier_ = steps, steps.noise_multiplier
         self.guarantee_ = _guarantee(steps, self.privacy_spent_(delta), delta, noise.for_release, len(records))
         return self
@@ -237,32 +216,6 @@ class DPSGDClassifier(TorchClassifier):
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = self.insecure_release_seed is None
         return tags
-
-
-def linear_network(input_shape: Sequence[int], n_classes: int) -> Module:
-    """Return logistic regression as a network that starts from zero, which suits DP-SGD where noise is large.
-
-    Parameters
-    ----------
-    input_shape : sequence of int
-        Shape of one row.
-    n_classes : int
-        Outputs.
-
-    Returns
-    -------
-    torch.nn.Module
-        Takes rows of shape (n_rows, *input_shape).
-
-    Examples
-    --------
-    >>> model = DPSGDClassifier(linear_network, classes=[0, 1], epsilon=1.0)
-    """
-    nn = require_torch().nn
-    layer = nn.Linear(int(np.prod(input_shape)), n_classes)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return nn.Sequential(nn.Flatten(), layer)
 
 
 def _guarantee(steps: NoisySteps, epsilon: float, delta: float, for_release: bool, n_records: int) -> Guarantee:

@@ -55,46 +55,16 @@ def require_opacus() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySteps:
-    """Steps of DP-SGD: each record is in each step with one probability, and Gaussian noise is added.
-
-    Parameters
-    ----------
-    sample_rate : float
-        Probability that a record is in a step.
-    n_steps : int
-        Number of steps.
-    noise_multiplier : float
-        Standard deviation of the noise over the length to which gradients are clipped.
-    accountant : Accountant
-        Which accountant of Opacus.
-    """
+    """Steps of DP-SGD: each record is in each step with one probability, and Gaussian noise is added."""
 
     sample_rate: float
     n_steps: int
-    noise_multiplier: float
+    noise_multiplier: float  # standard deviation over the length to which gradients are clipped
     accountant: Accountant
 
     def epsilon(self, delta: float, waste: float = 0.01) -> float:
-        """Return an upper bound on epsilon for one record added or removed.
-
-        Parameters
-        ----------
-        delta : float
-            Strictly between 0 and 1.
-        waste : float, default=0.01
-            By how much discretisation may raise the bound; of privacy loss random variables only.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        BudgetError
-            If the accountant cannot tell.
-        """
-        accountants = import_module("opacus.accountants")
-        accountant = accountants.create_accountant(mechanism=self.accountant.value)
+        """Return a bound on epsilon for one record added or removed; "prv" is up to `waste` above the exact."""
+        accountant = import_module("opacus.accountants").create_accountant(mechanism=self.accountant.value)
         rate = min(1.0, self.sample_rate + _STEP_OF_UNIFORM)
         accountant.history = [(self.noise_multiplier, rate, self.n_steps)]
         options = {"eps_error": waste} if self.accountant is Accountant.PRV else {}
@@ -122,28 +92,7 @@ def _quiet_accountant() -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Accountant) -> NoisySteps:
-    """Return steps with the least noise that keeps within a budget, up to a few per cent of epsilon.
-
-    Parameters
-    ----------
-    budget : Budget
-        For one record added or removed.
-    sample_rate : float
-        Probability that a record is in a step.
-    n_steps : int
-        Number of steps.
-    accountant : Accountant
-        Which accountant of Opacus.
-
-    Returns
-    -------
-    NoisySteps
-
-    Raises
-    ------
-    BudgetError
-        If no noise of a sensible size will do, or the accountant cannot tell.
-    """
+    """Return steps with about the least noise that keeps a budget, for one record added or removed."""
 
     def steps(noise: float) -> NoisySteps:
         return NoisySteps(sample_rate=sample_rate, n_steps=n_steps, noise_multiplier=noise, accountant=accountant)

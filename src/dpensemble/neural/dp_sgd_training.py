@@ -23,13 +23,7 @@ _WORDS, _FIRST_BYTE, _WORD_BYTES = 624, 24, 8
 
 
 def require_bounded(module: Module) -> None:
-    """Refuse a network in which DP-SGD cannot tell what one record does.
-
-    Raises
-    ------
-    InvalidParameterError
-        If Opacus refuses a layer, such as one that normalises by batches.
-    """
+    """Refuse a network in which DP-SGD cannot tell what one record does, as one that normalises by batches."""
     require_opacus()
     validators = import_module("opacus.validators")
     layers = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
@@ -47,23 +41,9 @@ def require_bounded(module: Module) -> None:
 
 
 def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
-    """Return generators of PyTorch for samples (on the CPU) and for noise (on the device).
-
-    On the CPU all 19,937 bits of the generator's state come from the source, where a seed would leave 32; on CUDA
-    a seed of 63 bits is all that it takes.
-
-    Parameters
-    ----------
-    noise : NoiseSource
-        The operating system, or a seed for experiments.
-    device : str
-        Where the network is trained.
-
-    Returns
-    -------
-    generator, generator : torch.Generator
-    """
+    """Return generators of PyTorch for samples (on the CPU) and for noise (on the device)."""
     torch = require_torch()
+    # All 19,937 bits of the state come from the source, where a seed would leave 32; CUDA takes 63 and no more.
     samples = torch.Generator()
     state = samples.get_state().numpy().copy()
     words = (noise.uniform_bits(_WORDS) & np.uint64(0xFFFFFFFF)).astype("<u8")
@@ -76,63 +56,26 @@ def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PrivateTraining:
-    """Public settings of a private training.
-
-    Parameters
-    ----------
-    training : Training
-        Optimizer, epochs and expected size of a batch.
-    steps : NoisySteps
-        Noise and number of steps, as accounted for.
-    clip : float
-        Length to which each record's gradient is shortened.
-    """
+    """Public settings of a private training."""
 
     training: Training
-    steps: NoisySteps
-    clip: float
+    steps: NoisySteps  # as accounted for
+    clip: float  # length to which each record's gradient is shortened
 
 
 def train_privately(
-    module: Module,
-    rows: Tensor,
-    targets: NDArray[np.int64],
-    settings: PrivateTraining,
-    noise: NoiseSource,
+    module: Module, rows: Tensor, targets: NDArray[np.int64], settings: PrivateTraining, noise: NoiseSource
 ) -> bool:
-    """Train a network in place by DP-SGD, and return whether its numbers are still finite.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        On the device of the rows, and with bounded layers.
-    rows : tensor of shape (n_rows, *input_shape)
-        Private.
-    targets : ndarray of shape (n_rows,)
-        Class ids. Private.
-    settings : PrivateTraining
-        Public.
-    noise : NoiseSource
-        Of samples and noise.
-
-    Returns
-    -------
-    bool
-        False after a divergence.
-    """
+    """Train a network in place by DP-SGD, and return whether its numbers are still finite."""
     torch, opacus = require_torch(), require_opacus()
     data = torch.utils.data
     ids = torch.as_tensor(targets, device=rows.device)
     samples, gaussian = own_generators(noise, rows.device.type)
-    loader = data.DataLoader(
-        data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples
-    )
+    loader = data.DataLoader(data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples)
     with _quiet_engine():
-        private, optimizer, loader = opacus.PrivacyEngine(
-            accountant=settings.steps.accountant.value
-        ).make_private(
+        private, optimizer, loader = opacus.PrivacyEngine(accountant=settings.steps.accountant.value).make_private(
             module=module.train(),
-            optimizer=settings.training.make_optimizer(list(module.parameters())),
+            optimizer=settings.training.optimizer.of(list(module.parameters())),
             data_loader=loader,
             noise_multiplier=settings.steps.noise_multiplier,
             max_grad_norm=settings.clip,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from dpensemble.errors import InvalidParameterError
 from dpensemble.neural._torch import Module, require_torch
@@ -32,10 +33,35 @@ def hidden_layer_network(input_shape: Sequence[int], n_classes: int) -> Module:
     30
     """
     nn = require_torch().nn
-    n_inputs = 1
-    for size in input_shape:
-        n_inputs *= size
-    return nn.Sequential(nn.Flatten(), nn.Linear(n_inputs, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, n_classes))
+    hidden = nn.Linear(prod(input_shape), _HIDDEN)
+    return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), nn.Linear(_HIDDEN, n_classes))
+
+
+def linear_network(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return logistic regression as a network that starts from zero, which suits DP-SGD where noise is large.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        Shape of one row.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        Takes rows of shape (n_rows, *input_shape).
+
+    Examples
+    --------
+    >>> from dpensemble.neural import DPSGDClassifier
+    >>> model = DPSGDClassifier(linear_network, classes=[0, 1], epsilon=1.0)
+    """
+    nn = require_torch().nn
+    layer = nn.Linear(prod(input_shape), n_classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
 
 
 def digit_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
@@ -89,8 +115,7 @@ def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     Returns
     -------
     torch.nn.Module
-        For one channel and ten classes, the shapes of table 6: 14 x 14 x 16, 13 x 13 x 16, 5 x 5 x 32,
-        4 x 4 x 32, 32, 10.
+        For 1 channel and 10 classes, the shapes of table 6: 14 x 14 x 16, 13 x 13 x 16, 5 x 5 x 32, 4 x 4 x 32, 32, 10.
 
     Raises
     ------

@@ -14,11 +14,7 @@ _PATCH_BYTES = 2**20
 
 @cache
 def convolve() -> Any:
-    """Return the operation on (images, weight, bias, stride, workspace).
-
-    Images have the shape (n_teachers, channels, height, width, n_rows), in the type of factors. The class of an
-    operation cannot be written down before PyTorch is there.
-    """
+    """Return the operation on (images, weight, bias, stride, workspace), whose class needs PyTorch."""
     torch = require_torch()
 
     class Convolve(torch.autograd.Function):  # type: ignore[name-defined]

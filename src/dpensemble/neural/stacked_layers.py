@@ -16,25 +16,13 @@ from dpensemble.neural.stacked_normalisation import normalise
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What layers need to know of one pass.
+    """What layers need to know of one pass."""
 
-    Parameters
-    ----------
-    parameters, buffers : dict of str to tensor
-        By the module's names, teachers first.
-    live : tensor of shape (n_teachers, n_rows) or None
-        1 for a row, 0 for padding; None when predicting.
-    padded : bool
-        Whether any is 0; if none is, multiplying by them is left out, which changes no number.
-    factors : torch.dtype
-        Of the factors of matrix products.
-    """
-
-    parameters: dict[str, Tensor]
+    parameters: dict[str, Tensor]  # by the module's names, teachers first; so are buffers
     buffers: dict[str, Tensor]
-    live: Tensor | None
-    padded: bool
-    factors: Any
+    live: Tensor | None  # (n_teachers, n_rows): 1 for a row, 0 for padding; None when predicting
+    padded: bool  # whether any is 0; if none is, multiplying by them is left out, which changes no number
+    factors: Any  # torch.dtype of the factors of matrix products
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +114,7 @@ class Normalisation:
             self._move(mean, variance, own_mean, own_variance, count)
         return out.view(x.shape)
 
-    def _move(
-        self, mean: Tensor, variance: Tensor, own_mean: Tensor, own_variance: Tensor, count: Tensor
-    ) -> None:
+    def _move(self, mean: Tensor, variance: Tensor, own_mean: Tensor, own_variance: Tensor, count: Tensor) -> None:
         share = self.momentum * (count > 0)
         mean.lerp_(own_mean, share.expand_as(mean))
         variance.lerp_(own_variance * count / (count - 1).clamp(min=1), share.expand_as(variance))

@@ -9,15 +9,7 @@ from typing import Any, Protocol
 
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.schedule import Precision
-from dpensemble.neural.stacked_layers import (
-    Convolution,
-    Elementwise,
-    Flatten,
-    Linear,
-    Normalisation,
-    Pooling,
-    Step,
-)
+from dpensemble.neural.stacked_layers import Convolution, Elementwise, Flatten, Linear, Normalisation, Pooling, Step
 from dpensemble.neural.training import autocast
 
 Layer = Callable[[Tensor, Step], Tensor]
@@ -39,24 +31,10 @@ _POOLING = ("MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d")
 
 
 def stacked_network(module: Module, input_shape: Sequence[int]) -> Network | str:
-    """Return how to run many networks like this one at once, or why that cannot be done.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Any of the networks.
-    input_shape : sequence of int
-        Shape of one row.
-
-    Returns
-    -------
-    callable or str
-        Takes rows of shape (n_teachers, *input_shape, n_rows) and a `Step`, and returns logits of shape
-        (n_teachers, n_classes, n_rows). Layers of a ``Sequential`` that are known run fastest; other modules go
-        through ``torch.func.vmap``, if a row's logits depend on that row alone.
-    """
+    """Return how to run many networks like this one at once, or why that cannot be done."""
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return "some of its parameters are frozen"
+    # Known layers of a Sequential run fastest; vmap runs others whose rows do not meet.
     return _chained(module, input_shape) or _mapped(module, input_shape)
 
 

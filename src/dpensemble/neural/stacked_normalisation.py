@@ -10,11 +10,7 @@ from dpensemble.neural._torch import Tensor, require_torch
 
 @cache
 def normalise() -> Any:
-    """Return the operation on (x, weight, bias, live, padded, epsilon).
-
-    It takes x of shape (n_teachers, channels, n_places, n_rows) and gives normalised values, each channel's mean
-    and variance, and the number of values behind them; rows that are not live count for nothing.
-    """
+    """Return the operation on (x, weight, bias, live, padded, epsilon); rows not live count for nothing."""
     torch = require_torch()
 
     class Normalise(torch.autograd.Function):  # type: ignore[name-defined]
@@ -58,5 +54,4 @@ def normalise() -> Any:
 def _over_rows(x: Tensor, live: Tensor) -> Tensor:
     """Return each channel's sum over rows that count."""
     torch = require_torch()
-    sums = torch.bmm(x.flatten(1, 2), live[:, :, None])
-    return sums.view(x.shape[:3]).sum(2)
+    return torch.bmm(x.flatten(1, 2), live[:, :, None]).view(x.shape[:3]).sum(2)

@@ -28,24 +28,7 @@ def checked_start(start: Any, last_layer: str) -> None:
 
 
 def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer) -> None:
-    """Copy a fitted network's numbers into a new one wherever names and shapes agree.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Changed in place.
-    start : fitted TorchClassifier
-        Of the same architecture up to the last layer.
-    n_classes : int
-        Classes of the new network.
-    last_layer : LastLayer
-        Whether the last layer is copied too.
-
-    Raises
-    ------
-    InvalidParameterError
-        If nothing can be copied, or the last layer is to be kept but has another shape.
-    """
+    """Copy a fitted network's numbers into a new one wherever names and shapes agree; refuse if nowhere."""
     torch = require_torch()
     same_classes = n_classes == len(start.classes_)
     if last_layer is LastLayer.KEEP and not same_classes:

@@ -1,8 +1,7 @@
 """Many networks as teachers: trained in blocks, voting in blocks, each as if it were alone.
 
-Which teachers form a block depends on public settings and their numbers only, and a teacher that always votes for
-one class keeps its place there; so no record can move another teacher to other company. Joblib's workers take the
-blocks.
+Which teachers form a block depends on public settings and their numbers only, and a teacher that always votes for one
+class keeps its place there; so no record can move another teacher to other company. Joblib's workers take the blocks.
 """
 
 from __future__ import annotations
@@ -103,8 +102,9 @@ def fit_together(
     n_failed = sum(models[t] is None for t in to_fit.tolist())
     if n_failed and n_failed == len(to_fit):
         # Says more about the settings than about the data.
+        rate = Training.of(template, template.input_shape_).optimizer.learning_rate
         raise TeacherError(
-            f"no teacher could be fitted: all trainings with learning_rate={estimator.learning_rate!r} diverged; "
+            f"no teacher could be fitted: all trainings with learning_rate={rate!r} diverged; "
             "lower it or scale the columns."
         )
     return StackedTeachers(models, fallbacks, classes, n_failed, size, n_jobs)
@@ -148,8 +148,7 @@ def stacking_obstacle(estimator: Any, n_features: int, n_classes: int) -> str | 
     >>> from dpensemble.neural import TorchClassifier
     >>> stacking_obstacle(TorchClassifier(), n_features=4, n_classes=2)  # doctest: +SKIP
     """
-    template = _template(estimator, n_features, np.arange(n_classes))
-    network = network_of(template)
+    network = network_of(_template(estimator, n_features, np.arange(n_classes)))
     return network if isinstance(network, str) else None
 
 
@@ -158,8 +157,7 @@ def _block_size(template: Any, n_teachers: int) -> int:
     network = network_of(template)
     if isinstance(network, str):
         return 1
-    on_cpu = resolve_device(template.device) == "cpu"
-    numbers = _NUMBERS_IN_FLIGHT if on_cpu else _NUMBERS_IN_FLIGHT_ON_CUDA
+    numbers = _NUMBERS_IN_FLIGHT if resolve_device(template.device) == "cpu" else _NUMBERS_IN_FLIGHT_ON_CUDA
     fitting = numbers // (template.batch_size * max(1, network.numbers_a_row))
     return int(min(max(1, fitting), _LARGEST_BLOCK, -(-n_teachers // _FEWEST_BLOCKS)))
 
@@ -168,9 +166,7 @@ def _blocks(n_teachers: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_teachers, size)]
 
 
-def _in_parallel(
-    job: Callable[[slice], Any], blocks: list[slice], n_jobs: int | None
-) -> Iterator[tuple[slice, Any]]:
+def _in_parallel(job: Callable[[slice], Any], blocks: list[slice], n_jobs: int | None) -> Iterator[tuple[slice, Any]]:
     """Yield each block with its result, in waves, since not every joblib backend hands results out early."""
     wave = _BLOCKS_A_WAVE * effective_n_jobs(n_jobs)
     with Parallel(n_jobs=n_jobs) as parallel:

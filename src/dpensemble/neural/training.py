@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,33 +13,15 @@ from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.augmentation import moved
 from dpensemble.neural.schedule import Precision, Schedule, Training
 
+# Trains a network in place on its rows and class ids, and returns whether its numbers are still finite.
+Trainer = Callable[[Module, Tensor, NDArray[np.int64], Schedule, Training], bool]
 
-def train(
-    module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Schedule, training: Training
-) -> bool:
-    """Train a network in place, and return whether its numbers are still finite.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        On the device of the rows.
-    rows : tensor of shape (n_rows, *input_shape)
-        Private.
-    targets : ndarray of shape (n_rows,)
-        Class ids. Private.
-    schedule : Schedule
-        Order of rows, and moves of images.
-    training : Training
-        Settings.
-
-    Returns
-    -------
-    bool
-        False after a divergence.
-    """
+def train(module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Schedule, training: Training) -> bool:
+    """Train a network in place, and return whether its numbers are still finite."""
     torch = require_torch()
     ids = torch.as_tensor(targets, device=rows.device)
-    optimizer = training.make_optimizer(list(module.parameters()))
+    optimizer = training.optimizer.of(list(module.parameters()))
     module.train()
     for _ in range(training.epochs):
         batches, moves = schedule.epoch()

@@ -53,31 +53,9 @@ class Mark:
 
 
 def line_chart(
-    series: Sequence[Series],
-    limits: Sequence[Limit],
-    words: Words,
-    marks: Sequence[Mark] = (),
-    height: int = 280,
+    series: Sequence[Series], limits: Sequence[Limit], words: Words, marks: Sequence[Mark] = (), height: int = 280
 ) -> Markup:
-    """Draw lines, dashed horizontal limits and marks; each is labelled.
-
-    Parameters
-    ----------
-    series : sequence of Series
-        Points that are not finite are left out, and so is a line without points.
-    limits : sequence of Limit
-        A line of a limit's own class that ends at its label needs none of its own, and gets none.
-    words : Words
-        Names of the chart and its axes.
-    marks : sequence of Mark, optional
-        Points to single out.
-    height : int, default=280
-        Height of the drawing.
-
-    Returns
-    -------
-    Markup
-    """
+    """Draw lines, dashed horizontal limits and marks; each is labelled."""
     lines = [(one, _drawable(one.points)) for one in series]
     lines = [(one, points) for one, points in lines if points]
     everything = [point for _, points in lines for point in points] + [(mark.x, mark.y) for mark in marks]
@@ -95,6 +73,7 @@ def line_chart(
     for one, points in lines:
         at = [(frame.x(x), frame.y(y)) for x, y in points]
         body += path(one.css, at) + dot(one.css, *at[-1])
+        # A line of a limit's own colour that ends at its label needs none of its own.
         if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - LABEL_WIDTH:
             notes.append(Note(*at[-1], one.label, f"{one.css}-label"))
         start, stop = (f"{number(y, 3)} at {number(x)} {words.x}" for x, y in (points[0], points[-1]))
@@ -112,19 +91,7 @@ def line_chart(
 
 
 def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Markup:
-    """Draw groups of horizontal bars on a scale from 0 to 1.
-
-    Parameters
-    ----------
-    groups : sequence of (str, sequence of Bar)
-        Name and bars of each group.
-    words : Words
-        Names of the chart; its axes need none.
-
-    Returns
-    -------
-    Markup
-    """
+    """Draw named groups of horizontal bars on a scale from 0 to 1."""
     floor = 4 + 22 * sum(1.6 + len(bars) for _, bars in groups)
     frame = Frame(1, 1, height=round(floor + 30), left=6, right=150)
     body = Markup("").join(
@@ -149,19 +116,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
 
 
 def histogram(values: Sequence[float], words: Words) -> Markup:
-    """Draw how many of the values, which lie between 0 and 1, fall into each of twenty bins.
-
-    Parameters
-    ----------
-    values : sequence of float
-        Values that are not finite are left out; others are moved into the range.
-    words : Words
-        Names of the chart and its axes.
-
-    Returns
-    -------
-    Markup
-    """
+    """Draw how many of the values, which lie between 0 and 1, fall into each of twenty bins."""
     counts = [0] * 20
     for value in filter(math.isfinite, values):
         # The nudge keeps 0.15, held as 0.1499..., in the bin that it opens.

@@ -77,15 +77,7 @@ class Frame:
 
 
 def nice_ticks(highest: float, at_most: int = 5, *, whole: bool = False) -> list[float]:
-    """Return at most so many steps of round, or even `whole`, ticks from zero until they reach `highest`.
-
-    A `highest` that is not positive and finite counts as 1.
-
-    Examples
-    --------
-    >>> nice_ticks(0.87)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """Return at most so many steps of round, or even `whole`, ticks from zero until they reach `highest`."""
     if not (math.isfinite(highest) and highest > 0):
         highest = 1.0
     rough = highest / at_most

@@ -19,28 +19,16 @@ from dpensemble.report.record import PrivateRecord, RunRecord
 #: Most groups that a chart can tell apart.
 MOST_DRAWN = len(GROUP_COLOURS[0])
 _WITHHELD = "withheld"
-_PLAIN = {"minimum": "smallest", "average": "average", "maximum": "largest"}
+#: Names of budgets that all records might share.
+PLAIN = {"minimum": "smallest", "average": "average", "maximum": "largest"}
 _MARKS = {"minimum": "min", "average": "avg", "maximum": "max"}
 _TALL = 360
 # Characters that surely fit beside the chart.
 _LABEL = 13
-# How a group without a name is called, before its epsilon.
 
 
 def personal_view(record: RunRecord, private: PrivateRecord | None) -> dict[str, Any] | None:
-    """Return what the page says of the groups, or None where every record has the same budget.
-
-    Parameters
-    ----------
-    record : RunRecord
-        The run.
-    private : PrivateRecord or None
-        None for the shareable page.
-
-    Returns
-    -------
-    dict or None
-    """
+    """Return what the page says of the groups, or None where every record has the same budget."""
     if not record.groups:
         return None
     drawn = drawn_groups(record.groups)
@@ -67,26 +55,15 @@ def varied_setting(method: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What the cost history of groups shows.
+    """What the cost history of groups shows."""
 
-    Parameters
-    ----------
-    groups : sequence of (str, float)
-        Name and budget of each group, the strictest first.
-    spend : sequence of (int, sequence of float)
-        Epsilon of each group after so many labels; empty where it is private.
-    plain : sequence of (int, float)
-        What one budget for all would cost.
-    marks : sequence of (str, float, int)
-        Name, epsilon and labels of points on that curve.
-    own : sequence of (int, float)
-        Largest private spend of any group; empty on what is to be shared.
-    """
-
+    # Name and budget of each, the strictest first; their epsilons after so many labels, where these are public.
     groups: Sequence[tuple[str, float]]
     spend: Sequence[tuple[int, Sequence[float]]]
+    # What one budget for all would cost; name, epsilon and labels of points on that curve.
     plain: Sequence[Sequence[float]]
     marks: Sequence[tuple[str, float, int]]
+    # Largest secret spend of any group; empty on what is to be shared.
     own: Sequence[Sequence[float]] = ()
 
     @classmethod
@@ -103,23 +80,7 @@ class History:
 
 
 def history_chart(history: History, axis: str) -> Markup:
-    """Draw each group's spend against labels, its budget, and what one budget for all would have bought.
-
-    Parameters
-    ----------
-    history : History
-        What to draw; of many groups the strictest and the most generous.
-    axis : str
-        What is counted.
-
-    Returns
-    -------
-    Markup
-
-    References
-    ----------
-    Mühl and Boenisch 2022 (personalised PATE), figure 2.
-    """
+    """Draw each group's spend, its budget and one budget's labels (Mühl and Boenisch 2022, figure 2)."""
     curves = [Series("one for all", history.plain, "other")]
     limits = []
     for colour, index in enumerate(drawn_groups(history.groups), start=1):
@@ -135,9 +96,7 @@ def history_chart(history: History, axis: str) -> Markup:
         limits.append(Limit(f"{named} {shown}", budget, css))
     if history.own:
         curves.append(Series("largest spent", history.own, "main"))
-    marks = [
-        Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in history.marks if labels > 0
-    ]
+    marks = [Mark(_MARKS.get(name, name), labels, at, "other") for name, at, labels in history.marks if labels > 0]
     words = Words("spend", f"Privacy spent by each group over {axis}", axis, "epsilon")
     return line_chart(curves, limits, words, marks, height=_TALL)
 
@@ -145,9 +104,7 @@ def history_chart(history: History, axis: str) -> Markup:
 def _figure(group: dict[str, Any]) -> dict[str, str]:
     epsilon = group["epsilon"]
     factor = (
-        f"a factor of {wording.number(round_up(math.exp(epsilon), 3), 3)}"
-        if epsilon < 700
-        else "an unlimited factor"
+        f"a factor of {wording.number(round_up(math.exp(epsilon), 3), 3)}" if epsilon < 700 else "an unlimited factor"
     )
     return {"name": group["name"], "epsilon": _epsilon(epsilon), "factor": factor}
 
@@ -157,9 +114,7 @@ def _epsilon(value: float) -> str:
     return wording.number(round_up(value, 4), 4) if value else "0"
 
 
-def _table(
-    record: RunRecord, private: PrivateRecord | None
-) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+def _table(record: RunRecord, private: PrivateRecord | None) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
     """Write a row for each group; of copies, weight and frequency only the one that the method varies."""
     varied = varied_setting(record.method)
     heads = {"copies": "Copies of a record", "frequency": "Votes on", "weight": "Weight of a vote"}
@@ -178,9 +133,7 @@ def _table(
             spent,
             _count(group["records"]) if shows_sizes or group["records"] is None else _WITHHELD,
             *([_count(group["teachers"])] if has_teachers else []),
-            f"{100 * group[varied]:.3g}% of queries"
-            if varied == "frequency"
-            else wording.number(group[varied], 4),
+            f"{100 * group[varied]:.3g}% of queries" if varied == "frequency" else wording.number(group[varied], 4),
         ]
         rows.append((colours.get(index, ""), group["name"], row))
     teachers = ["Teachers"] if has_teachers else []
@@ -194,11 +147,11 @@ def _count(value: int | None) -> str:
 def _plain(record: RunRecord, *, is_private: bool) -> list[tuple[str, str, str]]:
     """Compare the run with what one budget for all would have bought."""
     rows = [
-        (f"The {_PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
+        (f"The {PLAIN.get(e['name'], e['name'])}", _epsilon(e["epsilon"]), wording.number(e["labels"]))
         for e in record.plain_labels
     ]
     # The others are worst-case counts of answered queries, which a gate or an analysis of the votes is not.
-    alike = record.guarantee["basis"] == Basis.WORST_CASE.value and record.settings.get("threshold") is None
+    alike = record.guarantee["basis"] == Basis.WORST_CASE.value and not record.gated
     if rows and alike and (record.labels_are_public or is_private):
         rows.append(("Each group its own: this run", "as above", wording.number(record.asked)))
     return rows

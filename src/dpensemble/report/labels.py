@@ -23,20 +23,7 @@ class Note:
 
 
 def placed(notes: Sequence[Note], top: float, floor: float) -> list[Note]:
-    """Return where to write labels: right of their points, moved apart where those near one column would overlap.
-
-    Parameters
-    ----------
-    notes : sequence of Note
-        Labels and points.
-    top, floor : float
-        Edges of the plotting area.
-
-    Returns
-    -------
-    list of Note
-        Labels and where their text starts.
-    """
+    """Return where labels start: right of their points, moved apart where those near one column would overlap."""
     columns: list[list[Note]] = []
     for note in sorted(notes, key=lambda note: -note.x):
         if not columns or columns[-1][0].x - note.x >= LABEL_WIDTH:
@@ -58,19 +45,7 @@ def _column(notes: list[Note], top: float, floor: float) -> list[Note]:
 
 
 def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list[Note]:
-    """Return the labels, those that would hide a dot a little higher or lower where there is room.
-
-    Parameters
-    ----------
-    dots : sequence of (float, float)
-        Where the dots are.
-    notes : sequence of Note
-        Labels and where their text starts.
-
-    Returns
-    -------
-    list of Note
-    """
+    """Return the labels, those that would hide a dot a little higher or lower where there is room."""
     found = list(notes)
     for index, note in enumerate(found):
         others = found[:index] + found[index + 1 :]
@@ -86,21 +61,7 @@ def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list
 
 
 def beside(mark: Note, taken: Sequence[Note], left: float) -> Note:
-    """Return where to write a label around its point, so that it covers no other label if that can be helped.
-
-    Parameters
-    ----------
-    mark : Note
-        Label and point.
-    taken : sequence of Note
-        Labels and where their text starts.
-    left : float
-        Edge of the plotting area.
-
-    Returns
-    -------
-    Note
-    """
+    """Return where to write a label around its point, so that it covers no other label if that can be helped."""
     label = shorten(mark.label)
     width = _wide(label)
     corners = [

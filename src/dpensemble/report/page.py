@@ -17,20 +17,6 @@ from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.groups import History, history_chart, personal_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 
-_METHODS = {
-    "saa": "Subsample-and-aggregate",
-    "dpbag": "Differentially private bagging",
-    "lnmax": "PATE, Laplace noisy-max",
-    "gnmax": "PATE, Gaussian noisy-max",
-    "confident-gnmax": "PATE, confident Gaussian noisy-max",
-    "interactive-gnmax": "PATE, interactive Gaussian noisy-max",
-    "optimal": "PATE, optimal vote",
-    "upsampling-pate": "Personalised PATE, upsampling",
-    "vanishing-pate": "Personalised PATE, vanishing",
-    "weighting-pate": "Personalised PATE, weighting",
-    "private-majority": "Majority of private teachers",
-    "bagged-pate": "PATE, teachers that draw their records",
-}
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
@@ -52,8 +38,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         The run. Without `private` the page is the shareable one: it shows no
         times, and under a data-dependent basis not the number of labels.
     private : PrivateRecord, optional
-        Statistics of the private votes. A page that holds them says on top
-        that it must not be shared.
+        Statistics of the secret votes. A page that holds them says on top that it must not be shared.
 
     Returns
     -------
@@ -86,7 +71,7 @@ def _header(record: RunRecord) -> dict[str, Any]:
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
         "data_set": str(record.data.get("name") or "unnamed data set"),
-        "method": _METHODS.get(record.method, record.method),
+        "method": f"{record.settings['title']}, {record.settings['law']}",
         "created": record.created,
         "date": wording.date(record.created),
         "experiment": record.experiment or seeded,
@@ -106,9 +91,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
             "epsilon": wording.number(round_up(2 * epsilon, 4), 4),
             "delta": wording.number(round_up(2 * delta, 4)),
         },
-        "factor": wording.number(round_up(math.exp(statement.epsilon), 3), 3)
-        if statement.epsilon < 700
-        else None,
+        "factor": wording.number(round_up(math.exp(statement.epsilon), 3), 3) if statement.epsilon < 700 else None,
         "sentences": statement.sentences(),
         "basis": _BASES[statement.basis],
         "is_worst_case": statement.basis is Basis.WORST_CASE,
@@ -118,6 +101,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "unit": statement.unit,
         "unit_column": record.data.get("unit_column"),
         "accounting": statement.accounting,
+        "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
         "assumptions": statement.assumptions,
     }
 
@@ -127,9 +111,7 @@ def _spend_chart(record: RunRecord, private: PrivateRecord | None) -> Markup | N
     axis = "questions asked" if record.gated else "labels answered"
     if record.groups:
         return history_chart(History.of_run(record, private), axis)
-    curves = [
-        Series("worst case", record.worst_case_spend, "main" if private is None or record.gated else "other")
-    ]
+    curves = [Series("worst case", record.worst_case_spend, "main" if private is None or record.gated else "other")]
     if private is not None and not record.gated:
         curves.append(Series("spent", private.spend, "main"))
     if not any(curve.points for curve in curves):
@@ -154,10 +136,7 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
     """Compare student and baseline, as far as they were evaluated."""
     models = {
         label: (values, css)
-        for label, values, css in (
-            ("student", record.student, "main"),
-            ("no privacy", record.baseline, "other"),
-        )
+        for label, values, css in (("student", record.student, "main"), ("no privacy", record.baseline, "other"))
         if values
     }
     if not models:
@@ -202,14 +181,13 @@ def _private(record: RunRecord, private: PrivateRecord) -> dict[str, Any]:
     return {
         "rows": [
             (_spent_head(record), f"{wording.number(round_up(private.epsilon_spent, 4), 4)} of {budget}"),
-            ("Labels answered", wording.number(record.labels)),
+            ("Public rows that got a label", wording.number(record.labels)),
             ("Constant teachers", wording.number(private.constant_teachers)),
             ("Failed teachers", wording.number(private.failed_teachers)),
         ],
         "stages": [*stages, ("All stages", f"{total:,.1f} s")] if stages else [],
         "margins": histogram(
-            private.margins,
-            Words("margins", "Histogram of vote margins", "winner's share minus runner-up's", "labels"),
+            private.margins, Words("margins", "Histogram of vote margins", "winner's share minus runner-up's", "labels")
         ),
     }
 
@@ -223,11 +201,12 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     versions: Mapping[str, Any] = record.versions
     withheld = frozenset() if is_private else record.unprotected_data
     data = {
-        k: "withheld: depends on private rows" if k in withheld and v is not None else v
-        for k, v in record.data.items()
+        k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in record.data.items()
     }
+    # A law given as an object may have no short name.
+    settings = {k: v for k, v in record.settings.items() if k != "law_name" or v}
     return [
-        ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in record.settings.items()]),
+        ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),
         ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in data.items()]),
         ("Versions", [(k, str(v)) for k, v in versions.items()]),
     ]

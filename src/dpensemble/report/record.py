@@ -11,10 +11,11 @@ from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
-SCHEMA = 3
+SCHEMA = 4
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
+_SHOWN_SETTINGS = frozenset({"n_teachers", "title", "law", "gated", "noise_chosen", "noise_in_words"})
 _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies", "weight", "frequency"})
 _BASELINE = frozenset({"name", "epsilon", "labels"})
 
@@ -58,7 +59,7 @@ class RunRecord:
         as promised, number of ``records``, number of ``teachers`` (None where groups share them), ``copies`` of
         each record, ``weight`` of a ballot and ``frequency`` of voting.
     group_spend : list of [int, list of float]
-        Epsilon of each group after so many labels (questions, under a gate); empty where that is private.
+        Epsilon of each group after so many labels (questions, under a gate); empty where that is secret.
     plain_spend : list of [int, float]
         What as many would cost every record of an ensemble with the same noise and no groups; public.
     plain_labels : list of dict
@@ -106,7 +107,7 @@ class RunRecord:
     @property
     def gated(self) -> bool:
         """Whether questions may go unanswered."""
-        return self.settings.get("threshold") is not None
+        return bool(self.settings["gated"])
 
     @property
     def group_spend_is_promised(self) -> bool:
@@ -138,7 +139,7 @@ class RunRecord:
         if values.get("schema") != SCHEMA or set(values) != names:
             raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
         record = cls(**values)
-        if not set(record.data) >= _SHOWN_DATA or "n_teachers" not in record.settings:
+        if not set(record.data) >= _SHOWN_DATA or not set(record.settings) >= _SHOWN_SETTINGS:
             raise FileError("the run record lacks entries that its summary needs; train again with this version.")
         if any(set(group) != _GROUP for group in record.groups) or any(
             set(entry) != _BASELINE for entry in record.plain_labels
@@ -150,7 +151,7 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateRecord:
-    """Statistics of the private votes. Never share them.
+    """Statistics of the secret votes. Never share them.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,13 +12,7 @@ LONGEST_LABEL = 17
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Write a number for people.
-
-    Examples
-    --------
-    >>> [number(value) for value in (1234, 0.853, 1e-5, float("nan"))]
-    ['1,234', '0.853', '1e-05', 'not available']
-    """
+    """Write a number for people."""
     if math.isnan(value):
         return "not available"
     if math.isinf(value):
@@ -30,24 +25,12 @@ def number(value: float, digits: int = 6) -> str:
 
 
 def measure(value: float | None) -> str:
-    """Write an accuracy or an area with three decimals.
-
-    Examples
-    --------
-    >>> measure(0.85), measure(None)
-    ('0.850', 'not available')
-    """
+    """Write an accuracy or an area with three decimals."""
     return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
 def setting(name: str, value: Any) -> str:
-    """Write one setting or fact, whatever its type; a seed gets no commas.
-
-    Examples
-    --------
-    >>> setting("teachers", 2500), setting("seed", 2500), setting("classes", ["<=50K", ">50K"])
-    ('2,500', '2500', '<=50K, >50K')
-    """
+    """Write one setting or fact, whatever its type; a seed gets no commas."""
     if value is None or isinstance(value, bool):
         return {None: "not set", True: "yes", False: "no"}[value]
     if isinstance(value, int) and "seed" in name:
@@ -61,26 +44,24 @@ def setting(name: str, value: Any) -> str:
     return str(value)
 
 
-def heading(name: str) -> str:
-    """Turn the name of a field into words.
+def noise(settings: Mapping[str, Any], rows: int) -> str:
+    """Say which noise a run on so many public rows had, and how it was chosen."""
+    chosen = settings["noise_chosen"]
+    if chosen == "none":
+        return "none on the votes"
+    asked = min(rows, settings.get("max_labels") or rows)
+    how = f"fitted to {'the ' if asked == rows else ''}{asked:,} public rows" if chosen == "fitted" else chosen
+    return f"{settings['noise_in_words']} ({how})"
 
-    Examples
-    --------
-    >>> heading("private_rows")
-    'Private rows'
-    """
-    words = name.replace("_", " ")
+
+def heading(name: str) -> str:
+    """Turn the name of a field into words; ``n_`` is a number of things."""
+    words = re.sub(r"^n_", "number_of_", name).replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
 def date(created: str) -> str:
-    """Write an ISO 8601 date and time in words; what cannot be read stays as it is.
-
-    Examples
-    --------
-    >>> date("2026-03-05T14:05:09+00:00")
-    '5 March 2026, 14:05 UTC'
-    """
+    """Write an ISO 8601 date and time in words; what cannot be read stays as it is."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:

@@ -57,43 +57,17 @@ class OpacusPrivacy:
 
 
 def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy, ...]:
-    """Return what was declared of each teacher.
-
-    Parameters
-    ----------
-    epsilon, delta : float or sequence of n_teachers floats
-        Privacy of each teacher.
-    n_teachers : int
-        How many there are.
-
-    Returns
-    -------
-    tuple of (float, float)
-
-    Raises
-    ------
-    InvalidParameterError
-        If a value is out of range, or there are not as many as teachers.
-
-    Examples
-    --------
-    >>> declared_privacy([0.1, 0.2], 0.0, 2)
-    ((0.1, 0.0), (0.2, 0.0))
-    """
+    """Return the (epsilon, delta) that was declared of each teacher, as one number for all or one per teacher."""
     n_teachers = integer_between("n_teachers", n_teachers, 1)
-    epsilons, deltas = _each("teacher_epsilon", epsilon, n_teachers), _each("teacher_delta", delta, n_teachers)
+    epsilons, deltas = _each(epsilon, n_teachers), _each(delta, n_teachers)
     return tuple(
-        (real_between("teacher_epsilon", e, 1e-6, 100), real_between("teacher_delta", d, 0.0, 1 - 1e-9))
+        (real_between("teacher_privacy", e, 1e-6, 100), real_between("delta of teacher_privacy", d, 0.0, 1 - 1e-9))
         for e, d in zip(epsilons, deltas, strict=True)
     )
 
 
 def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
-    """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing.
-
-    A teacher whose ``relation`` is add-or-remove-one is charged twice where records are replaced; without one
-    it speaks of the ensemble's relation.
-    """
+    """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing."""
     announced = getattr(teacher, "announced_privacy", None)
     if not callable(announced):
         return None
@@ -103,20 +77,17 @@ def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
 
 
 def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
-    """Return the zero-concentrated privacy that an unfitted teacher says each of its fits will have, or None.
-
-    Where a teacher speaks of adding or removing a record and records are replaced, ``rho`` counts four times
-    (M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Proposition 1.9, for groups of two).
-    """
+    """Return the zero-concentrated privacy that an unfitted teacher says each of its fits will have, or None."""
     announced = getattr(teacher, "announced_zcdp", None)
     rho = announced() if callable(announced) else None
     if rho is None:
         return None
+    # Replacing is a group of two (Bun and Steinke, "Concentrated differential privacy", 2016, Proposition 1.9).
     return real_between("zcdp", rho, 1e-30, 1e6) * (4 if _is_doubled(teacher, relation) else 1)
 
 
 def _is_doubled(claimant: Any, relation: Relation) -> bool:
-    """Tell whether a claim of adding or removing a record has to hold for replacing one."""
+    """Tell whether a claim of adding or removing a record has to hold for replacing one, and so counts twice."""
     own = getattr(claimant, "relation", None)
     if own is None:
         return False
@@ -134,40 +105,15 @@ def _twice(epsilon: float, delta: float) -> Privacy:
 
 
 def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
-    """Return the privacy of a fitted model, from its own accountant, under the ensemble's relation.
-
-    Looked for in this order: ``privacy_spent_(delta)``; a ``guarantee_`` with ``epsilon`` and ``delta``;
-    a ``privacy_engine_`` of Opacus. An accountant whose ``relation`` is add-or-remove-one is charged twice where
-    records are replaced.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Private teacher.
-    delta : float
-        Largest delta wanted of this model.
-    relation : Relation
-        Neighbouring relation of the ensemble.
-
-    Returns
-    -------
-    epsilon, delta : float
-
-    Raises
-    ------
-    InvalidParameterError
-        If the model has no accountant.
-    TeacherError
-        If the accountant answers with something that is no epsilon.
-    """
+    """Return the privacy of a fitted model: of its own accountant, its guarantee, or Opacus' engine."""
     stated = getattr(model, "guarantee_", None)
     source = model if callable(getattr(model, "privacy_spent_", None)) else None
     if source is None and stated is None and hasattr(model, "privacy_engine_"):
         source = OpacusPrivacy(model.privacy_engine_)
     if source is None and stated is None:
         raise InvalidParameterError(
-            f"teacher={type(model).__name__} says nothing of its privacy; declare teacher_epsilon and "
-            "teacher_delta, or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
+            f"teacher={type(model).__name__} says nothing of its privacy; declare "
+            "teacher_privacy=(epsilon, delta), or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
         )
     if stated is not None and not getattr(stated, "for_release", True):
         raise TeacherError("a private teacher's own guarantee is not for release; train it without a seed.")
@@ -200,12 +146,12 @@ def _sound(epsilon: Any) -> float:
     return max(number, 1e-9)
 
 
-def _each(name: str, value: Any, n_teachers: int) -> list[Any]:
+def _each(value: Any, n_teachers: int) -> list[Any]:
     if isinstance(value, Sequence) or hasattr(value, "tolist"):
         values = list(value.tolist() if hasattr(value, "tolist") else value)
         if len(values) != n_teachers:
             raise InvalidParameterError(
-                f"{name} has {len(values)} entries for {n_teachers} teachers; give one number, or one a teacher."
+                f"teacher_privacy has {len(values)} entries for {n_teachers} teachers; give one for all, or one each."
             )
         return values
     return [value] * n_teachers

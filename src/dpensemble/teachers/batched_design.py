@@ -1,9 +1,7 @@
 """A block of shards as arrays, its features centred and scaled by each shard's own records.
 
-One-hot columns are nearly collinear with an intercept, and columns of unlike
-spread make the objective's curvature unlike: centring and scaling cut the
-iterations of a quasi-Newton method to less than half, and change neither the
-penalised objective nor its optimum.
+One-hot columns are nearly collinear with an intercept, and columns of unlike spread make the objective's curvature
+unlike: centring and scaling more than halve the iterations of a quasi-Newton method, and keep the penalised objective.
 """
 
 from __future__ import annotations
@@ -15,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dpensemble._arrays import Integers
+
 Array = NDArray[np.float64]
 
 # A record's share of the curvature, p(1 - p), near a typical optimum; its upper bound is 0.25.
@@ -23,35 +23,15 @@ _TYPICAL_CURVATURE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What each teacher subtracts from a feature, then multiplies it by; the intercept comes last.
-
-    Parameters
-    ----------
-    mean, scale : ndarray of shape (n_teachers, n_features + 1)
-        A scale of zero holds a coefficient at zero.
-    inverse_c : float
-        Penalty on coefficients as scikit-learn states it, ``1 / C``.
-    """
+    """What each teacher subtracts from a feature, then multiplies it by; the intercept comes last."""
 
     mean: Array
-    scale: Array
-    inverse_c: float
+    scale: Array  # zero holds a coefficient at zero
+    inverse_c: float  # penalty as scikit-learn states it, 1 / C
 
     @classmethod
     def of(cls, total: Array, mean: Array, spread: Array, inverse_c: float, fit_intercept: bool) -> Scaling:
-        """Scale so that the objective's curvature is about 1 along every feature.
-
-        Parameters
-        ----------
-        total : ndarray of shape (n_teachers, 1)
-            Sum of weights.
-        mean, spread : ndarray of shape (n_teachers, n_features + 1)
-            Weighted mean, and weighted sum of squared deviations from it.
-        inverse_c : float
-            Penalty.
-        fit_intercept : bool
-            Whether there is an intercept.
-        """
+        """Scale by weighted means and sums of squared deviations: curvature about 1 along every feature."""
         scale = 1.0 / np.sqrt(_TYPICAL_CURVATURE * np.maximum(spread, 0.0) + inverse_c)
         # Constant up to rounding, or too large to square: held at zero.
         scale[~(spread > 1e-13 * total * np.square(mean))] = 0.0
@@ -93,12 +73,7 @@ class DenseDesign:
 
     @classmethod
     def of(
-        cls,
-        X: Array,
-        shards: list[NDArray[np.int64]],
-        weights: Array,
-        inverse_c: float,
-        fit_intercept: bool,
+        cls, X: Array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
     ) -> tuple[DenseDesign, Scaling]:
         """Gather and scale shards; weights of shape (n_teachers, n_rows) are zero for padding."""
         features = np.zeros((*weights.shape, X.shape[1] + 1))
@@ -130,29 +105,14 @@ class DenseDesign:
 
 @dataclass(frozen=True, eq=False)
 class SparseDesign:
-    """One block-diagonal matrix, scaled but not centred, which would fill it.
+    """One block-diagonal matrix, scaled but not centred, which would fill it; a shift centres its products."""
 
-    Centring and the intercept are applied to the products; the intercept's own column is empty.
-
-    Parameters
-    ----------
-    matrix : csr_array of shape (n_teachers * n_rows, n_teachers * (n_features + 1))
-        One block a teacher.
-    shift : ndarray of shape (n_teachers, n_features + 1)
-        What is added to every row of a teacher's block.
-    """
-
-    matrix: sp.csr_array
-    shift: Array
+    matrix: sp.csr_array  # one block a teacher; the intercept's own column is empty
+    shift: Array  # (n_teachers, n_features + 1): what is added to every row of a teacher's block
 
     @classmethod
     def of(
-        cls,
-        X: sp.csr_array,
-        shards: list[NDArray[np.int64]],
-        weights: Array,
-        inverse_c: float,
-        fit_intercept: bool,
+        cls, X: sp.csr_array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
     ) -> tuple[SparseDesign, Scaling]:
         """Gather and scale shards; weights of shape (n_teachers, n_rows) are zero for padding."""
         n_teachers, n_rows = weights.shape
@@ -196,9 +156,7 @@ class SparseDesign:
         return SparseDesign(_block_diagonal(rows.data, rows.indices % width, lengths, width), self.shift[keep])
 
 
-def _block_diagonal(
-    data: Array, columns: NDArray[np.int32], lengths: NDArray[np.int32], width: int
-) -> sp.csr_array:
+def _block_diagonal(data: Array, columns: NDArray[np.int32], lengths: NDArray[np.int32], width: int) -> sp.csr_array:
     """Return a matrix with one block of `width` columns for each row of `lengths`, its rows' nonzeros."""
     n_teachers, n_rows = lengths.shape
     first_columns = np.arange(n_teachers, dtype=columns.dtype) * width
@@ -215,29 +173,8 @@ def _outputs_first(products: Array, n_teachers: int) -> Array:
     return np.ascontiguousarray(products.reshape(n_teachers, -1, products.shape[1]).transpose(0, 2, 1))
 
 
-def labels_and_weights(
-    y: NDArray[np.int64], shards: list[NDArray[np.int64]], counts: NDArray[np.int64], n_rows: int
-) -> tuple[NDArray[np.int64], Array]:
-    """Return what a block's losses need besides scores.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_records,)
-        Class ids.
-    shards : list of ndarray
-        Record indices of each teacher.
-    counts : ndarray of shape (n_teachers, n_classes)
-        How often each class occurs in each shard.
-    n_rows : int
-        Padded size.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_teachers, n_rows)
-        Numbered among the classes present in the shard.
-    weights : ndarray of shape (n_teachers, n_rows)
-        As ``class_weight="balanced"`` sets them; zero for padding.
-    """
+def labels_and_weights(y: Integers, shards: list[Integers], counts: Integers, n_rows: int) -> tuple[Integers, Array]:
+    """Return labels, numbered among a shard's own classes, and weights as if balanced, zero for padding."""
     sizes = counts.sum(axis=1)
     real = np.arange(n_rows) < sizes[:, None]
     owners, given = np.nonzero(real)[0], y[np.concatenate(shards)]

@@ -1,13 +1,11 @@
 """L-BFGS on a block of small penalised logistic regressions at once.
 
-Each array has the teacher as its first axis, and every operation acts on each
-teacher alone, with its own step length, memory and stopping decision. So which
-teachers share a block cannot alter any teacher's result.
+Each array has the teacher as its first axis, and every operation acts on each teacher alone, with its own step length,
+memory and stopping decision. So which teachers share a block cannot alter any teacher's result.
 
 References
 ----------
-Nocedal and Wright, Numerical Optimization, 2nd edition, sections 3.1 (sufficient
-decrease) and 7.2 (two-loop recursion).
+Nocedal and Wright, Numerical Optimization, 2nd edition, sections 3.1 (sufficient decrease), 7.2 (two-loop recursion).
 """
 
 from __future__ import annotations
@@ -43,18 +41,10 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BinaryLoss:
-    """Log loss of two classes, from one score a row.
+    """Log loss of two classes, from one score a row."""
 
-    Parameters
-    ----------
-    signs : ndarray of shape (n_teachers, n_rows)
-        -1 or 1, but 0 for padding, whose margin is then 0 whatever its score.
-    weights : ndarray of shape (n_teachers, n_rows)
-        Zero for padding.
-    """
-
-    signs: Array
-    weights: Array
+    signs: Array  # -1 or 1, but 0 for padding, whose margin is then 0 whatever its score
+    weights: Array  # (n_teachers, n_rows), zero for padding
 
     def at(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return each teacher's loss, its derivative, and the probability of each row's own label."""
@@ -81,18 +71,10 @@ class BinaryLoss:
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLoss:
-    """Multinomial log loss, from one score a row and class.
+    """Multinomial log loss, from one score a row and class."""
 
-    Parameters
-    ----------
-    one_hot : ndarray of shape (n_teachers, n_classes, n_rows)
-        1 for each row's label.
-    weights : ndarray of shape (n_teachers, n_rows)
-        Zero for padding.
-    """
-
-    one_hot: Array
-    weights: Array
+    one_hot: Array  # (n_teachers, n_classes, n_rows), 1 for each row's label
+    weights: Array  # (n_teachers, n_rows), zero for padding
 
     def at(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return each teacher's loss, its derivative, and the probability of each row and class."""
@@ -107,8 +89,7 @@ class SoftmaxLoss:
 
     def curvature(self, probabilities: Array, direction: Array) -> Array:
         """Return each teacher's second derivative along a direction of its scores."""
-        mean = np.einsum("tcr,tcr->tr", probabilities, direction)
-        deviation = direction - mean[:, None, :]
+        deviation = direction - np.einsum("tcr,tcr->tr", probabilities, direction)[:, None, :]
         variance = np.einsum("tcr,tcr,tcr->tr", probabilities, deviation, deviation)
         return _dot(self.weights, variance)
 
@@ -201,27 +182,9 @@ class _Memory:
 
 
 def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, tolerance: float) -> Array:
-    """Minimise each teacher's loss plus its L2 penalty, starting from zero.
-
-    A teacher never moves again once its quadratic model promises to lower its
-    objective by less than a share of `tolerance`, or once no step lowers it. A
-    step to a value that is not finite is not taken.
-
-    Parameters
-    ----------
-    design, loss : Design, Loss
-        The block's features and labels.
-    penalty : ndarray of shape (n_teachers, 1, n_features + 1)
-        Strength of the penalty on each parameter.
-    n_outputs : int
-        Scores a row.
-    tolerance : float
-        Relative to the objective.
-
-    Returns
-    -------
-    ndarray of shape (n_teachers, n_outputs, n_features + 1)
-    """
+    """Minimise each teacher's loss plus its L2 penalty, from zero, to a tolerance relative to the objective."""
+    # A teacher never moves again once its quadratic model promises to lower its objective by less than a share of
+    # `tolerance`, or once no step lowers it. A step to a value that is not finite is not taken.
     params = np.zeros((len(penalty), n_outputs, penalty.shape[2]))
     objective, memory = _Objective(design, loss, penalty), _Memory(len(params))
     point = objective.at(params.copy(), design.scores(params))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from dpensemble._arrays import Ballots, Integers
 from dpensemble.teachers.batched_design import Array, DenseDesign, Design, SparseDesign, labels_and_weights
 from dpensemble.teachers.batched_lbfgs import BinaryLoss, Loss, SoftmaxLoss, minimise
 from dpensemble.votes import ballot_dtype
@@ -34,20 +35,7 @@ _VOTE_BYTES = 16 * 2**20
 
 
 def supports(estimator: object) -> bool:
-    """Return whether this module gives the votes that an estimator would give.
-
-    Parameters
-    ----------
-    estimator : object
-        Any estimator.
-
-    Returns
-    -------
-    bool
-        True for an exact `LogisticRegression` with a finite L2 penalty and a
-        solver that runs to the optimum; not for liblinear, which penalises the
-        intercept, nor for settings that stop the solver well before the optimum.
-    """
+    """Return whether this module gives the votes that an estimator would give."""
     candidate: Any = estimator
     if type(candidate) is not LogisticRegression:
         return False
@@ -68,6 +56,7 @@ def supports(estimator: object) -> bool:
         # Before scikit-learn 1.8, 'multinomial' penalises two classes differently.
         and one_of("multi_class", "deprecated", "auto")
         and one_of("class_weight", None, "balanced")
+        # Those that run to the optimum; liblinear penalises the intercept.
         and one_of("solver", "lbfgs", "newton-cg", "newton-cholesky")
         and one_of("fit_intercept", True, False)
         and one_of("dual", False)
@@ -80,34 +69,20 @@ def supports(estimator: object) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchedLogistic:
-    """Coefficients of all teachers. Private.
+    """Coefficients of all teachers. Private."""
 
-    Parameters
-    ----------
-    coef : ndarray of shape (n_teachers, n_outputs, n_features)
-        With one output for two declared classes, else one for each class.
-    intercept : ndarray of shape (n_teachers, n_outputs)
-        ``-inf`` for a class that the teacher never votes for.
-    """
-
-    coef: Array
-    intercept: Array
+    coef: Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, else one a class
+    intercept: Array  # -inf for a class that the teacher never votes for
 
     @classmethod
-    def constant(cls, votes: NDArray[np.int64], n_classes: int, n_features: int) -> BatchedLogistic:
+    def constant(cls, votes: Integers, n_classes: int, n_features: int) -> BatchedLogistic:
         """Return teachers that always vote for the given class ids."""
         outputs = np.arange(n_classes) if n_classes > 2 else np.array([1])
         intercept = np.where(votes[:, None] == outputs, 1.0, -np.inf)
         return cls(np.zeros((*intercept.shape, n_features)), intercept)
 
-    def vote(self, X: Array) -> NDArray[np.unsignedinteger]:
-        """Return class ids of shape (n_queries, n_teachers), column-major, of the smallest unsigned type.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_queries, n_features)
-            Queries.
-        """
+    def vote(self, X: Array) -> Ballots:
+        """Return class ids of shape (n_queries, n_teachers), column-major, of the smallest unsigned type."""
         n_teachers, n_outputs = self.intercept.shape
         ballots = np.zeros((n_teachers, len(X)), dtype=ballot_dtype(max(n_outputs, 2)))
         chunk = max(1, _VOTE_BYTES // (8 * max(1, len(X))))
@@ -128,9 +103,7 @@ class BatchedLogistic:
         scores += self.intercept[part, output, None]
         return scores
 
-    def _store(
-        self, teachers: NDArray[np.intp], counts: NDArray[np.int64], coef: Array, intercept: Array
-    ) -> None:
+    def _store(self, teachers: NDArray[np.intp], counts: Integers, coef: Array, intercept: Array) -> None:
         """Write coefficients of the classes present, except of teachers that have none finite."""
         finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
         teachers, coef, intercept = teachers[finite], coef[finite], intercept[finite]
@@ -151,44 +124,18 @@ class BatchedLogistic:
 def fit_batched_logistic(
     estimator: LogisticRegression,
     X: Array,
-    y: NDArray[np.int64],
-    shards: Sequence[NDArray[np.int64]],
+    y: Integers,
+    shards: Sequence[Integers],
     *,
     n_classes: int,
-    constant_votes: NDArray[np.int64],
+    constant_votes: Integers,
     n_jobs: int | None = None,
     on_done: Callable[[int], None] | None = None,
 ) -> BatchedLogistic:
-    """Fit one logistic regression on each shard.
-
-    A teacher depends on its own records and on the settings only: it is the same,
-    bit for bit, whatever the other shards and `n_jobs`. Nothing in the data makes
-    this raise: a teacher that does not converge keeps its last iterate, and one
-    without finite coefficients votes for its majority class.
-
-    Parameters
-    ----------
-    estimator : LogisticRegression
-        One that `supports` accepts.
-    X : ndarray of shape (n_records, n_features)
-        Private records.
-    y : ndarray of shape (n_records,)
-        Their class ids.
-    shards : sequence of ndarray
-        Record indices of each teacher.
-    n_classes : int
-        Declared classes.
-    constant_votes : ndarray of shape (n_teachers,)
-        -1 for a teacher to fit, else the class id it always votes for.
-    n_jobs : int or None
-        Threads, as in joblib; ``None`` obeys ``joblib.parallel_config``.
-    on_done : callable, optional
-        Called with the number of teachers that were just finished.
-
-    Returns
-    -------
-    BatchedLogistic
-    """
+    """Fit one logistic regression on each shard."""
+    # A teacher depends on its own records and on the settings only: it is the same, bit for bit, whatever the other
+    # shards and `n_jobs`. Nothing in the data makes this raise: a teacher that does not converge keeps its last
+    # iterate, and one without finite coefficients votes for its majority class.
     counts, sparse = _summaries(X, y, shards, n_classes)
     constants = np.where(constant_votes < 0, counts.argmax(axis=1), constant_votes)
     model = BatchedLogistic.constant(constants, n_classes, X.shape[1])
@@ -215,7 +162,7 @@ class _Problem:
     estimator: LogisticRegression
     X: Array
     X_sparse: sp.csr_array | None
-    y: NDArray[np.int64]
+    y: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +175,7 @@ class _Block:
     is_sparse: bool
 
 
-def _summaries(
-    X: Array, y: NDArray[np.int64], shards: Sequence[NDArray[np.int64]], n_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _summaries(X: Array, y: Integers, shards: Sequence[Integers], n_classes: int) -> tuple[Integers, NDArray[np.bool_]]:
     """Return how often each class occurs in each shard, and whether the shard is sparse."""
     sizes = np.array([len(shard) for shard in shards], dtype=np.int64)
     owners = np.repeat(np.arange(len(shards)), sizes)
@@ -241,11 +186,7 @@ def _summaries(
 
 
 def _blocks(
-    teachers: NDArray[np.intp],
-    counts: NDArray[np.int64],
-    sparse: NDArray[np.bool_],
-    n_features: int,
-    n_workers: int,
+    teachers: NDArray[np.intp], counts: Integers, sparse: NDArray[np.bool_], n_features: int, n_workers: int
 ) -> Iterator[_Block]:
     """Yield blocks of teachers of one kind that fit in the memory of a block."""
     sizes = counts.sum(axis=1)
@@ -267,9 +208,7 @@ def _blocks(
             yield _Block(part, rows, outputs, bool(is_sparse))
 
 
-def _fit_block(
-    problem: _Problem, block: _Block, shards: list[NDArray[np.int64]], counts: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def _fit_block(problem: _Problem, block: _Block, shards: list[Integers], counts: Integers) -> tuple[Array, Array]:
     """Return coefficients and intercepts for the classes present in each shard."""
     estimator = problem.estimator
     labels, weights = labels_and_weights(problem.y, shards, counts, block.n_rows)

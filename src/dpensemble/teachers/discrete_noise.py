@@ -1,9 +1,8 @@
 r"""Noise on whole numbers, drawn exactly: discrete Laplace and discrete Gaussian.
 
-Every probability is a ratio of integers and is compared with uniform bits, so no floating-point number takes
-part in a draw. The algorithms are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for
-differential privacy", NeurIPS 2020 (Algorithms 1 to 3). How long a draw takes depends on the noise drawn, which
-is not covered.
+Every probability is a ratio of integers and is compared with uniform bits, so no floating-point number takes part in a
+draw. The algorithms are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential
+privacy", NeurIPS 2020 (Algorithms 1 to 3). How long a draw takes depends on the noise drawn, which is not covered.
 """
 
 from __future__ import annotations
@@ -18,26 +17,14 @@ _BUFFER = 256
 
 
 class DiscreteNoise:
-    """Draws of integer noise from a source of uniform bits.
-
-    Parameters
-    ----------
-    noise : NoiseSource
-        Where the bits come from.
-    """
+    """Draws of integer noise from a source of uniform bits."""
 
     def __init__(self, noise: NoiseSource) -> None:
         self._noise = noise
         self._words: list[int] = []
 
     def laplace(self, scale: int) -> int:
-        """Return ``y`` with probability in proportion to ``exp(-abs(y) / scale)``.
-
-        Parameters
-        ----------
-        scale : int
-            From 1.
-        """
+        """Return ``y`` with probability in proportion to ``exp(-abs(y) / scale)``, an integer scale from 1."""
         _require_positive("scale", scale)
         while True:
             start = self._below(scale)
@@ -53,13 +40,7 @@ class DiscreteNoise:
                 return -size if negative else size
 
     def gaussian(self, variance: int) -> int:
-        """Return ``y`` with probability in proportion to ``exp(-y**2 / (2 variance))``.
-
-        Parameters
-        ----------
-        variance : int
-            From 1.
-        """
+        """Return ``y`` with probability in proportion to ``exp(-y**2 / (2 variance))``, for an integer from 1."""
         _require_positive("variance", variance)
         scale = isqrt(variance) + 1
         while True:

@@ -26,11 +26,10 @@ class _Fitted(Protocol):
 class TeacherEnsemble:
     """Teachers fitted on the shards of an allocation.
 
-    Each teacher depends on its own records, its own public seed and public
-    settings only, so one unit's change can alter only the votes of that unit's
-    teachers. A shard whose records carry one label gives a teacher that always
-    votes for it; teacher ``t`` of an empty shard always votes for class
-    ``t % n_classes``. A teacher whose fit raises votes its own majority class.
+    Each teacher depends on its own records, its own public seed and public settings only, so one unit's change can
+    alter only the votes of that unit's teachers. A shard whose records carry one label gives a teacher that always
+    votes for it; teacher ``t`` of an empty shard always votes for class ``t % n_classes``. A teacher whose fit raises
+    votes its own majority class.
 
     Parameters
     ----------
@@ -48,17 +47,11 @@ class TeacherEnsemble:
 
     Notes
     -----
-    Private: an ensemble must not be published, nor its votes.
+    Secret: an ensemble must not be published, nor its votes.
     """
 
     def __init__(
-        self,
-        estimator: Any,
-        allocation: Allocation,
-        classes: NDArray[Any],
-        *,
-        entropy: int,
-        n_jobs: int | None = None,
+        self, estimator: Any, allocation: Allocation, classes: NDArray[Any], *, entropy: int, n_jobs: int | None = None
     ) -> None:
         self._estimator = estimator
         self._allocation = allocation
@@ -66,9 +59,7 @@ class TeacherEnsemble:
         self._entropy = entropy
         self._n_jobs = n_jobs
 
-    def fit(
-        self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[float], None]
-    ) -> TeacherEnsemble:
+    def fit(self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[float], None]) -> TeacherEnsemble:
         """Fit every teacher.
 
         Parameters
@@ -78,9 +69,8 @@ class TeacherEnsemble:
         y : ndarray of shape (n_records,)
             Private labels as class ids.
         on_done : callable
-            Called with a number of teachers that were just finished. The sum is
-            the number of all, but steps are even, so as not to tell how many
-            teachers vote a constant, which is private.
+            Called with a number of teachers that were just finished. The sum is the number of all, but steps are even,
+            so as not to tell how many teachers vote a constant, which is secret.
 
         Returns
         -------
@@ -133,10 +123,8 @@ class TeacherEnsemble:
 
 
 def _fits_together(estimator: Any) -> bool:
-    """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each.
-
-    A subclass with another `fit`, such as one that adds noise, does not say so by inheriting ``fit_together``.
-    """
+    """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each."""
+    # A subclass with another `fit`, such as one that adds noise, does not say so by inheriting `fit_together`.
     for kind in type(estimator).__mro__:
         if "fit_together" in vars(kind):
             return True
@@ -146,10 +134,7 @@ def _fits_together(estimator: Any) -> bool:
 
 
 def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) -> Callable[[int], None]:
-    """Spread the progress of all teachers over those that are fitted, which are reported after the rest.
-
-    It moves in the same steps however many teachers vote a constant, which is private, and ends at all of them.
-    """
+    """Report the progress of all teachers in the same steps however many vote a constant, which is secret."""
     n_steps = min(_STEPS, n_teachers)
     seen = told = 0
 
@@ -167,9 +152,7 @@ def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) 
     return report
 
 
-def constant_voters(
-    y: NDArray[np.int64], shards: tuple[NDArray[np.int64], ...], n_classes: int
-) -> NDArray[np.int64]:
+def constant_voters(y: NDArray[np.int64], shards: tuple[NDArray[np.int64], ...], n_classes: int) -> NDArray[np.int64]:
     """Return the class that a teacher always votes for, or -1 if its shard holds two classes or more."""
     sizes = np.array([shard.size for shard in shards])
     constants = np.arange(len(shards)) % n_classes

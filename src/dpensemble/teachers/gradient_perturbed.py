@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble._random import noise_source
 from dpensemble.teachers.discrete_noise import DiscreteNoise
@@ -54,6 +52,7 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> model = GradientPerturbedLogisticRegression(classes=[0, 1], epsilon=1.0, delta=1e-5)
@@ -86,34 +85,8 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
         """Return the zero-concentrated privacy that every fit will have."""
         return concentrated_for(*self.announced_privacy())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> GradientPerturbedLogisticRegression:
-        """Fit on private records; they may be none, or of one class only.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Private rows, finite.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameterError
-            If a setting is out of range or `classes` are not two.
-        DataError
-            If a label was not declared, or there are more than 67 million records.
-        """
-        rho = self.announced_zcdp()
-        clip = real_between("clip", self.clip, 1e-9, 1e9)
-        n_steps = integer_between("n_steps", self.n_steps, 1, 10_000)
+    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float]:
+        rho, n_steps = self.announced_zcdp(), integer_between("n_steps", self.n_steps, 1, 10_000)
         noise = DiscreteNoise(noise_source(self.insecure_release_seed))
-        rows, second, classes = self._records(X, y)
-        signs = np.where(second, 1.0, -1.0)
         weights = noisy_descent(rows, signs, clip=clip, rho=rho, n_steps=n_steps, noise=noise)
-        self.classes_, self._clip, self._epsilon, self._rho = classes, clip, float(self.epsilon), rho
-        self.coef_, self.intercept_ = weights[None, :-1], CONSTANT * weights[-1:]
-        return self
+        return weights[:-1], CONSTANT * weights[-1], rho

@@ -34,9 +34,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from dpensemble._arrays import Floats
 from dpensemble.errors import DataError
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 
@@ -52,45 +52,13 @@ _MOST_RECORDS = 2**26
 # The mean loss curves by L**2 / 4 = 0.3125 at most, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
 _STEP, _MOMENTUM = 4.0, 0.9
 # Scores, in units of rows times weights, at which the chance of being wrong rises to the next unit.
-_RISES: NDArray[np.float64] = -_ROW * _WEIGHT * logit((np.arange(_CHANCE)[::-1] + 0.5) / _CHANCE)
+_RISES: Floats = -_ROW * _WEIGHT * logit((np.arange(_CHANCE)[::-1] + 0.5) / _CHANCE)
 
 
 def noisy_descent(
-    rows: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    *,
-    clip: float,
-    rho: float,
-    n_steps: int,
-    noise: DiscreteNoise,
-) -> NDArray[np.float64]:
-    """Return weights of a logistic regression, which may be published.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_records, n_features)
-        Private, finite.
-    signs : ndarray of shape (n_records,)
-        Private: 1 for the second class, -1 for the first.
-    clip : float
-        Length to which longer rows are shortened; it becomes 1.
-    rho : float
-        Zero-concentrated privacy of the whole fit, for one record replaced, added or removed.
-    n_steps : int
-        Gradients that are taken.
-    noise : DiscreteNoise
-        Where noise comes from.
-
-    Returns
-    -------
-    ndarray of shape (n_features + 1,)
-        Mean of the weights after the later half of the steps; the last one is the intercept's.
-
-    Raises
-    ------
-    DataError
-        If there are more than 67 million records.
-    """
+    rows: Floats, signs: Floats, *, clip: float, rho: float, n_steps: int, noise: DiscreteNoise
+) -> Floats:
+    """Return the mean weights of the later half of the steps, the intercept's last, which may be published."""
     if len(rows) > _MOST_RECORDS:
         raise DataError(f"X has {len(rows):,} records, and a private teacher takes up to {_MOST_RECORDS:,}.")
     records = signed_records(rows, signs, clip)
@@ -115,23 +83,8 @@ def gradient_variance(rho: float, n_steps: int) -> int:
     return math.ceil(2 * n_steps * _SQUARED_LENGTH * (_ROW * _CHANCE) ** 2 / Fraction(rho))
 
 
-def signed_records(rows: NDArray[np.float64], signs: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
-    """Return every record times its sign in whole units, no longer than ``sqrt(1.25)`` of them.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_records, n_features)
-        Private, finite.
-    signs : ndarray of shape (n_records,)
-        1 or -1.
-    clip : float
-        Length that becomes 1.
-
-    Returns
-    -------
-    ndarray of shape (n_records, n_features + 1)
-        Whole numbers. A record's depend on that record alone.
-    """
+def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
+    """Return each private record alone times its sign, in whole units, no longer than ``sqrt(1.25)`` of them."""
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
     whole = np.trunc(rows / largest * _ROW)
     # Squares are whole numbers too, so that lengths do not depend on the order of columns.
@@ -141,22 +94,9 @@ def signed_records(rows: NDArray[np.float64], signs: NDArray[np.float64], clip: 
     return np.hstack([short, np.full((len(rows), 1), CONSTANT * _ROW)]) * signs[:, None]
 
 
-def gradient_sum(records: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of the records' gradients in whole units, exactly.
-
-    Parameters
-    ----------
-    records : ndarray of shape (n_records, n)
-        Of `signed_records`.
-    weights : ndarray of shape (n,)
-        Public.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Whole numbers.
-    """
+def gradient_sum(records: Floats, weights: Floats) -> Floats:
+    """Return the sum of the gradients of `signed_records` in whole units, exactly."""
     scores = records @ np.rint(weights * _WEIGHT)
     wrong = _CHANCE - np.searchsorted(_RISES, scores, side="left").astype(np.float64)
-    found: NDArray[np.float64] = -(wrong @ records)
+    found: Floats = -(wrong @ records)
     return found

@@ -23,25 +23,7 @@ _ROUND_UP = 1 + 1e-9
 def released(
     weights: NDArray[np.float64], sensitivity: float, epsilon: float, delta: float, seed: int | None
 ) -> tuple[NDArray[np.float64], float | None]:
-    """Return coefficients with noise, and their zero-concentrated privacy if the noise is Gaussian.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Private.
-    sensitivity : float
-        How far a record can move them, in Euclidean length.
-    epsilon, delta : float
-        What is promised; Laplace noise if delta is 0, else Gaussian.
-    seed : int or None
-        For experiments.
-
-    Returns
-    -------
-    noisy : ndarray of shape (n,)
-        May be published.
-    rho : float or None
-    """
+    """Return coefficients with noise, by their Euclidean sensitivity, and ``rho`` if the noise is Gaussian."""
     step = 2.0 ** math.floor(math.log2(sensitivity / _FINENESS))
     n = len(weights)
     # Rounding moves each of the two vectors by half a step at most.
@@ -59,23 +41,7 @@ def released(
 
 
 def concentrated_for(epsilon: float, delta: float) -> float:
-    """Return the largest zero-concentrated privacy loss that converts to (epsilon, delta), rounded down.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What it may become, by the improved Renyi conversion.
-
-    Returns
-    -------
-    float
-        ``rho``: the Renyi divergence of order ``a`` is at most ``rho a``.
-
-    Examples
-    --------
-    >>> round(concentrated_for(1.0, 1e-5), 4)
-    0.0306
-    """
+    """Return the largest zero-concentrated privacy loss that converts to (epsilon, delta), rounded down."""
     epsilon, delta = epsilon_of(epsilon), delta_of(delta)
     low, high = 1e-18, epsilon
     if improved_epsilon(low * DEFAULT_ORDERS, DEFAULT_ORDERS, delta) > epsilon:

@@ -57,8 +57,7 @@ class PrivateTeachers:
 
     models: list[Any]
     classes: NDArray[Any]
-    n_constant: int = 0
-    n_failed: int = 0
+    n_constant = n_failed = 0
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
@@ -80,8 +79,7 @@ class FreshTeachers:
 
     fit: Callable[[], PrivateTeachers]
     classes: NDArray[Any]
-    n_constant: int = 0
-    n_failed: int = 0
+    n_constant = n_failed = 0
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row, each row by new models."""
@@ -94,8 +92,7 @@ class FreshTeachers:
 class RandomizedBallots:
     """Randomized response on every ballot of any teachers, anew for every query.
 
-    A ballot is private whatever the teacher is: an epsilon a query and teacher, with fresh noise. A later vote on
-    the same row is another query.
+    A ballot is private whatever the teacher is: an epsilon a query and teacher, anew where a row comes again.
 
     Parameters
     ----------
@@ -152,34 +149,7 @@ def fit_private(
     seeds: Sequence[int] | None,
     n_jobs: int | None,
 ) -> PrivateTeachers:
-    """Fit one clone of a private estimator on each shard.
-
-    Parameters
-    ----------
-    estimator : scikit-learn classifier
-        Private by itself; its ``classes`` are declared to it where it has such a setting.
-    X, y : ndarray
-        Private records and their class ids.
-    shards : sequence of ndarray
-        Record indices of each teacher.
-    classes : ndarray
-        Declared labels.
-    seeds : sequence of int or None
-        For experiments: seed of each teacher's noise, where it can be seeded.
-    n_jobs : int or None
-        Workers, as in joblib.
-
-    Returns
-    -------
-    PrivateTeachers
-
-    Raises
-    ------
-    InvalidParameterError
-        If the estimator carries a seed of its own, with which its noise could be undone.
-    TeacherError
-        If a fit raised.
-    """
+    """Fit one clone of a private estimator on each shard; `seeds`, for experiments, are those of its noise."""
     refuse_seeds(estimator)
     tasks = []
     for t, shard in enumerate(shards):
@@ -201,13 +171,7 @@ def fit_private(
 
 
 def refuse_seeds(estimator: Any) -> None:
-    """Refuse a private estimator with a seed: its clones would draw one noise, which others could repeat.
-
-    Raises
-    ------
-    InvalidParameterError
-        Naming the setting.
-    """
+    """Refuse a private estimator with a seed: its clones would draw one noise, which others could repeat."""
     for name, value in estimator.get_params().items():
         own = name.split("__")[-1]
         seedlike = own == "random_state" or any(part in _SEEDLIKE for part in own.split("_"))
@@ -229,10 +193,8 @@ def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
 
 @contextmanager
 def _fresh_global_randomness() -> Iterator[None]:
-    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise.
-
-    They are left so: putting a script's state back would reach teachers that other threads are fitting.
-    """
+    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise."""
+    # Left so: putting a script's state back would reach teachers that other threads are fitting.
     with _RESEEDING:
         np.random.seed()  # noqa: NPY002
         random.seed()

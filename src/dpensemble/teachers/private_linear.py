@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._checks import declared_classes, delta_of
+from dpensemble._arrays import Floats
+from dpensemble._checks import declared_classes, delta_of, real_between
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
@@ -22,14 +23,19 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     """Template: a subclass fits ``coef_`` and ``intercept_`` for rows of length at most 1."""
 
     classes: Any
+    clip: float
     insecure_release_seed: int | None
     classes_: NDArray[Any]
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    coef_: Floats
+    intercept_: Floats
     _clip: float
     # Pure epsilon, and zero-concentrated privacy where noise is Gaussian.
     _epsilon: float
     _rho: float | None
+
+    @abstractmethod
+    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float | None]:
+        """Return coefficients and intercept, which may be published, and ``rho`` where noise is Gaussian."""
 
     @abstractmethod
     def announced_privacy(self) -> tuple[float, float]:
@@ -37,12 +43,40 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def announced_zcdp(self) -> float | None:
-        """Return the zero-concentrated privacy that every fit will have; None where noise is not Gaussian.
+        """Return ``rho`` where every fit's Renyi divergence of order ``a`` is at most ``rho a``; else None."""
 
-        It is ``rho`` if the Renyi divergence of order ``a`` is at most ``rho a`` for every ``a`` above 1.
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit on private records; they may be none, or of one class only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Private rows, finite.
+        y : array-like of shape (n_records,)
+            Private labels, all among ``classes``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If a setting is out of range or `classes` are not two.
+        DataError
+            If a label was not declared, or there are more records than the fit takes.
+        TeacherError
+            If the fit did not converge, which no data is known to cause.
         """
+        epsilon, _ = self.announced_privacy()
+        clip = real_between("clip", self.clip, 1e-9, 1e9)
+        rows, second, classes = self._records(X, y)
+        coef, intercept, self._rho = self._release(rows, np.where(second, 1.0, -1.0), clip)
+        self.classes_, self._clip, self._epsilon = classes, clip, epsilon
+        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        return self
 
-    def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[Any]]:
+    def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.bool_], NDArray[Any]]:
         """Return rows, which are of the second class, and the sorted classes."""
         rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
         classes = np.unique(np.asarray(declared_classes(self.classes)))
@@ -55,9 +89,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
             )
         second = labels == classes[1]
         if not np.all(second | (labels == classes[0])):
-            raise DataError(
-                f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}."
-            )
+            raise DataError(f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}.")
         return rows, second, classes
 
     def privacy_spent_(self, delta: float) -> float:
@@ -77,14 +109,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
             return self._epsilon
         return improved_epsilon(self._rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta_of(delta))
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Return the log-odds of the second class for each row."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: NDArray[np.float64] = shortened(rows, self._clip) @ self.coef_[0] + self.intercept_[0]
+        scores: Floats = shortened(rows, self._clip) @ self.coef_[0] + self.intercept_[0]
         return scores
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class for each row."""
         second = 0.5 * (1 + np.tanh(self.decision_function(X) / 2))
         return np.stack([1 - second, second], axis=1)
@@ -103,7 +135,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def shortened(rows: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
+def shortened(rows: Floats, clip: float) -> Floats:
     """Return rows over `clip`, of length at most 1."""
     # Dividing by the largest entry first keeps squares from overflowing.
     top = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]

@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
+from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, real_between
 from dpensemble.errors import TeacherError
 from dpensemble.teachers.perturbation import concentrated_for, released
@@ -104,49 +104,21 @@ class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
         epsilon, delta = self.announced_privacy()
         return concentrated_for(epsilon, delta) if delta else None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> OutputPerturbedLogisticRegression:
-        """Fit on private records; they may be none, or of one class only.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Private rows, finite.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameterError
-            If a setting is out of range or `classes` are not two.
-        DataError
-            If a label was not declared.
-        TeacherError
-            If the fit did not converge, which no data is known to cause.
-        """
-        epsilon, delta = self.announced_privacy()
+    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float | None]:
         penalty = real_between("penalty", self.penalty, 1e-6, 1e9)
-        clip = real_between("clip", self.clip, 1e-9, 1e9)
-        rows, second, classes = self._records(X, y)
         rows = np.hstack([shortened(rows, clip), np.ones((len(rows), 1))])
-        weights = _minimiser(rows, np.where(second, 1.0, -1.0), penalty)
-        noisy, self._rho = released(
-            weights, 2 * (_LENGTH + _GRADIENT) / penalty, epsilon, delta, self.insecure_release_seed
-        )
-        self.classes_, self._clip, self._epsilon = classes, clip, epsilon
-        self.coef_, self.intercept_ = noisy[None, :-1], noisy[-1:]
-        return self
+        sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty
+        weights = _minimiser(rows, signs, penalty)
+        noisy, rho = released(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
+        return noisy[:-1], noisy[-1], rho
 
 
-def _minimiser(rows: NDArray[np.float64], signs: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
+def _minimiser(rows: Floats, signs: Floats, penalty: float) -> Floats:
     """Return a point where the objective's gradient is shorter than half of `_GRADIENT`, by Newton's method."""
     signed = rows * signs[:, None]
     weights = np.zeros(rows.shape[1])
 
-    def objective(w: NDArray[np.float64]) -> float:
+    def objective(w: Floats) -> float:
         return float(np.logaddexp(0, -(signed @ w)).sum() + penalty / 2 * w @ w)
 
     for _ in range(_MOST_STEPS):

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
@@ -28,39 +29,22 @@ _LARGEST_TASK = 16
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SeparateTeachers:
-    """Teachers as fitted estimators, with ``None`` for those that vote a constant.
-
-    Parameters
-    ----------
-    models : list of fitted classifiers or None
-        One a teacher. Private.
-    fallback_votes : ndarray of shape (n_teachers,)
-        Class id that a teacher votes for where it has no model or its model fails. Private.
-    seeds : ndarray of shape (n_teachers,)
-        Public seeds.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    n_failed : int
-        Teachers whose fit raised. Private.
-    n_jobs : int or None
-        Workers, as in joblib.
-    """
+    """Teachers as fitted estimators, with ``None`` for those that vote a constant. Private."""
 
     models: list[Any]
-    fallback_votes: NDArray[np.int64]
-    seeds: NDArray[np.int64]
+    fallback_votes: Integers  # where a teacher has no model or its model fails
+    seeds: Integers
     classes: NDArray[Any]
-    n_failed: int
+    n_failed: int  # fits that raised
     n_jobs: int | None
 
-    def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]:
+    def vote(self, X: Floats) -> Ballots:
         """Return class ids of shape (n_queries, n_teachers)."""
-        dtype = ballot_dtype(len(self.classes))
-        ballots = np.empty((len(X), len(self.models)), dtype=dtype, order="F")
+        ballots = np.empty((len(X), len(self.models)), dtype=ballot_dtype(len(self.classes)), order="F")
         ballots[:] = self.fallback_votes[None, :]
         fitted = np.array([t for t, model in enumerate(self.models) if model is not None], dtype=np.int64)
 
-        def job(task: NDArray[np.int64]) -> Any:
+        def job(task: Integers) -> Any:
             models = [self.models[t] for t in task]
             fallbacks = self.fallback_votes[task].tolist()
             return delayed(_predict)(models, fallbacks, self.seeds[task].tolist(), X, self.classes)
@@ -72,46 +56,17 @@ class SeparateTeachers:
 
 def fit_separately(
     estimator: Any,
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    shards: Sequence[NDArray[np.int64]],
+    X: Floats,
+    y: Integers,
+    shards: Sequence[Integers],
     *,
     classes: NDArray[Any],
-    constant_votes: NDArray[np.int64],
+    constant_votes: Integers,
     seeds: Sequence[int],
     n_jobs: int | None,
     on_done: Callable[[int], None],
 ) -> SeparateTeachers:
-    """Fit one clone of an estimator on each shard; each worker is sent only its own shards.
-
-    Parameters
-    ----------
-    estimator : scikit-learn classifier
-        Cloned for each teacher.
-    X, y : ndarray
-        Private records and their class ids.
-    shards : sequence of ndarray
-        Record indices of each teacher.
-    classes : ndarray
-        Declared labels; teachers are fitted on labels, not ids, so that label-keyed settings work.
-    constant_votes : ndarray of shape (n_teachers,)
-        -1 for a teacher to fit, else the class id it always votes for.
-    seeds : sequence of int
-        Public seed of each teacher.
-    n_jobs : int or None
-        Workers, as in joblib.
-    on_done : callable
-        Called with the number of teachers that were just finished.
-
-    Returns
-    -------
-    SeparateTeachers
-
-    Raises
-    ------
-    TeacherError
-        If every fit raised, which says more about the settings than about the data.
-    """
+    """Fit one clone of an estimator on each shard, to labels, not ids; each worker gets only its own shards."""
     models: list[Any] = [None] * len(shards)
     fallbacks = constant_votes.copy()
     to_fit = np.flatnonzero(constant_votes < 0)
@@ -119,7 +74,7 @@ def fit_separately(
     on_done(len(shards) - len(to_fit))
     errors: list[str] = []
 
-    def job(task: NDArray[np.int64]) -> Any:
+    def job(task: Integers) -> Any:
         return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task.tolist()])
 
     for task, results in _in_parallel(job, to_fit, n_jobs):
@@ -137,13 +92,9 @@ def fit_separately(
 
 
 def _in_parallel(
-    job: Callable[[NDArray[np.int64]], Any], teachers: NDArray[np.int64], n_jobs: int | None
-) -> Iterator[tuple[NDArray[np.int64], Any]]:
-    """Yield each task's teachers with its result.
-
-    Tasks go out in waves, since not every joblib backend (Ray, for one) can
-    hand back results while others run.
-    """
+    job: Callable[[Integers], Any], teachers: Integers, n_jobs: int | None
+) -> Iterator[tuple[Integers, Any]]:
+    """Yield each task's teachers with its result, in waves, as not every joblib backend streams results."""
     workers = effective_n_jobs(n_jobs)
     size = min(_LARGEST_TASK, 1 + len(teachers) // (_WAVES * _TASKS_A_WORKER * workers))
     tasks = [teachers[start : start + size] for start in range(0, len(teachers), size)]
@@ -183,10 +134,8 @@ def _seeded(model: Any, seed: int) -> Any:
 
 @contextmanager
 def _own_global_randomness(seed: int) -> Iterator[None]:
-    """Seed the global generators for one teacher, so that none depends on what another drew.
-
-    Only in a process's main thread: other threads share the generators at unforeseeable moments.
-    """
+    """Seed the global generators for one teacher, so that none depends on what another drew."""
+    # Other threads share the generators at unforeseeable moments.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -208,16 +157,14 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if np.any(classes[ids] != labels):
         raise ValueError
     return ids
 
 
-def _predict(
-    models: list[Any], fallbacks: list[int], seeds: list[int], X: Any, classes: NDArray[Any]
-) -> NDArray[np.unsignedinteger]:
+def _predict(models: list[Any], fallbacks: list[int], seeds: list[int], X: Any, classes: NDArray[Any]) -> Ballots:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
     with _quietly():
         for column, (model, fallback, seed) in enumerate(zip(models, fallbacks, seeds, strict=True)):

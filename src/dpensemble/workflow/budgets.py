@@ -20,8 +20,8 @@ from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
 from dpensemble.consent import personal_budgets
 from dpensemble.datasets.tables import as_text
+from dpensemble.design import Census
 from dpensemble.errors import InvalidParameterError
-from dpensemble.planning import Census
 
 _EXAMPLE = '"high=0.5:20%,low=2:80%"'
 _SHARES_OFF = 1e-6
@@ -66,21 +66,7 @@ class BudgetRequest:
 
 
 def declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
-    """Return groups of records by declared shares; levels of one epsilon count together.
-
-    Parameters
-    ----------
-    shares : dict
-        Share of each level, or epsilon.
-    levels : dict or None
-        Epsilon of each level.
-    delta : float
-        Delta of every budget.
-
-    Returns
-    -------
-    Census
-    """
+    """Return groups of records by declared shares; levels of one epsilon count together."""
     found = personal_budgets(list(shares), delta=delta, levels=levels)
     together = np.bincount(found.group_of_record, weights=list(shares.values()))
     return Census(names=found.names, budgets=found.budgets, shares=tuple(together.tolist()))
@@ -180,21 +166,10 @@ def _group(part: str, text: str, parameter: str) -> tuple[str | None, float, flo
 
 
 def column_entries(column: pd.Series, request: BudgetRequest) -> NDArray[Any]:
-    """Return the entries of a budgets column: names where there are levels, else numbers where they are such.
-
-    Parameters
-    ----------
-    column : Series
-        As the table was read; what is missing or no number stays as it is, to be refused with its row.
-    request : BudgetRequest
-        What the entries mean.
-
-    Returns
-    -------
-    ndarray of object
-    """
+    """Return the entries of a budgets column: names where there are levels, else numbers where they are such."""
     if request.levels is not None:
         return as_text(column).to_numpy(dtype=object)
+    # What is missing or no number stays as it is, to be refused with its row.
     return np.array([_number(entry) for entry in column.tolist()], dtype=object)
 
 
@@ -208,26 +183,9 @@ def _number(entry: object) -> object:
 def assign_at_random(
     shares: dict[Any, float], n_records: int, units: Sequence[Hashable] | None, seed: int | None
 ) -> NDArray[Any]:
-    """Deal levels (or epsilons) to records in the given shares, by position and public seed.
-
-    Another record in a place has the budget of that place, so this is for replace-one only; all records of a unit
-    get the same, and units are numbered in order of first appearance, as they are in an allocation.
-
-    Parameters
-    ----------
-    shares : dict
-        Share of each.
-    n_records : int
-        Number of records.
-    units : sequence or None
-        Whom each record belongs to.
-    seed : int or None
-        Public seed.
-
-    Returns
-    -------
-    ndarray of object
-    """
+    """Deal levels (or epsilons) to records in the given shares, by position and public seed."""
+    # Another record in a place has the budget of that place, so this is for replace-one only. Units are numbered in
+    # order of first appearance, as they are in an allocation.
     owners = np.arange(n_records) if units is None else number_units(units)[1]
     size = int(owners.max()) + 1
     ends = np.floor(np.cumsum(list(shares.values())) * size + 0.5).astype(int)

@@ -13,7 +13,7 @@ from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
 from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import METHODS, REFERENCES, fitting_trial
+from dpensemble.workflow.comparison_methods import METHODS, REFERENCES, fitting_trial, run_of
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
 from dpensemble.workflow.comparison_trial import Trial, TrialResult
 
@@ -26,7 +26,7 @@ def compare(
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = METHODS,
     learner: str = "logistic-regression",
     n_teachers: int | None = None,
     relation: str = Relation.ADD_OR_REMOVE_ONE,
@@ -43,11 +43,10 @@ def compare(
     data : ComparisonData
         Public; see `comparison_data`.
     epsilon, delta : float
-        Budget of each method. Methods that release labels run just below one over the records if delta is not
-        below it.
+        Budget of each method. Methods that release labels run just below one over the records if delta is not below it.
     methods : sequence of str
-        Of ``"bagging"``, ``"pate"``, ``"bagged-pate"``,
-        ``"private-majority"`` (models), ``"darrm"`` (noisy answers) and ``"dp-sgd"``.
+        Names of estimators that have one budget, ``"darrm"`` (a private majority's noisy answers) and ``"dp-sgd"``;
+        with a law where they vote: ``"pate:optimal"``.
     learner : str, default="logistic-regression"
         Base learner by name; ``"cnn"`` for images.
     n_teachers : int, optional
@@ -87,7 +86,7 @@ def compare(
     repeats, entropy = integer_between("repeats", repeats, 1, _MOST_REPEATS), public_entropy(random_state)
     if insecure_release_seed is not None:
         integer_between("insecure_release_seed", insecure_release_seed, 0, 2**128)
-    runs = {name: METHODS[name] for name in chosen} | REFERENCES
+    runs = chosen | REFERENCES
     tallies = {name: _Tally(name) for name in runs}
     with progress_bar("Comparing", repeats * len(runs), shown=progress) as advance:
         for repeat in range(repeats):
@@ -123,15 +122,11 @@ def compare(
     )
 
 
-def _checked_methods(methods: Sequence[str]) -> list[str]:
-    names = list(methods)
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names or len(set(names)) < len(names):
-        wrong = repr(unknown[0]) if unknown else repr(",".join(names))
-        raise InvalidParameterError(
-            f"methods={wrong} cannot be compared; name each at most once of {', '.join(METHODS)}."
-        )
-    return names
+def _checked_methods(methods: Sequence[str]) -> dict[str, Callable[[Trial], TrialResult]]:
+    runs = {name: run_of(name) for name in methods}
+    if not runs or len(runs) < len(methods):
+        raise InvalidParameterError(f"methods={','.join(methods)!r} cannot be compared; name each once.")
+    return runs
 
 
 def _teachers(n_teachers: int | None, rows: ComparedRows) -> int:
@@ -170,12 +165,7 @@ class _Tally:
         seconds = round(self._seconds, 3)
         if self._error:
             return ComparedMethod(
-                method=self._name,
-                bought={},
-                text="cannot run",
-                seconds=seconds,
-                note=self._note,
-                error=self._error,
+                method=self._name, bought={}, text="cannot run", seconds=seconds, note=self._note, error=self._error
             )
         first = self._results[0]
         epsilons = [result.epsilon for result in self._results if result.epsilon is not None]

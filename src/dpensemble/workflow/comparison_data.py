@@ -96,7 +96,7 @@ def comparison_data(
     classes : sequence of int, optional
         Labels of images to keep.
     public_rows : int, optional
-        How many public rows there are. Of MNIST and its kin the first of the published test images are public,
+        How many public rows there are. Of MNIST and Fashion-MNIST the first of the published test images are public,
         1,000 by default, and the rest are for testing; of others a third of all rows at most, and by default.
     progress : bool, default=False
         Show a progress bar while downloading.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.neural import DPSGDClassifier, TorchClassifier, bagging_cnn, digit_cnn, linear_network
+from dpensemble.neural import SGD, DPSGDClassifier, TorchClassifier, bagging_cnn, digit_cnn, linear_network
 from dpensemble.workflow.comparison_data import ComparisonData
 from dpensemble.workflow.learners import LEARNERS, learner
 
@@ -18,8 +18,8 @@ COMPARED_LEARNERS = (*LEARNERS, NETWORK)
 # favours it there; other methods have their defaults.
 _BATCHES_AN_EPOCH = 20
 _OF_DP_SGD: dict[str, dict[str, Any]] = {
-    LINEAR: {"epochs": 10, "learning_rate": 1.0},
-    NETWORK: {"epochs": 10, "learning_rate": 2.0},
+    LINEAR: {"epochs": 10, "optimizer": SGD(1.0)},
+    NETWORK: {"epochs": 10, "optimizer": SGD(2.0)},
 }
 # Where scikit-learn's own tolerance would take minutes for the last digit of an accuracy.
 _LARGE, _TOLERANCE = 20_000, 1e-3
@@ -29,23 +29,13 @@ _ROWS_SEEN, _FEWEST, _MOST = 200_000, 3, 100
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedLearner:
-    """One base learner.
-
-    Parameters
-    ----------
-    name : str
-        As on the command line.
-    alone : callable
-        Takes a number of rows and returns an estimator to be trained on so many.
-    by_default : bool
-        Whether methods have it as their own default, with settings that suit noisy labels.
-    dp_sgd : callable or None
-        Takes a number of rows and returns a `DPSGDClassifier` for so many; None for what has no gradients.
-    """
+    """One base learner by its name on the command line; `alone` and `dp_sgd` take the number of rows to learn."""
 
     name: str
     alone: Callable[[int], Any]
+    # Whether methods have it as their own default, with settings that suit noisy labels.
     by_default: bool
+    # None for what has no gradients.
     dp_sgd: Callable[[int], DPSGDClassifier] | None
 
     def teacher_and_student(self, n_records: int, n_teachers: int) -> dict[str, Any]:
@@ -57,30 +47,7 @@ class ComparedLearner:
 
 
 def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
-    """Return a base learner by name.
-
-    Parameters
-    ----------
-    name : str
-        One of `COMPARED_LEARNERS`.
-    data : ComparisonData
-        What it is to learn.
-
-    Returns
-    -------
-    ComparedLearner
-
-    Raises
-    ------
-    InvalidParameterError
-        If the name is unknown, or a network for images is asked for and rows are none.
-
-    Examples
-    --------
-    >>> from dpensemble.workflow import ComparedDataset, comparison_data
-    >>> compared_learner("naive-bayes", comparison_data(ComparedDataset.DIGITS)).alone(100)
-    GaussianNB()
-    """
+    """Return a base learner by name, one of `COMPARED_LEARNERS`."""
     if name not in COMPARED_LEARNERS:
         raise InvalidParameterError(f"learner={name!r} is unknown; use one of {', '.join(COMPARED_LEARNERS)}.")
     if name == NETWORK:
@@ -113,10 +80,7 @@ def _network(data: ComparisonData) -> ComparedLearner:
         return TorchClassifier(module, input_shape=shape, epochs=epochs)
 
     return ComparedLearner(
-        name=NETWORK,
-        alone=alone,
-        by_default=False,
-        dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows),
+        name=NETWORK, alone=alone, by_default=False, dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows)
     )
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from dpensemble import methods
 from dpensemble.accounting import largest_subsample
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers
+from dpensemble.design import fitted_answer, plan
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods import (
-    BaggedPATEClassifier,
-    BaggingPrivacyClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-)
-from dpensemble.planning import design_answers, plan_bagged
+from dpensemble.laws import LawChoice
+from dpensemble.methods import BaggedPATEClassifier, BaggingPrivacyClassifier, PrivateMajorityClassifier
+from dpensemble.methods.base import VotingEnsembleClassifier
+from dpensemble.methods.personalised import PersonalisedPATEClassifier
 from dpensemble.relations import Relation
 from dpensemble.student import fit_student
 from dpensemble.workflow.comparison_data import ComparedRows
@@ -47,36 +47,25 @@ def _bagging(trial: Trial) -> TrialResult:
     return _result(trial, model, bought, f"subsample of {size:,}", "1 model")
 
 
-def _pate(trial: Trial) -> TrialResult:
-    model = PATEClassifier(aggregator="gnmax", **_voting(trial))
-    return _labels(trial, _taught(trial, model))
+def _votes(kind: type[Any], law: LawChoice | None, trial: Trial) -> TrialResult:
+    """Run an estimator with its defaults, besides what all voting methods are given."""
+    settings = _voting(trial) | ({} if law is None else {"law": law})
+    if kind is PrivateMajorityClassifier:
+        # As `train` has it: private logistic regressions that all records teach, whatever the learner.
+        settings |= {"teacher": None, "n_teachers": _PRIVATE_TEACHERS}
+    if kind is BaggedPATEClassifier:
+        settings |= _planned(kind(**settings | {"subsample": max(1, trial.n_records // (2 * trial.n_teachers))}), trial)
+    model = _taught(trial, kind(**settings))
+    more = {"subsample": settings["subsample"]} if "subsample" in settings else {}
+    return _labels(trial, model, teachers=settings["n_teachers"], **more)
 
 
-def _bagged_pate(trial: Trial) -> TrialResult:
-    plan = plan_bagged(
-        records=trial.n_records,
-        subsample=max(1, trial.n_records // (2 * trial.n_teachers)),
-        relation=trial.relation,
-        epsilon=trial.budget.epsilon,
-        delta=trial.budget.delta,
-        method="gnmax",
-        n_teachers=trial.n_teachers,
-        n_classes=len(trial.classes),
-    )
-    model = BaggedPATEClassifier(
-        subsample=plan.subsample,
-        scheme=plan.scheme,
-        sigma=plan.sigma,
-        max_labels=min(plan.labels, len(trial.rows.X_public)),
-        **_voting(trial),
-    )
-    return _labels(trial, _taught(trial, model), subsample=plan.subsample)
-
-
-def _private_majority(trial: Trial) -> TrialResult:
-    # As `train` has it: private logistic regressions that all records teach, whatever the learner.
-    model = PrivateMajorityClassifier(**_voting(trial) | {"teacher": None, "n_teachers": _PRIVATE_TEACHERS})
-    return _labels(trial, _taught(trial, model), teachers=_PRIVATE_TEACHERS)
+def _planned(model: Any, trial: Trial) -> dict[str, Any]:
+    """Return what add-or-remove-one does not allow to be found from the number of records."""
+    design = model.design(n_classes=len(trial.classes), n_records=trial.n_records)
+    found = plan(design, epsilon=trial.budget.epsilon, delta=trial.budget.delta)
+    labels = min(found.labels, len(trial.rows.X_public))
+    return {"subsample": model.subsample, "law": found.design.law, "max_labels": labels}
 
 
 def _darrm(trial: Trial) -> TrialResult:
@@ -84,9 +73,9 @@ def _darrm(trial: Trial) -> TrialResult:
     epsilon = _answer_epsilon(trial, answers) if len(trial.classes) == 2 else 1.0
     model = PrivateMajorityClassifier(
         private="ballots",
-        teacher_epsilon=epsilon,
+        teacher_privacy=epsilon,
         sharing="partition",
-        aggregator="darrm",
+        law="darrm",
         max_labels=answers,
         **_voting(trial),
     )
@@ -95,14 +84,8 @@ def _darrm(trial: Trial) -> TrialResult:
 
 def _answer_epsilon(trial: Trial, answers: int) -> float:
     """Return what each answer may cost; ballots may cost as much, since a record has one of them a query."""
-    return design_answers(
-        "darrm",
-        trial.n_teachers,
-        touched=1,
-        teacher=(trial.budget.epsilon, 0.0),
-        queries=answers,
-        budget=trial.budget,
-        prior=AlikeTeachers(),
+    return fitted_answer(
+        "darrm", trial.n_teachers, touched=1, teacher=(trial.budget.epsilon, 0.0), queries=answers, budget=trial.budget
     ).epsilon
 
 
@@ -137,50 +120,49 @@ def _of_one_step(budget: Budget) -> Budget:
     return Budget(epsilon=half, delta=budget.delta / (1 + math.exp(min(half, 600.0))))
 
 
-#: One run of each method, by name.
-METHODS: dict[str, Callable[[Trial], TrialResult]] = {
-    "bagging": _bagging,
-    "pate": _pate,
-    "bagged-pate": _bagged_pate,
-    "private-majority": _private_majority,
-    "darrm": _darrm,
-    "dp-sgd": _dp_sgd,
-}
-_VOTING = ("pate", "bagged-pate", "private-majority", "darrm")
+#: Estimators that vote under one budget, by name.
+VOTING: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (getattr(methods, name) for name in methods.__all__)
+        if issubclass(kind, VotingEnsembleClassifier) and not issubclass(kind, PersonalisedPATEClassifier)
+    }
+)
+_OWN: Mapping[str, Callable[[Trial], TrialResult]] = MappingProxyType(
+    {"bagging": _bagging, "darrm": _darrm, "dp-sgd": _dp_sgd}
+)
+#: What is compared unless methods are named: one of each line of research, and DP-SGD.
+METHODS = ("bagging", "pate", "bagged-pate", "private-majority", "darrm", "dp-sgd")
+
+
+def run_of(name: str) -> Callable[[Trial], TrialResult]:
+    """Return one run of a method, or of a method with a law: ``"pate"``, ``"pate:optimal"``."""
+    method, _, law = name.partition(":")
+    if method in VOTING:
+        return partial(_votes, VOTING[method], LawChoice.of(law) if law else None)
+    if law or method not in _OWN:
+        raise InvalidParameterError(
+            f"methods={name!r} cannot be compared; use {', '.join([*VOTING, *_OWN])}, or one that votes with a law, "
+            "such as 'pate:optimal'."
+        )
+    return _OWN[method]
 
 
 def _without_privacy(trial: Trial) -> TrialResult:
     # Fitted as a student is, so that labels of one class are no error.
     rows, estimator = trial.rows, trial.learner.alone(trial.n_records)
     model = fit_student(estimator, rows.X_private, rows.y_private, trial.seed)
-    return TrialResult(
-        accuracy=_accuracy(model.predict(rows.X_test), rows),
-        epsilon=None,
-        delta=None,
-        bought={},
-        text=f"all {trial.n_records:,} records",
-        released=None,
-    )
+    return TrialResult(accuracy=_accuracy(model.predict(rows.X_test), rows), text=f"all {trial.n_records:,} records")
 
 
 def _commonest(trial: Trial) -> TrialResult:
     rows = trial.rows
     labels, counts = np.unique(rows.y_private, return_counts=True)
-    return TrialResult(
-        accuracy=_accuracy(labels[counts.argmax()], rows),
-        epsilon=None,
-        delta=None,
-        bought={},
-        text="always the same label",
-        released=None,
-    )
+    return TrialResult(accuracy=_accuracy(labels[counts.argmax()], rows), text="always the same label")
 
 
 #: Without any privacy, to compare with.
-REFERENCES: dict[str, Callable[[Trial], TrialResult]] = {
-    "no privacy": _without_privacy,
-    "commonest class": _commonest,
-}
+REFERENCES: dict[str, Callable[[Trial], TrialResult]] = {"no privacy": _without_privacy, "commonest class": _commonest}
 
 
 def _accuracy(predicted: Any, rows: ComparedRows) -> float:
@@ -188,23 +170,9 @@ def _accuracy(predicted: Any, rows: ComparedRows) -> float:
 
 
 def fitting_trial(name: str, trial: Trial) -> tuple[Trial, str | None]:
-    """Return the trial with a delta that a method takes, and what to say of it.
-
-    Parameters
-    ----------
-    name : str
-        One of `METHODS` or `REFERENCES`.
-    trial : Trial
-        With the budget that was asked for.
-
-    Returns
-    -------
-    trial : Trial
-        With delta just below one over the records, if the method votes and delta was not.
-    note : str or None
-        That this was done.
-    """
-    if name not in _VOTING or trial.budget.delta < 1 / trial.n_records:
+    """Return the trial with a delta that a method takes, and a note where it is not the one asked for."""
+    releases_labels = name.partition(":")[0] in VOTING or name == "darrm"
+    if not releases_labels or trial.budget.delta < 1 / trial.n_records:
         return trial, None
     delta = _BELOW / trial.n_records
     note = f"ran at delta={delta:.4g}, just below one over the records, as methods that release labels must"
@@ -230,8 +198,8 @@ def _taught(trial: Trial, model: Any) -> Any:
 
 
 def _labels(trial: Trial, model: Any, **more: Any) -> TrialResult:
-    labels, sigma = len(model.labels_), model.law_.settings().get("sigma")
-    bought = {"labels": labels, "teachers": trial.n_teachers, "sigma": sigma, **more}
+    labels, law = len(model.labels_), model.law_.settings()
+    bought = {"labels": labels, "teachers": trial.n_teachers, "law": law["law"], "sigma": law.get("sigma"), **more}
     return _result(trial, model, bought, f"{labels:,} label{'' if labels == 1 else 's'}", "labels, student")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpensemble.budget import Budget
@@ -13,29 +13,7 @@ from dpensemble.workflow.comparison_learners import ComparedLearner
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trial:
-    """One repeat's rows, budget and settings; the same for every method.
-
-    Parameters
-    ----------
-    rows : ComparedRows
-        Data.
-    classes : list
-        Declared labels.
-    learner : ComparedLearner
-        Base learner.
-    budget : Budget
-        Of the whole run.
-    relation : Relation
-        Neighbouring relation.
-    n_teachers : int
-        Of voting methods.
-    seed : int
-        Public.
-    insecure_release_seed : int or None
-        For experiments.
-    n_jobs : int or None
-        Workers, as in joblib.
-    """
+    """One repeat's rows, budget and settings; the same for every method."""
 
     rows: ComparedRows
     classes: list[Any]
@@ -59,28 +37,14 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrialResult:
-    """What came out of one run of one method.
-
-    Parameters
-    ----------
-    accuracy : float
-        On the test rows.
-    epsilon, delta : float or None
-        What its guarantee states; None without one.
-    bought : dict
-        What the budget bought, by name.
-    text : str
-        The same for people.
-    released : str or None
-        What is published.
-    note : str or None
-        Where the budget was not the one asked for.
-    """
+    """What came out of one run of one method; no epsilon and delta where it has no guarantee."""
 
     accuracy: float
-    epsilon: float | None
-    delta: float | None
-    bought: dict[str, Any]
+    epsilon: float | None = None
+    delta: float | None = None
+    # What the budget bought, by name and for people.
+    bought: dict[str, Any] = field(default_factory=dict)
     text: str
-    released: str | None
+    released: str | None = None
+    # Where the budget was not the one asked for.
     note: str | None = None

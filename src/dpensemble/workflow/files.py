@@ -78,22 +78,16 @@ def file_tables(
     public_table = _without(public_table, private_only)
     if public_table.shape[1] == 0:
         raise DataError("the public table has no feature columns.")
-    public_table = as_kinds(
-        "public", public_table, [c for c in public_table.columns if is_number(public_table[c])]
-    )
+    public_table = as_kinds("public", public_table, [c for c in public_table.columns if is_number(public_table[c])])
     X_private = take_kinds("private", private_table, public_table)
     require_complete("the private table", X_private)
     require_complete("the public table", public_table)
     for name, column in (("target", y_private), ("unit", units)):
         if column is not None and column.isna().any():
-            raise DataError(
-                f"the private table has rows without a {name} in column {column.name!r}; drop those rows."
-            )
+            raise DataError(f"the private table has rows without a {name} in column {column.name!r}; drop those rows.")
     X_test = y_test = None
     if test is not None:
-        X_test, y_test = _test_rows(
-            _without(read_table(test), (*drop, *private_only)), target, public_table, declared
-        )
+        X_test, y_test = _test_rows(_without(read_table(test), (*drop, *private_only)), target, public_table, declared)
     truth = None if y_public is None else as_labels(y_public, declared)
     tables = Tables(
         name=private.name,
@@ -117,9 +111,7 @@ def _refuse_overlaps(
     for parameter, column in columns.items():
         if column == target:
             what = "says whose record it is" if parameter == "unit" else "holds the budgets"
-            raise InvalidParameterError(
-                f"{parameter}={column!r} is also the target; name the column that {what}."
-            )
+            raise InvalidParameterError(f"{parameter}={column!r} is also the target; name the column that {what}.")
     if columns["unit"] is not None and columns["unit"] == columns["budgets"]:
         raise InvalidParameterError(f"budgets={columns['budgets']!r} is also the unit; name another column.")
     for name, other in (("public", public), ("test", test)):

@@ -10,31 +10,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 
 def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
-    """Return accuracy, area under the ROC curve and area under the precision-recall curve.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Class probabilities; the label with the largest is the prediction.
-    truth : ndarray of shape (n_rows,)
-        True labels.
-    classes : ndarray of shape (n_classes,)
-        Labels of the columns. With two classes the second is the positive one;
-        with more, the areas are means over the classes that have both
-        positives and negatives, each against the rest.
-
-    Returns
-    -------
-    dict
-        ``accuracy``, ``auroc`` and ``auprc``; an area is left out where the truth has a single class.
-    """
+    """Return accuracy, area under the ROC curve and area under the precision-recall curve."""
+    # Of two classes the second is the positive one; of more, each that has both kinds of rows, against the rest.
     found = {"accuracy": float(np.mean(classes[np.argmax(probabilities, axis=1)] == truth))}
     columns = range(1, 2) if len(classes) == 2 else range(len(classes))
     mixed = [c for c in columns if 0 < np.count_nonzero(truth == classes[c]) < len(truth)]
     if mixed:
         positive = {c: truth == classes[c] for c in mixed}
         found["auroc"] = float(np.mean([roc_auc_score(positive[c], probabilities[:, c]) for c in mixed]))
-        found["auprc"] = float(
-            np.mean([average_precision_score(positive[c], probabilities[:, c]) for c in mixed])
-        )
+        found["auprc"] = float(np.mean([average_precision_score(positive[c], probabilities[:, c]) for c in mixed]))
     return found

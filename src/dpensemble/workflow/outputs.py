@@ -33,7 +33,7 @@ class Outcome:
     record : RunRecord
         What happened.
     private : PrivateRecord or None
-        Statistics of private votes, where asked for.
+        Statistics of secret votes, where asked for.
     classifier : Pipeline
         Encoder and student; takes tables with the public columns.
     labels : DataFrame
@@ -53,9 +53,8 @@ def staged_folder(folder: Path, *, overwrite: bool = False, inputs: Sequence[Pat
     Raises
     ------
     FileError
-        Before the block runs, if `folder` cannot be written, holds one of the
-        `inputs` under the name of an output, or holds files of an earlier run
-        and `overwrite` is not set: their record is the only account of what it spent.
+        Before the block runs, if `folder` cannot be written, holds one of the `inputs` under the name of an output, or
+        holds files of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
     """
     taken = [folder / name for name in _ALL if (folder / name).exists()]
     if taken and not overwrite:
@@ -65,9 +64,7 @@ def staged_folder(folder: Path, *, overwrite: bool = False, inputs: Sequence[Pat
         )
     for path in taken:
         if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
-            raise FileError(
-                f"{path} is a folder or one of the tables, and would be replaced; choose another --out."
-            )
+            raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
     base = folder
     while not base.exists() and base != base.parent:
         base = base.parent
@@ -76,9 +73,7 @@ def staged_folder(folder: Path, *, overwrite: bool = False, inputs: Sequence[Pat
             raise NotADirectoryError(20, "it is not a folder")
         staging = Path(tempfile.mkdtemp(prefix=".dpensemble-", dir=base))
     except OSError as error:
-        raise FileError(
-            f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder."
-        ) from None
+        raise FileError(f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder.") from None
     try:
         yield staging
         _move(staging, folder)
@@ -96,9 +91,7 @@ def _move(staging: Path, folder: Path) -> None:
                 # A file of an earlier run must not pass for one of this run.
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise FileError(
-            f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder."
-        ) from None
+        raise FileError(f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder.") from None
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
@@ -121,7 +114,7 @@ def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord |
     folder : path
         Folder of the run.
     private : bool
-        Whether to read the private statistics too.
+        Whether to read the secret statistics too.
 
     Returns
     -------
@@ -137,5 +130,5 @@ def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord |
     if not private:
         return record, None
     if not (folder / PRIVATE_RECORD).exists():
-        raise FileError(f"{folder} holds no private statistics; train with --private-report to keep them.")
+        raise FileError(f"{folder} holds no secret statistics of the votes; train with --private-report to keep them.")
     return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))

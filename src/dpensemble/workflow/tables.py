@@ -115,26 +115,8 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
     return with_budgets(tables, request, None, seed)
 
 
-def with_budgets(
-    tables: Tables, request: BudgetRequest | None, entries: pd.Series | None, seed: int | None
-) -> Tables:
-    """Return the tables with each private record's budget, read from a column or dealt out.
-
-    Parameters
-    ----------
-    tables : Tables
-        Without budgets.
-    request : BudgetRequest or None
-        None leaves the tables as they are.
-    entries : Series or None
-        The budgets column; None where budgets are to be dealt out.
-    seed : int or None
-        Public seed of the dealing.
-
-    Returns
-    -------
-    Tables
-    """
+def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Series | None, seed: int | None) -> Tables:
+    """Return the tables with each private record's budget, read from a column or, without `entries`, dealt out."""
     if request is None:
         return tables
     if entries is not None:
@@ -143,9 +125,5 @@ def with_budgets(
         units = None if tables.units is None else tables.units.tolist()
         found = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
     return replace(
-        tables,
-        budgets=found,
-        levels=request.levels,
-        group_shares=request.shares,
-        budgets_at_random=entries is None,
+        tables, budgets=found, levels=request.levels, group_shares=request.shares, budgets_at_random=entries is None
     )

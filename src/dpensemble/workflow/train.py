@@ -14,28 +14,21 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
-from dpensemble.budget import Budget
-from dpensemble.cost import largest_count
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
-from dpensemble.methods import (
-    BaggedPATEClassifier,
-    DPBaggingClassifier,
-    PATEClassifier,
-    PrivateMajorityClassifier,
-)
+from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.methods.base import VotingEnsembleClassifier
-from dpensemble.planning import spend_curve
-from dpensemble.relations import Basis
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import Outcome
-from dpensemble.workflow.personal import method_name, personal_fields, require_budgets, stated_budget
+from dpensemble.workflow.personal import personal_fields, require_budgets
 from dpensemble.workflow.tables import Tables
 
 
-def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = False) -> Outcome:
+def train(
+    tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = False, private_report: bool = False
+) -> Outcome:
     """Encode, fit, score and record.
 
     Parameters
@@ -43,10 +36,11 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     tables : Tables
         Checked rows.
     model : VotingEnsembleClassifier
-        Unfitted estimator; its ``classes``, ``levels`` and ``group_shares`` are set from the tables.
+        Unfitted estimator; its ``classes`` are set from the tables.
     baseline : bool, default=False
-        Also fit the student's kind of model on the private records without any
-        privacy, which marks the run an experiment.
+        Also fit the student's kind of model on the private records without privacy, which marks the run an experiment.
+    private_report : bool, default=False
+        Also keep statistics of the secret votes, for the owner.
 
     Returns
     -------
@@ -58,16 +52,15 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     InvalidParameterError
         If records have budgets and the model is not personalised, or the other way round.
     """
-    personal = require_budgets(model, tables)
+    personal, diagnostics = require_budgets(model, tables), PrivateDiagnostics() if private_report else None
     start = perf_counter()
     encoder = fit_encoder(tables.X_public)
     private, public = encoder.transform(tables.X_private), encoder.transform(tables.X_public)
     seconds = {"encoding": perf_counter() - start}
     model = clone(model).set_params(classes=tables.classes)
-    given = {"X_public": public, "units": tables.units}
+    given: dict[str, Any] = {"X_public": public, "units": tables.units, "diagnostics": diagnostics}
     if personal is not None:
-        model.set_params(levels=tables.levels, group_shares=tables.group_shares)
-        given["budgets"] = tables.budgets
+        given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     model.fit(private, tables.y_private.to_numpy(), **given)
     seconds |= model.seconds_
 
@@ -84,10 +77,10 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
             baseline_scores = scores(class_probabilities(plain, test, model.classes_), truth, model.classes_)
         seconds["baseline"] = perf_counter() - start
 
-    labels, budget = model.labels_, stated_budget(model, personal)
-    groups = personal_fields(model, tables, personal)
+    labels, budget = model.labels_, max((g.budget for g in model.design_.groups), key=lambda one: one.epsilon)
+    groups = personal_fields(model, personal)
     record = RunRecord(
-        method=_method_name(model),
+        method=model.design_.name,
         guarantee=model.guarantee_.to_dict(),
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         labels=len(labels),
@@ -96,9 +89,9 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
         student=student_scores,
         baseline=baseline_scores,
         # A run with groups has a curve for each of them instead.
-        worst_case_spend=[] if groups else _worst_case_spend(model, budget),
+        worst_case_spend=[] if groups else _worst_case_spend(model),
         data=_describe(tables, private.shape[1]),
-        settings=_settings(model),
+        settings=_settings(model, tables),
         versions=_versions(),
         seconds={stage: round(value, 3) for stage, value in seconds.items()},
         experiment=_reasons(model, tables, baseline),
@@ -107,46 +100,25 @@ def train(tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = F
     )
     return Outcome(
         record=record,
-        private=_private_record(model),
+        private=None if diagnostics is None else _private_record(diagnostics, grouped=bool(groups)),
         classifier=Pipeline([("encoder", encoder), ("student", model.student_)]),
         labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
     )
-
-
-def _method_name(model: VotingEnsembleClassifier) -> str:
-    personalised = method_name(model)
-    if personalised is not None:
-        return personalised
-    if isinstance(model, PATEClassifier):
-        return str(model.aggregator)
-    if isinstance(model, PrivateMajorityClassifier):
-        return "private-majority"
-    if isinstance(model, BaggedPATEClassifier):
-        return "bagged-pate"
-    return "dpbag" if isinstance(model, DPBaggingClassifier) else "saa"
 
 
 def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
     return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
 
 
-def _worst_case_spend(model: VotingEnsembleClassifier, budget: Budget) -> list[list[float]]:
-    """Return the data-independent spend up to the answered labels or, where those are private, to the budget.
-
-    A gated run's is over questions asked, since unanswered ones cost something too.
-    """
-    if model.public_spend_ is not None:
-        return [list(point) for point in model.public_spend_]
-    one, conversion = model.query_cost_, model.conversion_
-    most = model.labels_.n_asked
-    # Only runs that state their spend themselves have no price of one query.
-    assert one is not None  # noqa: S101
-    if not one.rdp.any():
-        # Private models are paid for before anything is asked of them.
-        return [[count, model.guarantee_.epsilon] for count in sorted({1, most})]
-    if not (model.guarantee_.basis is Basis.WORST_CASE or model.guarantee_.fixed_number):
-        most = largest_count(one, budget.epsilon, budget.delta, conversion)
-    return [list(point) for point in spend_curve(one, most, budget.delta, conversion)]
+def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
+    """Return the data-independent spend up to the answered labels or, where those are secret, to the budget."""
+    # A gated run's is over questions asked, since unanswered ones cost something too.
+    curve = model.spend_
+    if curve is None:
+        design = model.design_
+        most = model.labels_.n_asked if model.guarantee_.fixed_number else design.meter().sure_queries
+        curve = design.spend_curve(most)
+    return [[count, epsilon] for count, (epsilon,) in curve]
 
 
 def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
@@ -167,26 +139,17 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
     }
 
 
-def _settings(model: VotingEnsembleClassifier) -> dict[str, Any]:
-    """Return the settings as plain values, with what was left to default filled in."""
-    hidden = ("classes", "n_jobs", "progress", "private_diagnostics", "teacher", "student")
-    settings = {name: value for name, value in model.get_params(deep=False).items() if name not in hidden}
-    if method_name(model) is not None:
-        # It is the budget of records that were given none, and all of them were given one.
-        del settings["epsilon"]
-        settings["teachers_with_copies"] = model.personalised_.n_teachers
-    if isinstance(model, BaggedPATEClassifier):
-        settings["subsample"] = model.scheme_.subsample
-    for role, default in (("teacher", _default_teacher(model)), ("student", default_student())):
+def _settings(model: VotingEnsembleClassifier, tables: Tables) -> dict[str, Any]:
+    """Return the settings as plain values: the design's, those of randomness, and the learners."""
+    names = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")
+    settings = {name: getattr(model, name) for name in names if hasattr(model, name)} | model.design_.settings()
+    if tables.group_shares is not None:
+        settings["group_shares"] = dict(tables.group_shares)
+    teacher: Any = LogisticRegression() if model.design_.ordinary else "private logistic regression"
+    for role, default in (("teacher", teacher), ("student", default_student())):
         estimator = getattr(model, role)
-        settings[role] = " ".join(repr(default if estimator is None else estimator).split())
-    settings = {name: _plain(value) for name, value in settings.items()}
-    return settings | model.law_.settings() | {"votes_per_record": model.votes_per_unit_}
-
-
-def _default_teacher(model: VotingEnsembleClassifier) -> Any:
-    own = isinstance(model, PrivateMajorityClassifier) and not model.design_.ordinary
-    return "private logistic regression" if own else LogisticRegression()
+        settings[role] = " ".join(str(default if estimator is None else estimator).split())
+    return {name: _plain(value) for name, value in settings.items()}
 
 
 def _majority_share(tables: Tables) -> float | None:
@@ -228,15 +191,12 @@ def _reasons(model: VotingEnsembleClassifier, tables: Tables, baseline: bool) ->
     return reasons
 
 
-def _private_record(model: VotingEnsembleClassifier) -> PrivateRecord | None:
-    found = model.private_diagnostics_
-    if found is None:
-        return None
+def _private_record(found: PrivateDiagnostics, *, grouped: bool) -> PrivateRecord:
     return PrivateRecord(
         epsilon_spent=found.spend[-1][1],
         spend=[list(point) for point in found.spend],
         margins=sorted(found.margins),
         constant_teachers=found.n_constant,
         failed_teachers=found.n_failed,
-        group_spent=list(found.group_spent),
+        group_spent=list(found.group_spent) if grouped else [],
     )

@@ -1,0 +1,1 @@
+"""Meters: they charge for answers before the answers are drawn."""

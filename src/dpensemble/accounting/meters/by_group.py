@@ -1,0 +1,175 @@
+"""Groups charged for what their ballots could have changed of the labels that were released; data-dependent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble.accounting.meters.accountees import Accountees
+from dpensemble.accounting.meters.affordable import affordable_queries, change_by
+from dpensemble.accounting.meters.curves import curve_epsilons, leading_fit, rounded_up
+from dpensemble.accounting.meters.groups import Costs, Group, GroupMeter, check_groups
+from dpensemble.accounting.queries import at_orders, exact_query_rdp, largest_cost
+from dpensemble.accounting.worst_case.answers import refuse_students
+from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
+from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.electorate import Electorate, Stage
+from dpensemble.relations import Basis
+from dpensemble.votes import Votes
+
+# Queries priced at once.
+_QUERIES = 1024
+
+
+class DataDependentGroupMeter(GroupMeter):
+    """Charges each group exactly for what the ballots of one of its records could have changed.
+
+    Each query costs a group the largest divergence, of either order of the pair, to the answers at all counts
+    that its votes and ballots can reach; those who sit out pay nothing. Where the teachers of a pool take turns,
+    every teacher's records have a curve of their own.
+
+    Parameters
+    ----------
+    electorate : Electorate
+        Who votes on which query.
+    groups : sequence of Group
+        Whose records.
+    n_classes : int
+        Number of declared classes.
+    stop_when_spent : bool
+        Admit fewer queries when a budget is used up, which leaks through their number; else raise.
+
+    Raises
+    ------
+    AccountingError
+        If the law also depends on a student, or nothing is known about it.
+
+    Notes
+    -----
+    The spend, the number of admitted queries, and whether all of them fit, depend on secret votes.
+
+    Examples
+    --------
+    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.electorate import Pool
+    >>> from dpensemble.laws import GaussianNoisyMax
+    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
+    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
+    >>> stage = Stage(GaussianNoisyMax(20.0), (Pool(50, 50, ballot=1), Pool(50, 50, ballot=2)))
+    >>> meter = DataDependentGroupMeter(Electorate((stage,)), groups, 2, stop_when_spent=False)
+    >>> meter.sure_queries, meter.admit(Votes(np.zeros((100, 100), dtype=np.uint8), 2))
+    (16, 100)
+    >>> max(meter.group_epsilons) < 0.1
+    True
+    """
+
+    basis = Basis.DATA_DEPENDENT
+
+    def __init__(
+        self, electorate: Electorate, groups: Sequence[Group], n_classes: int, *, stop_when_spent: bool
+    ) -> None:
+        groups = check_groups(electorate.stages, groups)
+        ones = tuple(_largest_costs(stage, groups, n_classes) for stage in electorate.stages)
+        sure = tuple(
+            affordable_queries(electorate.stages, costs, group.pool, group.budget, Conversion.IMPROVED)
+            for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
+        )
+        super().__init__(electorate, groups, Conversion.IMPROVED, ones, sure)
+        self._accountees = Accountees.of(electorate, groups)
+        self._spent = np.zeros((len(self._accountees.group), len(FEW_ORDERS)))
+        self._budgets = np.array([group.budget.epsilon for group in groups])[self._accountees.group]
+        self.fixed_number = not stop_when_spent
+
+    @property
+    def accounting(self) -> str:
+        """Name of the analysis."""
+        return "exact accounting of the released labels, each group for its own ballots, data-dependent"
+
+    @property
+    def most_queries(self) -> int:
+        """All that the electorate is for: answers on which all teachers agree may cost next to nothing."""
+        ends = self.electorate.n_queries
+        return sys.maxsize if ends is None else ends
+
+    def next_chunk(self, asked: int) -> int:
+        """Return how many queries to ask next: all of the stage if their number is fixed; public."""
+        wanted = sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
+        return self.electorate.left_in_stage(asked, wanted)
+
+    def admit(self, votes: Votes) -> int:
+        """Charge every group for the leading queries that fit, and return how many.
+
+        Raises
+        ------
+        BudgetError
+            If some do not fit and `stop_when_spent` is off; nothing more is admitted then.
+        """
+        here, admitted = self._admissible(votes), 0
+        counts = self.electorate.counts(votes, self._asked)[:here] if here else votes.counts[:0]
+        for start in range(0, here, _QUERIES):
+            stop = min(start + _QUERIES, here)
+            fitting = self._charge(counts[start:stop], self._asked + start)
+            admitted += fitting
+            if fitting < stop - start:
+                break
+        self._admit(admitted, votes.n_queries)
+        return self._fixed(admitted, votes.n_queries)
+
+    @property
+    def group_epsilons(self) -> tuple[float, ...]:
+        """Largest epsilon of any record of each group, never above its own budget; private."""
+        epsilons = np.minimum(curve_epsilons(self._spent, self.budget.delta), self._budgets)
+        return self._accountees.largest(epsilons, len(self.groups))
+
+    @property
+    def cost(self) -> PrivacyCost:
+        """Curve of the records with the largest epsilon; private."""
+        number = int(np.argmax(curve_epsilons(self._spent, self.budget.delta)))
+        return PrivacyCost(rdp=self._spent[number], orders=FEW_ORDERS)
+
+    def _charge(self, counts: NDArray[np.int64], asked: int) -> int:
+        """Charge for the leading queries of a block of one stage that fit every budget, and return how many."""
+        costs = self._costs(counts, asked)
+        taking_part = self._accountees.taking_part(self.electorate, asked, len(counts)).astype(np.float64)
+
+        def added(n_queries: int) -> NDArray[np.float64]:
+            found = np.zeros_like(self._spent)
+            for group, cost in enumerate(costs):
+                rows = self._accountees.group == group
+                found[rows] = taking_part[:n_queries, rows].T @ cost[:n_queries]
+            return found
+
+        fitting, self._spent = leading_fit(self._spent, added, len(counts), self._budgets, self.budget.delta)
+        return fitting
+
+    def _costs(self, counts: NDArray[np.int64], asked: int) -> list[NDArray[np.float64]]:
+        """Return what each query costs each group if it takes part, shape (n_queries, n_orders) each; private."""
+        stage_number, _ = self.electorate.stage_at(asked)
+        stage, priced = self.electorate.stages[stage_number], {}
+        found = []
+        for group, worst in zip(self.groups, self._ones[stage_number], strict=True):
+            if worst is None:
+                found.append(np.zeros((len(counts), len(FEW_ORDERS))))
+                continue
+            change = group.votes, stage.pools[group.pool].ballot
+            if change not in priced:
+                exact = exact_query_rdp(stage.law, counts, FEW_ORDERS, *change)
+                priced[change] = np.minimum(exact, worst.rdp)
+            found.append(priced[change])
+        return found
+
+
+def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> Costs:
+    """Return the public worst case of one answer for each group, at the orders that are kept."""
+    refuse_students(stage.law)
+    found: list[PrivacyCost | None] = []
+    for group in groups:
+        if not stage.pools[group.pool].participants:
+            found.append(None)
+            continue
+        worst = largest_cost(stage.law, change_by(stage, group, n_classes))
+        found.append(rounded_up(at_orders(worst, FEW_ORDERS)))
+    return tuple(found)

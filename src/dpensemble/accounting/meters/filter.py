@@ -1,0 +1,243 @@
+"""A gated law: a Renyi filter for each group, which charges for a label only where one was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting.base import Accounting
+from dpensemble.accounting.meters.accountees import Accountees
+from dpensemble.accounting.meters.affordable import prices_of
+from dpensemble.accounting.meters.groups import Group, GroupMeter, check_groups, most_votings
+from dpensemble.accounting.price import Price
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
+from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.electorate import Electorate
+from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.relations import Basis
+from dpensemble.votes import Votes
+
+# Points of the spend curve in one chunk.
+_POINTS = 10
+# Queries whose turns are looked ahead at once.
+_AHEAD = 4096
+
+
+class FilterMeter(GroupMeter):
+    """Charges those who take part in a gated query for its check, and for its label only once one was given.
+
+    Which queries pass is released, so the number of labels is a random, public quantity. A Renyi filter at one order,
+    fixed beforehand, allows stopping on it: every query is charged in full when it is admitted, and what an
+    unanswered one did not use is given back. Every group has a filter at an order of its own; where the teachers
+    of a pool take turns, every teacher's records have one. A query is admitted only if it fits all filters of
+    those who take part in it even if all admitted queries are answered.
+
+    Parameters
+    ----------
+    electorate : Electorate
+        Of one stage, under a gated law.
+    groups : sequence of Group
+        Whose records.
+    n_classes : int
+        Number of declared classes.
+    accounting : Accounting, default="exact"
+        Where the costs come from.
+
+    References
+    ----------
+    V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1.
+
+    Examples
+    --------
+    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.electorate import Pool, Stage
+    >>> from dpensemble.laws import ConfidentNoisyMax
+    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
+    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
+    >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
+    >>> meter = FilterMeter(Electorate((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
+    >>> meter.sure_queries, meter.most_queries
+    (140, 1918)
+    """
+
+    basis = Basis.WORST_CASE
+
+    def __init__(
+        self, electorate: Electorate, groups: Sequence[Group], n_classes: int, accounting: Accounting = Accounting.EXACT
+    ) -> None:
+        if len(electorate.stages) != 1:
+            raise InvalidParameterError(
+                f"stages={len(electorate.stages)} under a gate must be one: when a stage ends would depend "
+                "on the answers."
+            )
+        groups, stage = check_groups(electorate.stages, groups), electorate.stages[0]
+        conversion = Conversion.IMPROVED if accounting is Accounting.EXACT else accounting.conversion
+        filters = [
+            _Filter(group, gated, conversion)
+            for group, gated in zip(groups, prices_of(stage, groups, n_classes, accounting), strict=True)
+        ]
+        sure = tuple(_within(electorate, f.group.pool, f.votings(f.check + f.label)) for f in filters)
+        super().__init__(electorate, groups, conversion, (tuple(f.one for f in filters),), sure)
+        self._most = min(_within(electorate, f.group.pool, f.votings(f.check)) for f in filters)
+        self._accounting, self._filters = accounting, filters
+        self._accountees = Accountees.of(electorate, groups)
+        table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._accountees.group]
+        self._allowed, self._check, self._label = table.T
+        self._checks = np.zeros(len(table), dtype=np.int64)
+        self._labels = self._checks.copy()
+        # Queries admitted whose outcomes are not known yet.
+        self._pending = 0
+        self._history: list[tuple[int, tuple[float, ...]]] = []
+
+    @property
+    def accounting(self) -> str:
+        """Name and source of the analysis."""
+        kind = "exact worst case of" if self._accounting is Accounting.EXACT else "published cost of"
+        orders = ", ".join(f"{f.order:g}" for f in self._filters)
+        how = "at order" if len(self.groups) == 1 else "for each group at orders"
+        return (
+            f"{kind} threshold checks and released labels over all votes, by a Renyi filter {how} {orders} (Feldman "
+            "and Zrnic 2021, Theorem 3.1)"
+        )
+
+    @property
+    def most_queries(self) -> int:
+        """Number of queries that fit if none is answered."""
+        return max(self._most, self.sure_queries)
+
+    def next_chunk(self, asked: int) -> int:
+        """Return how many queries fit now even if all are answered."""
+        return self._fitting(self.electorate.left_in_stage(asked, _AHEAD))
+
+    def admit(self, votes: Votes) -> int:
+        """Charge check and label of the leading queries that fit even if all are answered."""
+        here = self._admissible(votes)
+        admitted = 0
+        while admitted < here:
+            ahead = min(_AHEAD, here - admitted)
+            fitting = self._fitting(ahead, admitted)
+            votings = self._accountees.taking_part(self.electorate, self._asked + admitted, fitting).sum(axis=0)
+            self._checks += votings
+            self._labels += votings
+            admitted += fitting
+            if fitting < ahead:
+                break
+        self._pending += admitted
+        return self._admit(admitted, votes.n_queries)
+
+    def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:
+        """Give back what the unanswered of the queries just admitted did not use, to those who took part."""
+        if len(outcomes) != self._pending:
+            raise AccountingError(f"outcomes must be those of the {self._pending} queries admitted last.")
+        before = self._asked - self._pending
+        taking_part = self._accountees.taking_part(self.electorate, before, self._pending)
+        answered = taking_part & (np.asarray(outcomes) != n_classes)[:, None]
+        checks, labels = self._checks - taking_part.sum(axis=0), self._labels - taking_part.sum(axis=0)
+        # The curve has a few points within a chunk, since the first chunk may be most of the run.
+        for place in np.unique(np.linspace(self._pending, 0, _POINTS, endpoint=False).astype(int)).tolist():
+            if place:
+                self._checks = checks + taking_part[:place].sum(axis=0)
+                self._labels = labels + answered[:place].sum(axis=0)
+                self._history.append((before + place, self.charged_group_epsilons))
+        self._pending = 0
+
+    @property
+    def group_epsilons(self) -> tuple[float, ...]:
+        """Budgets of the groups, once anything was asked: a filter's guarantee is for all it would allow."""
+        return tuple(f.group.budget.epsilon if self._asked and f.check else 0.0 for f in self._filters)
+
+    @property
+    def charged_group_epsilons(self) -> tuple[float, ...]:
+        """Largest epsilon charged so far for checks and labels of each group's records, at its filter's order."""
+        spent = zip(self._filters, self._spent(), strict=True)
+        return tuple(f.epsilon(rdp, self.conversion) for f, rdp in spent)
+
+    @property
+    def charged_epsilon(self) -> float:
+        """Largest epsilon charged so far to any group."""
+        return max(self.charged_group_epsilons)
+
+    def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
+        """Return what was charged to each group after chunks that were settled; public."""
+        points = min(integer_between("points", points, 1), len(self._history))
+        places = np.unique(np.linspace(len(self._history) - 1, 0, points).astype(int)).tolist() if points else []
+        return [self._history[place] for place in places]
+
+    @property
+    def cost(self) -> PrivacyCost:
+        """Cost of all admitted queries at its filter's order, for the group with the largest epsilon; public."""
+        number = int(np.argmax(self.charged_group_epsilons))
+        return PrivacyCost(rdp=np.array([self._spent()[number]]), orders=np.array([self._filters[number].order]))
+
+    def _spent(self) -> tuple[float, ...]:
+        """Return the largest divergence charged to any record of each group, at its filter's order."""
+        return self._accountees.largest(self._checks * self._check + self._labels * self._label, len(self.groups))
+
+    def _fitting(self, ahead: int, skipped: int = 0) -> int:
+        """Return how many of the queries ahead fit even if all are answered."""
+        left = self._allowed - self._checks * self._check - self._labels * self._label
+        each = self._check + self._label
+        # Those who never take part have no filter to fit.
+        votings = np.floor(np.divide(left, each, out=np.full(len(each), np.inf), where=each > 0))
+        for number, group in enumerate(self.groups):
+            # In so many queries everyone in the pool surely votes more often than the least of them may.
+            least = votings[self._accountees.group == number].min()
+            if least < ahead:
+                enough = most_votings(max(0, int(least)) + 2, self.electorate.stages[0], group.pool) + 1
+                ahead = min(ahead, enough)
+        taking_part = self._accountees.taking_part(self.electorate, self._asked + skipped, ahead)
+        too_many = (np.cumsum(taking_part, axis=0) > np.maximum(votings, 0)).any(axis=1)
+        return int(np.argmax(too_many)) if too_many.any() else ahead
+
+
+class _Filter:
+    """One group's order, allowance and costs; nothing is charged where its pool sits out."""
+
+    def __init__(self, group: Group, gated: Price | None, conversion: Conversion) -> None:
+        self.group, self.one = group, None
+        self.order, self.check, self.label, self.allowed = float(DEFAULT_ORDERS[0]), 0.0, 0.0, 0.0
+        if gated is not None:
+            assert gated.check is not None  # noqa: S101
+            self.one = gated.answered
+            self.order = best_order(self.one, group.budget, conversion)
+            at = int(np.searchsorted(DEFAULT_ORDERS, self.order))
+            self.check, self.label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
+            self.allowed = allowance(self.order, group.budget, conversion)
+
+    def votings(self, each: float) -> int | None:
+        """Return how many votings at a price fit; None where none are paid for."""
+        return int(self.allowed / each) if each else None
+
+    def epsilon(self, rdp: float, conversion: Conversion) -> float:
+        """Convert what was spent at the filter's order, never above the budget."""
+        cost = PrivacyCost(rdp=np.array([rdp]), orders=np.array([self.order]))
+        return min(self.group.budget.epsilon, cost.epsilon(self.group.budget.delta, conversion))
+
+
+def _within(electorate: Electorate, pool: int, votings: int | None) -> int:
+    """Return how many queries, up to the electorate's end, take so many votings of each teacher."""
+    queries = electorate.left_in_stage(0, 2**62)
+    return queries if votings is None else min(queries, most_votings(votings, electorate.stages[0], pool))
+
+
+def best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
+    """Return the order at which most answered queries fit."""
+    counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
+    return float(one.orders[int(np.argmax(counts))])
+
+
+def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
+    """Return the Renyi divergence at `order` that converts to the budget, rounded down; 0 if there is none."""
+    convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
+    orders = np.array([order])
+    tiny = 1e-300
+    allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)
+    allowed *= 1 - 1e-9
+    if allowed <= 0 or convert(np.array([allowed]), orders, budget.delta) > budget.epsilon:
+        return 0.0
+    return allowed

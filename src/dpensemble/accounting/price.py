@@ -1,0 +1,120 @@
+"""The one registry of prices: from a law and a change of votes to what one answer costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from dpensemble.accounting.base import Accounting
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.published.moments import published_cost, published_gate_cost
+from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.worst_case.gates import gate_cost
+from dpensemble.cost import PrivacyCost
+from dpensemble.errors import AccountingError
+from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw
+from dpensemble.laws.sampling import PROBABILITY_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a query costs: the check always, the label only where it is given.
+
+    Parameters
+    ----------
+    label : PrivacyCost
+        Cost of a label.
+    check : PrivacyCost or None
+        Further cost of learning whether the query passed a gate; None for laws that always answer.
+    """
+
+    label: PrivacyCost
+    check: PrivacyCost | None = None
+
+    @property
+    def answered(self) -> PrivacyCost:
+        """Cost of a query that is answered."""
+        return self.label if self.check is None else self.check + self.label
+
+
+def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.EXACT) -> Price:
+    """Return the most that one answer can cost, over all votes and all neighbours.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        The law that answers. One that compares with a student is priced whatever the student says.
+    change : Change
+        What one unit can do to the votes.
+    accounting : Accounting, default="exact"
+        What the label alone reveals, or the published bound.
+
+    Returns
+    -------
+    Price
+        Public.
+
+    Raises
+    ------
+    AccountingError
+        If no price is known; the message says what would do.
+
+    Examples
+    --------
+    Laplace noise costs a quarter of what the papers charge, since nobody sees the noisy counts:
+
+    >>> from dpensemble.laws import LaplaceNoisyMax
+    >>> law, change = LaplaceNoisyMax(125), Change(ballots=250, classes=2)
+    >>> exact, published = price(law, change), price(law, change, Accounting.PUBLISHED)
+    >>> round(float(exact.label.rdp[0] / published.label.rdp[0]), 3)
+    0.25
+    """
+    exact = accounting is Accounting.EXACT
+    of_label = worst_case_cost if exact else published_cost
+    if type(law) not in LIBRARY_LAWS:
+        _require_law(law, change)
+    if not law.gated:
+        return Price(of_label(law, change))
+    check = gate_cost if exact else published_gate_cost
+    return Price(of_label(law.answer, change), check(law.gate.sigma, change.moved))  # type: ignore[attr-defined]
+
+
+def _require_law(law: ReleaseLaw, change: Change) -> None:
+    """Refuse what is no law, in a sentence that says how to mend it."""
+    name, n_outcomes, n = type(law).__name__, change.classes, change.ballots
+    # A law that can change, or that equals another, would keep the price of what it is not.
+    declared = vars(type(law)).get("__dataclass_params__")
+    if declared is None or not declared.frozen or not all(field.compare for field in fields(law)):  # type: ignore[arg-type]
+        raise AccountingError(
+            f"law={name} is no frozen dataclass whose settings are all compared; declare it by @dataclass(frozen=True)."
+        )
+    if law.gated or law.needs_student:
+        raise AccountingError(
+            f"law={name} has a gate or needs a student, which is for laws of the library; answer every query."
+        )
+    try:
+        hash(law)
+    except TypeError:
+        raise AccountingError(
+            f"law={name} has a setting that cannot be hashed, such as an array; use tuples."
+        ) from None
+    first = np.unique(np.linspace(0, n, 20).astype(int))[::-1]
+    counts = np.zeros((len(first), change.classes), dtype=np.int64)
+    counts[:, 0], counts[:, 1] = first, n - first
+    counts.flags.writeable = False
+    try:
+        found = np.asarray(law.probabilities(counts))
+    except ValueError as error:
+        raise AccountingError(f"law={name} fails on read-only counts: {str(error).rstrip('.')}.") from None
+    if found.shape != (len(first), n_outcomes):
+        raise AccountingError(
+            f"law={name} gives probabilities of shape {found.shape} for {len(first)} queries and {change.classes} "
+            f"classes; return one row a query and {n_outcomes} columns."
+        )
+    alone = np.concatenate([law.probabilities(row[None]) for row in counts])
+    if np.abs(alone - found).max() > 2 * PROBABILITY_ERROR:
+        raise AccountingError(
+            f"law={name} gives a query other probabilities beside other queries than alone; compute each row by itself "
+            "(axis=1)."
+        )

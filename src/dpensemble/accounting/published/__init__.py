@@ -1,0 +1,1 @@
+"""What the papers charge, for comparison and reproduction."""

@@ -1,0 +1,1 @@
+"""Publishing a data-dependent epsilon by its smooth sensitivity."""

@@ -1,0 +1,1 @@
+"""The most that one answer can reveal, over all votes."""

@@ -1,0 +1,217 @@
+r"""Exact worst case of one answer: what the released label alone can reveal, over all votes.
+
+The published bounds charge for noisy counts that nobody sees. Here the law that
+is sampled (mixing included) is taken at its word:
+
+- *Two classes*: the reachable counts are finitely many, so all neighbouring
+  pairs of rows are listed. Where the chance of one label rises with its count, the row furthest
+  away dominates all nearer ones (its operating point lies above theirs); many such pairs are
+  covered in blocks (`dpensemble.accounting.worst_case.lattice`).
+- *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`.
+- *Three or more classes, several votes* (or noise beyond the range of that analysis): pure
+  privacy of Laplace noise, or the Gaussian mechanism's own curve.
+- *Three or more classes, optimal vote*: all histograms are listed (`dpensemble.accounting.worst_case.listed`).
+- *Gates*: `dpensemble.accounting.worst_case.gates` adds the threshold check.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from dpensemble._checks import real_between
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.worst_case.lattice import MOST_LISTED, block_pairs
+from dpensemble.accounting.worst_case.listed import can_list, listed_cost
+from dpensemble.accounting.worst_case.neighbours import is_rising, second_class_table
+from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
+from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
+from dpensemble.errors import AccountingError
+from dpensemble.laws import (
+    LIBRARY_LAWS,
+    ByLaw,
+    GaussianNoisyMax,
+    LaplaceNoisyMax,
+    RandomizedResponse,
+    ReleaseLaw,
+)
+from dpensemble.laws.sampling import PROBABILITY_ERROR
+
+# Beyond this pure epsilon a probability of randomized response is lost to rounding.
+_LARGEST_EPSILON = 500.0
+# Range of one vote in units of the noise for which three and more classes are analysed.
+_SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-4, 4.0
+
+
+def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    """Return the most that one answer can cost, over all votes and all neighbours; public."""
+    # With two classes all whole counts up to the sum of weights are taken for reachable. They contain every sum of
+    # ballots, whatever the weights of the other ballots, so the bound holds.
+    refuse_students(law)
+    known = of_any_classes(law, change)
+    if known is not None:
+        return known
+    cost = _two_classes(law, change) if change.classes == 2 else many_classes(law, change)
+    if type(law) not in LIBRARY_LAWS:
+        _refuse_false(law, change, cost)
+    return cost
+
+
+def _declared(law: ReleaseLaw, change: Change) -> float | None:
+    """Return the pure epsilon that a law declares, not one of a parent whose probabilities are not its own."""
+    ancestors = type(law).__mro__
+    claim, answers = (
+        next(place for place, kind in enumerate(ancestors) if name in vars(kind))
+        for name in ("pure_epsilon", "probabilities")
+    )
+    return law.pure_epsilon(change.moved) if claim <= answers else None
+
+
+def _refuse_false(law: ReleaseLaw, change: Change, cost: PrivacyCost) -> None:
+    """Refuse a law of somebody else whose declared pure epsilon is not true of the pairs that were listed."""
+    declared = _declared(law, change)
+    if declared is None or cost.parts is None:
+        return
+    pairs = cost.parts[0].pairs
+    lost = float(np.log(pairs.p / pairs.q).max())
+    if not lost <= declared * (1 + 1e-6) + 1e-6:
+        raise AccountingError(
+            f"law={type(law).__name__} declares pure_epsilon={declared:g} of {change.moved} votes and loses "
+            f"{lost:.6g}; declare what is true, or nothing."
+        )
+
+
+@ByLaw
+def of_any_classes(law: ReleaseLaw, change: Change) -> PrivacyCost | None:  # noqa: ARG001
+    """Return a price that holds for any number of classes, two included; register a law that has one."""
+    return None
+
+
+@of_any_classes.register(RandomizedResponse)
+def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
+    # Whatever wins, a changed winner swaps two probabilities; ties are averages of such laws.
+    other = np.exp(-law.epsilon) / (1 + (change.classes - 1) * np.exp(-law.epsilon))
+    rest = (change.classes - 2) * other
+    table = np.array([[1 - rest - other, other, rest]])
+    return PrivacyCost.of(DominatingPairs(table, table[:, [1, 0, 2]]))
+
+
+@lru_cache(maxsize=64)
+def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    if change.ballots > MOST_LISTED:
+        table = second_class_table(law, change.ballots)
+        if is_rising(table):
+            return PrivacyCost.of(block_pairs(table[:, 1], change.moved).inflated(PROBABILITY_ERROR))
+    return PrivacyCost.of(table_pairs(law, change))
+
+
+def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
+    """Return all neighbouring pairs of outcome laws for two classes, neighbours side by side.
+
+    Parameters
+    ----------
+    law : ReleaseLaw
+        Any law of two classes.
+    change : Change
+        What one unit can do to the votes.
+
+    Returns
+    -------
+    DominatingPairs
+        Both ways up to the names of the labels, on the probabilities that are sampled.
+    """
+    refuse_students(law)
+    second = np.arange(change.ballots + 1)
+    table = second_class_table(law, change.ballots)
+    # A law that does not rise, or has further outcomes, may be worst at a smaller change.
+    shifts = [change.votes] if is_rising(table) else range(1, change.votes + 1)
+    # Under a law that treats the classes alike, moving down is moving up with the labels swapped.
+    uneven = float(np.abs(table - table[::-1, [1, 0, *range(2, table.shape[1])]]).max())
+    alike = uneven <= PROBABILITY_ERROR
+    steps = [shift * change.weight * sign for shift in shifts for sign in ((1,) if alike else (1, -1))]
+    moved = np.concatenate([np.clip(second + step, 0, change.ballots) for step in steps])
+    here = np.tile(second, len(steps))
+    apart = moved != here
+    error = PROBABILITY_ERROR + (uneven if alike else 0.0)
+    return DominatingPairs(table[moved[apart]], table[here[apart]]).inflated(error)
+
+
+@ByLaw
+def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
+    """Return the price for three and more classes; a law that is not registered is listed, or pure."""
+    if can_list(law, change):
+        return listed_cost(law, change)
+    declared = _declared(law, change)
+    if declared is None:
+        raise AccountingError(_no_price(law, change))
+    epsilon = real_between("pure_epsilon", declared, 1e-9, 1e12)
+    # What the sampler's rounding may add must be paid for by its mixing.
+    needed = 2 * PROBABILITY_ERROR * change.classes**2 / -np.expm1(-epsilon)
+    if law.mixing_weight(change.classes) < needed:
+        raise AccountingError(
+            f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}; return "
+            "dpensemble.laws.least_mixing_weight of that epsilon, or use less noise."
+        )
+    return pure_cost(epsilon)
+
+
+def _no_price(law: ReleaseLaw, change: Change) -> str:
+    """Say what would do where a law has no price."""
+    own = "" if type(law) in LIBRARY_LAWS else ", or define pure_epsilon"
+    return (
+        f"law={law.name or type(law).__name__!r} cannot be accounted for with n_classes={change.classes} and "
+        f"{change.ballots:,} {'teachers' if change.moved == 1 else 'ballots'}; use law='gnmax', two classes or fewer "
+        f"teachers{own}."
+    )
+
+
+@many_classes.register(LaplaceNoisyMax)
+def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
+    if change.votes == 1 and _covered(change.weight / law.scale):
+        return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
+    return pure_cost(law.pure_epsilon(change.moved))
+
+
+@many_classes.register(GaussianNoisyMax)
+def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
+    if change.votes == 1 and _covered(change.weight / law.sigma):
+        return _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
+    # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
+    return PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
+
+
+@lru_cache(maxsize=64)
+def _noisy_max(noise: Literal["gaussian", "laplace"], law: ReleaseLaw, shift: float, n_classes: int) -> PrivacyCost:
+    """Price noisy-max over two gaps; half of the sampler's mixing pays for its rounding."""
+    # The sampled law is a mixture: with weight ``w / 2`` a law within a factor ``exp(eta)`` of uniform (all rounding
+    # errors, spread over that half), else the other half's mixture, which the pairs dominate. The former is dominated
+    # by randomized response at ``eta``.
+    weight = law.mixing_weight(n_classes)
+    pairs = two_gap_pairs(noise, shift, n_classes, weight / 2)
+    eta = 5 * PROBABILITY_ERROR * n_classes**2 / weight
+    if not pairs.dominate_randomized_response(eta):
+        raise AccountingError("the noise is so large that the sampler's rounding outweighs it; use less noise.")
+    return PrivacyCost.of(pairs)
+
+
+def refuse_students(law: ReleaseLaw) -> None:
+    """Refuse a law whose answers depend on a student's predictions as well as on the counts."""
+    if law.needs_student:
+        raise AccountingError(
+            f"{type(law).__name__} depends on a student too, so counts alone do not price it, and it has no "
+            "data-dependent analysis; use price, in the worst case."
+        )
+
+
+def _covered(shift: float) -> bool:
+    return _SMALLEST_SHIFT <= shift <= _LARGEST_SHIFT
+
+
+def pure_cost(epsilon: float) -> PrivacyCost:
+    """Return the cost of an epsilon-private answer: that of randomized response (Kairouz et al. 2015)."""
+    if epsilon > _LARGEST_EPSILON:
+        return PrivacyCost(rdp=np.full_like(DEFAULT_ORDERS, epsilon))
+    table = np.array([[1.0, np.exp(-epsilon)]]) / (1 + np.exp(-epsilon))
+    return PrivacyCost.of(DominatingPairs(table, table[:, ::-1]))

@@ -1,0 +1,140 @@
+"""Which method and law a command line is about, seen before it is parsed: they decide which options there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dpensemble.cli.signatures import Described, Parameter, Sources
+from dpensemble.errors import InvalidParameterError
+
+SOURCES = Sources(Path(__file__).parents[1])
+
+#: Classes of the methods, by the names that they give themselves.
+METHODS = SOURCES.named("methods")
+DEFAULT_METHOD = "saa"
+# The method that a law stands for, if it is named in the place of a method.
+_OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
+_RULE = "InfluenceRule"
+
+_NOT_HERE = {
+    ("train", "bagging"): (
+        "--method bagging publishes models instead of labels, so 'train' does not run it; use "
+        "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for what it promises."
+    ),
+    ("plan", "private-majority"): (
+        "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
+        "see 'dpensemble gamma' or compare_aggregators."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A command, the method and law it is about, and the arguments that are left."""
+
+    command: str
+    method: str
+    law: str | None
+    rest: tuple[str, ...]
+
+
+@cache
+def law_classes() -> dict[str, str]:
+    """Return the classes of the laws that can be named and whose settings are numbers, by short name."""
+    found = {}
+    for name in SOURCES.classes("laws"):
+        law = SOURCES.describe(name)
+        if law.name and law.parameters and all(field.scalar for field in law.parameters.values()):
+            found[law.name] = name
+    return found
+
+
+def method_of(name: str) -> Described:
+    """Return what the estimator of a method takes."""
+    return SOURCES.describe(METHODS[name])
+
+
+def law_of(name: str) -> Described:
+    """Return the fields of a law."""
+    return SOURCES.describe(law_classes()[name])
+
+
+def methods_of(command: str) -> list[str]:
+    """Return the methods that a command runs."""
+    return [name for name in METHODS if (command, name) not in _NOT_HERE]
+
+
+def law_parameter(method: str) -> Parameter | None:
+    """Return the parameter by which a method takes a law, if it does."""
+    return method_of(method).parameters.get("law")
+
+
+def laws_of(method: str) -> tuple[str, ...]:
+    """Return the laws that a method offers: those its docstring names, else all."""
+    parameter = law_parameter(method)
+    return () if parameter is None else parameter.choices or tuple(law_classes())
+
+
+def rule_fields() -> list[Parameter]:
+    """Return the fields of the rule by which personalised methods share influence, if it has a class."""
+    return list(SOURCES.describe(_RULE).parameters.values()) if SOURCES.has(_RULE) else []
+
+
+def choose(command: str, arguments: Sequence[str]) -> Choice | None:
+    """Read method and law off the arguments of ``train`` or ``plan``."""
+    rest = list(arguments)
+    first = rest.pop(0) if rest and not rest[0].startswith("-") else None
+    named = _taken(rest, "--method")
+    if first is not None and named not in (None, first):
+        raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
+    name = first if named is None else named
+    wanted = _peek(rest, "--law")
+    if name is None and wanted is None and {"-h", "--help"} & set(rest):
+        return None
+    method, law = _method_and_law(command, DEFAULT_METHOD if name is None else name, rest)
+    if (command, method) in _NOT_HERE:
+        raise InvalidParameterError(_NOT_HERE[command, method])
+    parameter = law_parameter(method)
+    if parameter is None:
+        # The parser refuses --law.
+        return Choice(command, method, None, tuple(rest))
+    _taken(rest, "--law")
+    if wanted is not None and law not in (None, wanted):
+        raise InvalidParameterError(f"--law {wanted} contradicts the method {name!r}; drop one of them.")
+    law = wanted or law or parameter.default
+    if law is not None and law not in laws_of(method):
+        raise InvalidParameterError(f"law={law!r} is no law of {method}; use {', '.join(laws_of(method))}.")
+    return Choice(command, method, law, tuple(rest))
+
+
+def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:
+    """Return the method of a name, and the law if it is that of a law."""
+    if name in METHODS:
+        return name, None
+    if name not in law_classes():
+        known = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(law_classes())})"
+        raise InvalidParameterError(f"method={name!r} is unknown; use {known}.")
+    many = name == "optimal" and _peek(rest, "--partitions") not in (None, "1")
+    return (_IN_PARTITIONS if many else _OF_A_LAW), name
+
+
+def _peek(arguments: Sequence[str], option: str) -> str | None:
+    """Return the last value of an option."""
+    return _taken([*arguments], option)
+
+
+def _taken(arguments: list[str], option: str) -> str | None:
+    """Take an option and its values out of the arguments, and return the last; without one the parser refuses it."""
+    value = None
+    position = 0
+    while position < len(arguments):
+        name, equals, text = arguments[position].partition("=")
+        if name != option or not (equals or position + 1 < len(arguments)):
+            position += 1
+            continue
+        value = text if equals else arguments[position + 1]
+        del arguments[position : position + (1 if equals else 2)]
+    return value

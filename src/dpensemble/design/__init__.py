@@ -1,0 +1,48 @@
+"""What is public about a run, and what a budget buys before any record is touched."""
+
+from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
+from dpensemble.design.base import Design, VotingDesign
+from dpensemble.design.by_group import ByGroup
+from dpensemble.design.drawn import Drawn
+from dpensemble.design.influence import Census, InfluenceRule, Personalisation
+from dpensemble.design.least_error import LeastError, with_least_error
+from dpensemble.design.noise import with_least_noise
+from dpensemble.design.partitioned import Partitioned
+from dpensemble.design.plan import GroupPlan, Plan, plan, plan_of
+from dpensemble.design.private import DaRRM, MajorityRule, PrivateTeachers, PrivateWhat, private_teachers
+from dpensemble.design.private_answers import FittedAnswer, fitted_answer
+from dpensemble.design.quality import answer_rate, quality_table, wrong_label_rate
+from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
+
+__all__ = [
+    "AggregatorComparison",
+    "ByGroup",
+    "Census",
+    "ComparedAggregator",
+    "DaRRM",
+    "Design",
+    "Drawn",
+    "FittedAnswer",
+    "GroupPlan",
+    "InfluenceRule",
+    "LeastError",
+    "MajorityRule",
+    "Partitioned",
+    "Personalisation",
+    "Plan",
+    "PrivateTeachers",
+    "PrivateWhat",
+    "SmallestEnsemble",
+    "VotingDesign",
+    "answer_rate",
+    "compare_aggregators",
+    "fitted_answer",
+    "plan",
+    "plan_of",
+    "private_teachers",
+    "quality_table",
+    "smallest_ensemble",
+    "with_least_error",
+    "with_least_noise",
+    "wrong_label_rate",
+]

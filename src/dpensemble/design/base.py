@@ -1,0 +1,298 @@
+"""Everything public about a run, and nothing private."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Accounting, Change, Group, Meter, data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.affordable import change_by, costs_of, prices_of
+from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
+from dpensemble.accounting.meters.groups import EVERYONE
+from dpensemble.accounting.published.moments import has_published
+from dpensemble.allocation import Allocation
+from dpensemble.budget import Budget
+from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.electorate import Electorate
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import LawChoice, ReleaseLaw
+from dpensemble.relations import Relation
+
+
+class Design(ABC):
+    """The public settings of a run: an estimator makes one, `plan` solves it, the report prints it.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the method.
+    groups : tuple of Group
+        Whose records are charged, and their budgets; one group where all are treated alike.
+    accounting : Accounting
+        Where prices come from.
+    """
+
+    name: str
+    accounting: Accounting
+
+    @property
+    @abstractmethod
+    def groups(self) -> tuple[Group, ...]:
+        """Whose records are charged, and their budgets."""
+
+    @abstractmethod
+    def with_budget(self, budget: Budget) -> Self:
+        """Return the same run with another budget."""
+
+    @abstractmethod
+    def with_noise(self, noise: float) -> Self:
+        """Return the same run with other noise, in votes."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return everything as plain values: what reports, plans and ``--json`` print."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VotingDesign(Design):
+    """A run in which teachers vote on public rows.
+
+    A method is a subclass: who votes (`electorate`), who learns from what (`allocate`), what a record moves (`groups`).
+
+    Parameters
+    ----------
+    name, title : str
+        Short name of the method, and what people call it.
+    choice : LawChoice
+        The law that answers, as it was asked for.
+    n_classes : int
+        Number of declared classes.
+    accounting : Accounting, default="exact"
+        What the label alone reveals, or the published bound.
+    noise : float, optional
+        Noise on the answer that was found, in votes, where the choice leaves it open.
+    usual : dict
+        The method's own usual noise by short name of a law, as a share of the ballots.
+    """
+
+    #: Whether the paper also counts the query that breaches the budget.
+    counts_the_breach: ClassVar[bool] = False
+    #: Whether groups have budgets of their own, which no other one may replace.
+    has_budgets: ClassVar[bool] = False
+    #: Whether further settings of a law are searched together with its noise.
+    searches_variants: ClassVar[bool] = False
+
+    name: str
+    title: str = ""
+    choice: LawChoice
+    n_classes: int = 2
+    accounting: Accounting = Accounting.EXACT
+    noise: float | None = None
+    usual: dict[str, float] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def ballots(self) -> int:
+        """Number of ballots for which the law's noise is stated."""
+
+    @property
+    def electorate(self) -> Electorate:
+        """Who votes on which query, with what weight, by which law; all on all, unless a method says otherwise."""
+        return Electorate.everyone(self.law, self.ballots)
+
+    @abstractmethod
+    def allocate(
+        self,
+        identities: Sequence[Hashable],
+        *,
+        relation: Relation,
+        entropy: int,
+        source: NoiseSource,
+        group_of_record: NDArray[np.int64] | None = None,
+    ) -> Allocation:
+        """Return which records teach which teachers.
+
+        Parameters
+        ----------
+        identities : sequence of length n_records
+            The unit of each record.
+        relation : Relation
+            Neighbouring relation.
+        entropy : int
+            Public seed.
+        source : NoiseSource
+            Of draws that stay secret.
+        group_of_record : ndarray of shape (n_records,), optional
+            Number of each record's group.
+        """
+
+    @cached_property
+    def law(self) -> ReleaseLaw:
+        """The law that answers, with the noise in use."""
+        noise, share = self.noise, self.usual.get(self.choice.kind.name)
+        if noise is None and share is not None:
+            noise = share * self.ballots
+        law = self.choice.law(self.ballots, self.n_classes, noise)
+        if self.accounting is Accounting.PUBLISHED and not has_published(law):
+            raise InvalidParameterError(
+                f"accounting='published' has no price for law={law.name or type(law).__name__!r}, which no paper "
+                "covers; use 'exact'."
+            )
+        return law
+
+    @property
+    def gated(self) -> bool:
+        """Whether a query is answered only where it passes a noisy threshold."""
+        return self.choice.kind.gated
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether the teachers are ordinary ones, and not private by themselves."""
+        return True
+
+    @property
+    def conversion(self) -> Conversion:
+        """How the cost of a number of answers becomes an epsilon; a filter works on a Renyi curve."""
+        exact = self.accounting is Accounting.EXACT
+        return Conversion.IMPROVED if self.gated and exact else self.accounting.conversion
+
+    def with_noise(self, noise: float) -> Self:
+        """Return the same run with other noise, in votes; noise on a gate changes in proportion unless given."""
+        if self.choice.noise_is_open:
+            return replace(self, noise=noise)
+        return replace(self, choice=LawChoice.of(self.law.with_noise(noise)), noise=None)
+
+    def settled(self) -> Self:
+        """Return the same run with what follows from the noise only slowly held fixed, for a search of the noise."""
+        return self
+
+    def with_accounting(self, accounting: Accounting) -> Self:
+        """Return the same run under another accounting."""
+        return replace(self, accounting=accounting)
+
+    def meter(self, queries: int | None = None) -> Meter:
+        """Return the worst-case meter of a run of at most so many queries."""
+        return worst_case_meter(
+            self.electorate, self.groups, n_classes=self.n_classes, accounting=self.accounting, queries=queries
+        )
+
+    def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
+        """Return the meter that charges for the votes at hand."""
+        return data_dependent_meter(
+            self.electorate,
+            self.groups,
+            allocation,
+            n_classes=self.n_classes,
+            accounting=self.accounting,
+            stop_when_spent=stop_when_spent,
+        )
+
+    @cached_property
+    def _costs_by_group(self) -> tuple[tuple[Group, tuple[PrivacyCost | None, ...]], ...]:
+        """Each group, with the cost of one answered query in every stage."""
+        stages = [
+            costs_of(prices_of(stage, self.groups, self.n_classes, self.accounting)) for stage in self.electorate.stages
+        ]
+        return tuple(zip(self.groups, zip(*stages, strict=True), strict=True))
+
+    @cached_property
+    def costs(self) -> tuple[PrivacyCost | None, ...]:
+        """Cost of one answered query to each group, while all of them take part."""
+        return costs_of(prices_of(self.electorate.stages[0], self.groups, self.n_classes, self.accounting))
+
+    def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
+        """Return the epsilon of so many answers, all of them answered, for each group."""
+        how = self.conversion if conversion is None else conversion
+        stage = self.electorate.stages[0]
+        return tuple(
+            0.0 if one is None else (one * stage.pools[group.pool].turns(labels)).epsilon(group.budget.delta, how)
+            for group, one in zip(self.groups, self.costs, strict=True)
+        )
+
+    def spent_at_end(self, labels: int) -> tuple[float, ...]:
+        """Return the epsilon of so many answers for each group, some of which may drop out on the way."""
+        return tuple(
+            cost_of(self.electorate.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
+            for group, costs in self._costs_by_group
+        )
+
+    def how_converted(self, labels: int) -> Conversion:
+        """Return the conversion that gives the epsilon of so many answers."""
+        if self.conversion is not Conversion.BEST:
+            return self.conversion
+        one, group = next((c, g) for c, g in zip(self.costs, self.groups, strict=True) if c is not None)
+        turns = self.electorate.stages[0].pools[group.pool].turns(labels)
+        return (one * turns).best(group.budget.delta)[1]
+
+    def spend_curve(self, most: int, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
+        """Return the epsilons of numbers of answers up to the most, whatever the budget.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of answers.
+        points : int, default=40
+            Largest number of points.
+
+        Returns
+        -------
+        list of (int, tuple of float)
+            Ascending; the last is `most`.
+        """
+        counts, stages = spread(most, points), self.electorate.stages
+        curves = [
+            epsilons_of([cost_of(stages, costs, group, count) for count in counts], group.budget.delta, self.conversion)
+            for group, costs in self._costs_by_group
+        ]
+        return list(zip(counts, zip(*curves, strict=True), strict=True))
+
+    def change(self, group: Group) -> Change:
+        """Return what a record of a group can do to the votes on a query."""
+        return change_by(self.electorate.stages[0], group, self.n_classes)
+
+    def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
+        """Return what must hold for the guarantee besides what all methods assume, one sentence each."""
+        return ()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values, the law's among them."""
+        return {
+            "method": self.name,
+            "title": self.title or self.name,
+            **self.law.settings(),
+            "law_name": self.choice.kind.name,
+            "noise_chosen": self._noise_chosen(),
+            "noise_in_words": self.law.words(),
+            "gated": self.gated,
+            "n_classes": self.n_classes,
+            "accounting": self.accounting.value,
+            "votes_per_record": max(group.votes for group in self.groups),
+        }
+
+    def _noise_chosen(self) -> str:
+        """Return one word: given, usual, fitted (to the labels wanted), or none."""
+        if not self.choice.noise_is_open:
+            return "given"
+        return "usual" if self.noise is None else "fitted"
+
+    def group_settings(self, index: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return what distinguishes a group, by its number; nothing where all records are treated alike."""
+        return {}
+
+    def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return what a plan of so many labels says besides."""
+        return {}
+
+
+def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:
+    """Return the one group of a run that treats all records alike."""
+    if budget is None:
+        raise InvalidParameterError("budget=None leaves nothing to charge; give epsilon and delta.")
+    return (Group(EVERYONE, budget, pool=0, votes=votes),)

@@ -1,0 +1,170 @@
+"""Teachers whose records are drawn by chance, in secret: bagged PATE."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Accounting, Group, Meter, SubsampledCost, SubsampledMeter, subsampled_cost
+from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
+from dpensemble.budget import Budget
+from dpensemble.cost import Conversion
+from dpensemble.design.base import VotingDesign, one_group
+from dpensemble.design.partitioned import Partitioned
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn(VotingDesign):
+    """A vote of teachers whose records are drawn by chance. All of it is public but the draws.
+
+    Parameters
+    ----------
+    name, title, choice, n_classes, accounting, noise, usual
+        As for `VotingDesign`; exact accounting, and a law without a gate.
+    scheme : BootstrapScheme
+        How each teacher's records are drawn.
+    n_units : int
+        Number of private records (or units). Public.
+    relation : Relation, default="replace-one"
+        Neighbouring relation.
+    budget : Budget, optional
+        What may be spent.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the draws cannot be had, or no price of the vote is known.
+    """
+
+    scheme: BootstrapScheme
+    n_units: int
+    relation: Relation = Relation.REPLACE_ONE
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        # A removed record leaves one less to draw from.
+        removed = self.relation is Relation.ADD_OR_REMOVE_ONE
+        self.scheme.check(integer_between("n_units", self.n_units, 1 + removed) - removed)
+        if self.gated:
+            raise InvalidParameterError(
+                f"law={self.choice.kind.name!r} is no vote of bagged teachers, whose questions must all be "
+                "answered; use a law without a gate, such as 'gnmax'."
+            )
+        if self.accounting is not Accounting.EXACT:
+            raise InvalidParameterError(
+                "accounting='published' has no price for bagged teachers, which no paper covers; use 'exact'."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but what is computed from it again, which holds functions."""
+        return {name: value for name, value in vars(self).items() if name != "cost"}
+
+    @property
+    def ballots(self) -> int:
+        """Number of teachers."""
+        return self.scheme.n_models
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All records; how many votes one can change is as secret as the draws."""
+        return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
+
+    def with_budget(self, budget: Budget) -> Self:
+        """Return the same run with another budget."""
+        return replace(self, budget=budget)
+
+    def allocate(
+        self,
+        identities: Sequence[Hashable],
+        *,
+        relation: Relation,
+        entropy: int,  # noqa: ARG002
+        source: NoiseSource,
+        group_of_record: NDArray[np.int64] | None = None,  # noqa: ARG002
+    ) -> Allocation:
+        """Draw the records of every teacher; nobody may ever know which."""
+        return self.scheme.draw(identities, relation=relation, noise=source)
+
+    @cached_property
+    def cost(self) -> SubsampledCost:
+        """What any number of answers costs."""
+        return subsampled_cost(
+            self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
+        )
+
+    def meter(self, queries: int | None = None) -> Meter:
+        """Return the meter of a run of at most so many queries."""
+        (group,) = self.groups
+        group.budget.check_delta_for(self.n_units)
+        meter = SubsampledMeter(self.cost, group.budget, queries)
+        if queries is not None and meter.sure_queries >= queries:
+            # Below the budget, too, answers are composed exactly.
+            delta = group.budget.delta
+            self.cost.refine(queries, self.cost.epsilon(queries, delta), delta)
+        return meter
+
+    def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
+        """Return the epsilon of so many answers; by Renyi curves alone where another conversion is asked for."""
+        (group,) = self.groups
+        if conversion is None:
+            # As the meter does, so that a search by this agrees with it.
+            self.cost.refine(labels, group.budget.epsilon, group.budget.delta)
+        return (self.cost.epsilon(labels, group.budget.delta),)
+
+    def spent_at_end(self, labels: int) -> tuple[float, ...]:
+        """Return the epsilon of so many answers."""
+        return self.spent(labels)
+
+    def how_converted(self, labels: int) -> Conversion:  # noqa: ARG002
+        """Return what composes whole runs."""
+        return Conversion.EXACT
+
+    def spend_curve(self, most: int, points: int = 12) -> list[tuple[int, tuple[float, ...]]]:
+        """Return the epsilons of numbers of answers up to the most."""
+        counts = np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist()
+        return [(count, (self.cost.epsilon(count, self.groups[0].budget.delta),)) for count in counts]
+
+    def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:
+        """Return that the draws stay secret, and what is public."""
+        noun = "unit" if has_units else "record"
+        public = f"The number of private {noun}s is public"
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            public += ", although a neighbouring data set has one more or fewer"
+        return (
+            f"Which {noun}s were drawn for which teacher stays secret, and is drawn anew for every run.",
+            f"{public}.",
+            "Neighbouring data sets list their other records in the same order.",
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return super().settings() | {
+            "n_teachers": self.ballots,
+            "scheme": self.scheme.scheme.value,
+            "subsample": self.scheme.subsample,
+        }
+
+    def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return the chance that a record is drawn, and the labels of one partition with the same noise."""
+        partition = Partitioned(
+            name="pate",
+            choice=self.choice,
+            noise=self.noise,
+            n_teachers=self.ballots,
+            n_classes=self.n_classes,
+            budget=self.groups[0].budget,
+        )
+        return {
+            "records": self.n_units,
+            "held": self.scheme.inclusion_probability(self.n_units),
+            "partition_labels": partition.meter().sure_queries,
+        }

@@ -1,0 +1,148 @@
+"""The smallest noise at which a number of labels fits everybody's budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting.published.moments import has_published
+from dpensemble.cost import Conversion
+from dpensemble.design.base import VotingDesign
+from dpensemble.errors import BudgetError, InvalidParameterError
+
+AnyDesign = TypeVar("AnyDesign", bound=VotingDesign)
+
+# Noise in votes that is tried; below the least, and above the most, answers hardly change any more.
+_LEAST, _MOST = 0.01, 1e6
+# Relative precision of the noise.
+PRECISION, _NEAR = 5e-4, 2e-3
+# Epsilon falls about with the first power of the noise, or faster.
+_SLOPE, _FLATTEST, _STEEPEST = -1.1, -0.5, -4.0
+_LONGEST_STEP = math.log(10)
+# Composed exactly, answers need about this share of the noise that a Renyi curve asks for.
+_EXACT_SHARE = 0.925
+
+
+def with_least_noise(design: AnyDesign, labels: int, start: float | None = None) -> AnyDesign:
+    """Return the run with the smallest noise at which so many labels fit everybody's budget.
+
+    Parameters
+    ----------
+    design : VotingDesign
+        With budgets; its own noise plays no part.
+    labels : int
+        Labels wanted; for gated laws, if every query is answered.
+    start : float, optional
+        Noise near which to look first, in votes.
+
+    Returns
+    -------
+    VotingDesign
+        Its noise is about a share `PRECISION` above the smallest; its meter, as checked, admits at least `labels`.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the law was given with its noise, or has none.
+    BudgetError
+        If no noise up to a million votes is enough.
+    """
+    labels = integer_between("labels", labels, 1)
+    if not design.choice.noise_is_open:
+        raise InvalidParameterError(
+            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given; leave one out to have it found."
+        )
+    start = rough_noise(design, labels) if start is None else start
+    design = design.with_noise(start).settled()
+    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels), start, 1.0)
+    # The meter may round otherwise than the search did; steps that grow end whatever the difference is.
+    step = PRECISION / 10
+    while noise is not None and noise <= _MOST:
+        found = design.with_noise(noise)
+        if found.meter(labels).sure_queries >= labels:
+            return found
+        noise, step = noise * (1 + step), 2 * step
+    raise _none_fits(design, labels)
+
+
+def rough_noise(design: VotingDesign, labels: int) -> float:
+    """Return about the smallest noise at which so many labels fit, without composing them exactly."""
+    best = design.conversion is Conversion.BEST
+    design = quickly_priced(design) if best else design
+    conversion = Conversion.IMPROVED if best else design.conversion
+    noise = smallest_noise(lambda noise: share_spent(design.with_noise(noise), labels, conversion), 1.0, 1.0)
+    if noise is None:
+        raise _none_fits(design, labels)
+    return max(_LEAST, noise * _EXACT_SHARE) if best else noise
+
+
+def near_noise(design: VotingDesign, labels: int, hopeless: Callable[[float], bool]) -> float:
+    """Return the smallest noise at which so many labels fit, to a share `_NEAR`, or less that is hopeless already."""
+    quick, rough = quickly_priced(design), rough_noise(design, labels)
+    noise = smallest_noise(lambda noise: share_spent(quick.with_noise(noise), labels), rough, 1.0, _NEAR, hopeless)
+    if noise is None:
+        raise _none_fits(design, labels)
+    return noise
+
+
+def quickly_priced(design: AnyDesign) -> AnyDesign:
+    """Return the run with two classes, which cost about as much, where more would have to be listed for seconds."""
+    listed = design.n_classes > 2 and not has_published(design.law)
+    return replace(design, n_classes=2) if listed else design
+
+
+def _none_fits(design: VotingDesign, labels: int) -> BudgetError:
+    gate = ", a larger threshold_sigma" if design.gated else ""
+    budget = design.groups[0].budget
+    return BudgetError(
+        f"labels={labels} do not fit epsilon={budget.epsilon:g} at delta={budget.delta:g} with any noise up to "
+        f"{_MOST:,.0f} votes; ask for fewer labels{gate} or a larger epsilon."
+    )
+
+
+def share_spent(design: VotingDesign, labels: int, conversion: Conversion | None = None) -> float:
+    """Return the largest share of any group's budget that so many labels take."""
+    spent = design.spent(labels, conversion)
+    return max(epsilon / group.budget.epsilon for epsilon, group in zip(spent, design.groups, strict=True))
+
+
+def smallest_noise(
+    epsilon_at: Callable[[float], float],
+    start: float,
+    epsilon: float,
+    precision: float = PRECISION,
+    hopeless: Callable[[float], bool] = lambda _: False,
+) -> float | None:
+    """Return the smallest noise, to a share `precision`, whose epsilon is within a budget; None above 1e6 votes.
+
+    A noise that is too small and `hopeless` even so is returned at once.
+    """
+    # The two last points, on logarithmic axes, give the next one; the answer stays between the largest noise seen to be
+    # too small and the smallest seen to be enough.
+    low, high, guess, slope = _LEAST, math.inf, start, _SLOPE
+    last: tuple[float, float] | None = None
+    while True:
+        found = math.log(max(epsilon_at(guess), 1e-12) / epsilon)
+        if found <= 0:
+            high = guess
+        elif hopeless(guess):
+            return guess
+        else:
+            low = guess
+        if -precision * abs(slope) / 2 <= found <= 0 or high <= low * (1 + precision / 2):
+            return high
+        if low >= _MOST:
+            return None
+        here = math.log(guess)
+        if last is not None and here != last[0]:
+            slope = min(_FLATTEST, max(_STEEPEST, (found - last[1]) / (here - last[0])))
+        last = (here, found)
+        # Aim a little inside the budget, so that a good guess is a safe one.
+        step = -found / slope + precision / 4
+        guess = math.exp(here + max(-_LONGEST_STEP, min(_LONGEST_STEP, step)))
+        guess = min(max(guess, _LEAST), _MOST)
+        if not low < guess < high:
+            guess = math.sqrt(low * min(high, _MOST))

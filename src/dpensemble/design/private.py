@@ -1,0 +1,309 @@
+"""Majorities of teachers that are themselves private: whose privacy, which law, which meter; before any fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
+from dpensemble.budget import Budget
+from dpensemble.darrm import AlikeTeachers
+from dpensemble.design.partitioned import Partitioned
+from dpensemble.design.private_answers import fitted_answer
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws import LawChoice, RandomizedResponseMajority
+from dpensemble.relations import Relation
+from dpensemble.teachers.accountants import Privacy, announced_privacy, announced_zcdp, declared_privacy
+from dpensemble.teachers.private import refuse_seeds
+
+
+class PrivateWhat(StrEnum):
+    """What is private by itself."""
+
+    MODELS = "models"
+    FRESH_MODELS = "fresh-models"
+    BALLOTS = "ballots"
+
+
+class MajorityRule(StrEnum):
+    """How ballots become a label."""
+
+    MAJORITY = "majority"
+    DARRM = "darrm"
+    DSUB = "dsub"
+    SUB = "sub"
+    RR = "rr"
+    GNMAX = "gnmax"
+
+
+@dataclass(frozen=True, slots=True)
+class DaRRM:
+    """The optimised private majority, for votes that are to be expected.
+
+    Parameters
+    ----------
+    prior : float or VotePrior, default=AlikeTeachers()
+        What votes to expect. Never derive it from private records.
+    """
+
+    prior: Any = field(default_factory=AlikeTeachers)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateTeachers(Partitioned):
+    """A majority of private teachers, or Gaussian noise on ordinary ones to compare with. Public.
+
+    Parameters
+    ----------
+    private : PrivateWhat
+        What is private by itself; without meaning under Gaussian noise.
+    rule : MajorityRule
+        How ballots become a label.
+    teachers : tuple of (float, float) or None
+        Privacy of each teacher; None under Gaussian noise, and where only the fitted models can tell.
+    claim : str
+        What that privacy rests on.
+    answer_epsilon, m : float
+        Privacy of one answer, also in units of a teacher's; NaN where answers are not charged so.
+    composition : str
+        Which composition allows so many answers.
+    queries : int or None
+        Number of answers; None where it plays no part.
+    zcdp : tuple of float or None
+        Zero-concentrated privacy of each teacher, where teachers say so.
+    """
+
+    searches_variants: ClassVar[bool] = False
+
+    private: PrivateWhat
+    rule: MajorityRule
+    teachers: tuple[Privacy, ...] | None
+    claim: str
+    answer_epsilon: float = float("nan")
+    m: float = float("nan")
+    composition: str = ""
+    queries: int | None = None
+    zcdp: tuple[float, ...] | None = None
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether the teachers are ordinary ones."""
+        return self.rule is MajorityRule.GNMAX or self.private is PrivateWhat.BALLOTS
+
+    @property
+    def pays_for_models(self) -> bool:
+        """Whether models are paid for once, and any number of labels computed from them."""
+        return self.rule is MajorityRule.MAJORITY
+
+    def meter(self, queries: int | None = None) -> Meter:
+        """Return the meter; not yet paid for where only the fitted models can tell what they cost."""
+        if self.rule is MajorityRule.GNMAX:
+            return super().meter(queries)
+        (group,) = self.groups
+        if self.private is PrivateWhat.MODELS:
+            models = None if self.teachers is None else touched_models(self.teachers, group.votes)
+            zcdp = None if self.zcdp is None else touched_zcdp(self.zcdp, group.votes)
+            return PrivateModelsMeter(models, group.budget, zcdp)
+        assert self.queries is not None  # noqa: S101
+        what = "randomised ballots" if self.ordinary else "freshly trained private models"
+        return PureAnswersMeter(self.answer_epsilon, self.queries, group.budget, f"{self.rule.value} of {what}")
+
+    def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
+        """Return what must hold for the guarantee besides what all methods assume, one sentence each."""
+        if self.rule is MajorityRule.GNMAX:
+            return ("The teachers are ordinary models, not private ones: noise on their votes protects the records.",)
+        if self.private is PrivateWhat.BALLOTS:
+            return ("Every ballot is randomised anew for every query.",)
+        basis = f"The privacy of a teacher is {self.claim}; this guarantee rests on it."
+        if self.private is PrivateWhat.FRESH_MODELS:
+            return (basis, "All teachers are trained anew, with randomness of their own, for every query.")
+        return (basis, "Every label is computed from models that were trained once, so their number plays no part.")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return super().settings() | {
+            "private": self.private.value,
+            "rule": self.rule.value,
+            "sharing": "partition" if self.touched == 1 else "everyone",
+            "law_name": self.rule.value,
+        }
+
+    def _noise_chosen(self) -> str:
+        # The law itself is fixed, but was made for so many answers.
+        return "none" if self.pays_for_models else "fitted"
+
+
+def private_teachers(
+    teacher: Any,
+    *,
+    named: dict[str, str],
+    private: PrivateWhat,
+    law: Any,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    touched: int,
+    queries: int | None,
+    budget: Budget,
+    has_units: bool,
+    relation: Relation,
+) -> PrivateTeachers:
+    """Decide on law and privacy before any record is looked at.
+
+    Parameters
+    ----------
+    teacher : classifier or None
+        As given.
+    named : dict
+        ``name`` and ``title`` of the method.
+    private, n_teachers, queries, budget
+        Settings.
+    law : str, DaRRM or None
+        How ballots become a label.
+    declared : tuple
+        Epsilon and delta of each teacher as declared, or None.
+    touched : int
+        Teachers that one unit touches: one of a partition, or all.
+    has_units : bool
+        Whether several records may belong to one unit.
+    relation : Relation
+        Neighbouring relation.
+
+    Raises
+    ------
+    InvalidParameterError
+        If settings contradict each other.
+    """
+    rule, prior = _rule_of(law, private)
+    _refuse_conflicts(private, rule, queries, declared)
+    if rule is MajorityRule.GNMAX:
+        teachers, zcdp, claim = None, None, ""
+    else:
+        teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
+    integer_between("n_teachers", n_teachers, 1)
+    known: dict[str, Any] = {"private": private, "rule": rule, "teachers": teachers, "claim": claim}
+    known |= named | {"n_teachers": n_teachers, "touched": touched, "budget": budget}
+    if rule is MajorityRule.MAJORITY:
+        plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
+        return PrivateTeachers(choice=LawChoice.of(plain), zcdp=zcdp, **known)
+    assert queries is not None  # noqa: S101
+    worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
+    found = fitted_answer(
+        rule.value, n_teachers, touched=touched, teacher=worst, queries=queries, budget=budget, prior=prior
+    )
+    return PrivateTeachers(
+        choice=LawChoice.of(found.law),
+        answer_epsilon=found.epsilon,
+        m=found.m,
+        composition=found.composition,
+        queries=queries,
+        **known,
+    )
+
+
+def _rule_of(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
+    """Return how ballots become a label, and what votes to expect."""
+    if isinstance(law, DaRRM):
+        return MajorityRule.DARRM, law.prior
+    if law is None:
+        models = private is PrivateWhat.MODELS
+        return MajorityRule.MAJORITY if models else MajorityRule.DARRM, AlikeTeachers()
+    try:
+        return MajorityRule(law), AlikeTeachers()
+    except ValueError:
+        raise InvalidParameterError(
+            f"law={law!r:.60} is no law for ballots of private teachers; use one of "
+            f"{', '.join(map(repr, map(str, MajorityRule)))}, or a DaRRM object."
+        ) from None
+
+
+def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
+    """Return every set of models that a unit may touch, or one set that costs as much as any."""
+    # Composition depends on a set's epsilons and on its deltas, whichever belongs to which, and rises in each. So no
+    # set of `touched` teachers costs more than the largest epsilons with the largest deltas.
+    if touched == 1:
+        return [(teacher,) for teacher in teachers]
+    epsilons, deltas = (sorted(values, reverse=True)[:touched] for values in zip(*teachers, strict=True))
+    return [tuple(zip(epsilons, deltas, strict=True))]
+
+
+def touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
+    """Return the zero-concentrated privacy of the sets of `touched_models`; the largest add up to most."""
+    if touched == 1:
+        return [(rho,) for rho in zcdp]
+    return [tuple(sorted(zcdp, reverse=True)[:touched])]
+
+
+def _refuse_conflicts(private: PrivateWhat, rule: MajorityRule, queries: int | None, declared: tuple[Any, Any]) -> None:
+    if rule is MajorityRule.GNMAX:
+        if declared != (None, None) or private is not PrivateWhat.MODELS:
+            raise InvalidParameterError(
+                "law='gnmax' is noise on the votes of ordinary teachers; drop teacher_privacy and private."
+            )
+    elif private is PrivateWhat.MODELS and rule is not MajorityRule.MAJORITY:
+        raise InvalidParameterError(
+            f"law={rule.value!r} makes each answer private on its own, which does not compose over "
+            "answers of the same models; drop it, or give private='fresh-models' or 'ballots'."
+        )
+    elif private is not PrivateWhat.MODELS and rule is MajorityRule.MAJORITY:
+        raise InvalidParameterError(
+            f"law='majority' adds no noise to an answer, which private={private.value!r} needs; use 'darrm'."
+        )
+    if queries is None and (rule is MajorityRule.GNMAX or private is not PrivateWhat.MODELS):
+        raise InvalidParameterError(
+            "max_labels=None: answers share the budget evenly, so their number must be given, such as max_labels=100."
+        )
+
+
+def _claimed(
+    teacher: Any, private: PrivateWhat, declared: tuple[Any, Any], n_teachers: int, has_units: bool, relation: Relation
+) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
+    """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
+    epsilon, delta = declared
+    if private is PrivateWhat.BALLOTS:
+        if epsilon is None or delta not in (None, 0, 0.0):
+            raise InvalidParameterError(
+                "private='ballots' randomises each ballot at an epsilon, with delta 0; give it as teacher_privacy."
+            )
+        return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
+    refuse_seeds(teacher)
+    announced = announced_privacy(teacher, relation)
+    rho = None if announced is None else announced_zcdp(teacher, relation)
+    zcdp = None if rho is None else (rho,) * n_teachers
+    name = type(teacher).__name__
+    if has_units and announced is not None and getattr(teacher, "privacy_unit", "record") != "unit":
+        raise InvalidParameterError(
+            f"units are given, and teacher={name} protects single records only; use private='ballots' (with "
+            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units; if everyone "
+            "has one record, give no units."
+        )
+    if epsilon is not None:
+        found = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
+        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in found):
+            raise InvalidParameterError(
+                f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
+                "teacher_privacy declares; make them agree."
+            )
+        also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
+        return found, zcdp, f"what was declared (epsilon up to {max(e for e, _ in found):g}{also})"
+    if has_units:
+        raise InvalidParameterError(
+            f"units are given, and the accountant of teacher={name} speaks of single records; declare a "
+            "teacher_privacy that holds for whole units."
+        )
+    if announced is not None:
+        also = "" if rho is None else f" at delta {announced[1]:g}, zero-concentrated at rho={rho:g}"
+        return (announced,) * n_teachers, zcdp, f"what {name} promises (epsilon {announced[0]:g}{also})"
+    if private is PrivateWhat.FRESH_MODELS:
+        raise InvalidParameterError(
+            f"teacher={name} announces no privacy before its fit; declare teacher_privacy=(epsilon, delta)."
+        )
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        raise InvalidParameterError(
+            f"teacher={name} tells its epsilon after the fit, and that may tell the number of records, which "
+            "relation='add-or-remove-one' keeps private; declare teacher_privacy=(epsilon, delta)."
+        )
+    return None, None, f"what the accountant of {name} says after the fit"

@@ -1,0 +1,127 @@
+"""A law as it is asked for: as an object, or by its short name, with what is not given taken as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, InteractiveNoisyMax
+from dpensemble.laws.gaussian import GaussianNoisyMax
+from dpensemble.laws.majority import RandomizedResponseMajority
+from dpensemble.laws.noisy_max import LaplaceNoisyMax
+from dpensemble.laws.optimal import OptimalVote
+from dpensemble.laws.tables import RandomizedResponse, TableLaw
+
+#: Laws by their short names.
+LAWS: Mapping[str, type[ReleaseLaw]] = MappingProxyType(
+    {
+        law.name: law
+        for law in (
+            LaplaceNoisyMax,
+            GaussianNoisyMax,
+            ConfidentNoisyMax,
+            InteractiveNoisyMax,
+            OptimalVote,
+            RandomizedResponse,
+        )
+    }
+)
+#: Types of laws whose declarations (symmetry, pure privacy) are proven here; those of others are checked or not used.
+LIBRARY_LAWS = frozenset({*LAWS.values(), TableLaw, RandomizedResponseMajority, AgainstStudent})
+
+
+@dataclass(frozen=True)
+class LawChoice:
+    """A law by its short name, with some of its settings, or an object that stays as it is.
+
+    Parameters
+    ----------
+    kind : type of ReleaseLaw
+        Which law.
+    given : mapping
+        Settings by name; the others are usual for the number of ballots.
+    fixed : ReleaseLaw, optional
+        The law itself, where an object was given.
+
+    Examples
+    --------
+    >>> choice = LawChoice.of("confident-gnmax", threshold=150)
+    >>> choice.law(250, 2), choice.noise_is_open
+    (ConfidentNoisyMax(threshold=150.0, threshold_sigma=150.0, sigma=40.0), True)
+    """
+
+    kind: type[ReleaseLaw]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    fixed: ReleaseLaw | None = None
+
+    @classmethod
+    def of(cls, law: ReleaseLaw | type[ReleaseLaw] | LawChoice | str, **given: Any) -> LawChoice:
+        """Return the choice that an object, a class, a short name or a choice stands for.
+
+        Parameters
+        ----------
+        law : ReleaseLaw, type of ReleaseLaw, LawChoice or str
+            What was asked for. The noise of a class, or a name, is open.
+        **given
+            Further settings of a law by name; None counts as not given.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the name is unknown, or a setting is none of the law.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        if isinstance(law, LawChoice):
+            if law.fixed is not None:
+                return cls.of(law.fixed, **given)
+            return cls(law.kind, {**law.given, **_known(law.kind, given)})
+        if isinstance(law, ReleaseLaw):
+            given = _known(type(law), given)
+            return cls(type(law), given, replace(law, **given) if given else law)  # type: ignore[type-var]
+        if isinstance(law, type) and issubclass(law, ReleaseLaw) and is_dataclass(law):
+            return cls(law, _known(law, given))
+        if not isinstance(law, str) or law not in LAWS:
+            raise InvalidParameterError(
+                f"law={law!r:.60} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
+            )
+        return cls(LAWS[law], _known(LAWS[law], given))
+
+    @property
+    def noise_is_open(self) -> bool:
+        """Whether the noise on the answer is left to be found."""
+        return self.fixed is None and bool(self.kind.in_votes) and self.kind.in_votes[0] not in self.given
+
+    def law(self, ballots: int, n_classes: int, noise: float | None = None) -> ReleaseLaw:
+        """Return the law for a number of ballots.
+
+        Parameters
+        ----------
+        ballots, n_classes : int
+            Number of ballots, and of declared classes.
+        noise : float, optional
+            Noise on the answer, in votes, where it is open.
+        """
+        found = self.fixed
+        if found is None:
+            complete = set(self.given) >= {item.name for item in fields(self.kind)}  # type: ignore[arg-type]
+            found = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
+            if noise is not None and self.noise_is_open:
+                found = found.with_noise(noise)
+            found = replace(found, **self.given)  # type: ignore[type-var]
+        found.check_ballots(ballots, n_classes)
+        found.mixing_weight(n_classes)
+        return found
+
+
+def _known(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that are given, refusing those that the law has not."""
+    for name, value in given.items():
+        if name not in {item.name for item in fields(kind)}:  # type: ignore[arg-type]
+            raise InvalidParameterError(
+                f"{name}={value!r} is no setting of law={kind.name or kind.__name__!r}; drop it."
+            )
+    return given

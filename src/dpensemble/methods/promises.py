@@ -1,0 +1,57 @@
+"""The sentences that guarantees rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from dpensemble.accounting import Meter
+from dpensemble.relations import Relation
+
+UNITS_TOGETHER = (
+    "A unit is all records that share a value of the unit column, for example those of one person; "
+    "they are protected together."
+)
+_UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
+_RELEASE = (
+    "Only the released labels and what is computed from them (the student) are published; teachers and votes stay "
+    "secret."
+)
+_RELEASE_TELLS_NUMBER = (
+    "Whoever sees the released labels, or a student from which their number can be read, sees a number that is not "
+    "protected; teachers and votes stay secret."
+)
+_COMMON = (
+    "Public rows, declared classes, settings and seeds do not depend on the private records.",
+    "That a run completed, or was refused, is not covered.",
+    "This covers one training run; the losses of further runs on the same records add to it.",
+)
+#: Which group a record is in is public.
+MEMBERSHIP = {
+    Relation.REPLACE_ONE: "Which group a record (or unit) is in, so also how many each group has, is public; "
+    "neighbouring data sets differ within one group.",
+    Relation.ADD_OR_REMOVE_ONE: "The groups and their declared shares are public, and so is which group a record "
+    "(or unit) would be in.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredBudgets:
+    """What `fit` was told of personal budgets: epsilons or levels of records, what levels and shares there are."""
+
+    values: ArrayLike
+    levels: Mapping[Any, float] | None
+    group_shares: Mapping[Any, float] | None
+
+
+def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of any method that votes, one sentence each."""
+    found = []
+    if has_units:
+        found.append(UNITS_TOGETHER)
+        if relation is Relation.REPLACE_ONE:
+            found.append(_UNIT_ORDER)
+    return (*found, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)

@@ -1,0 +1,369 @@
+"""The published bounds of PATE: against an independent computation, and against the true laws of tiny votes."""
+
+import itertools
+import math
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_ndtr
+
+from dpensemble.accounting.published.bounds import pure_rdp
+from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
+from dpensemble.accounting.published.probabilities import gnmax_log_error, lnmax_log_error, threshold_log_error
+from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.laws import LaplaceNoisyMax
+
+ORDERS = np.array([1.05, 1.5, 2, 3, 5, 8, 16])
+# Divergences below this are lost in the rounding of the oracle's probabilities.
+FLOOR = {"gnmax": 1e-13, "threshold": 1e-13, "lnmax": 1e-11}
+
+
+# --- the true laws of tiny votes -------------------------------------------------------------------------------
+
+
+def gaussian_law(counts, sigma):
+    """Integrate over the winning noisy count; the trapezoidal rule is exact to rounding for such integrands."""
+    counts = np.asarray(counts, dtype=float)
+    points = np.arange(counts.min() - 14 * sigma, counts.max() + 14 * sigma, sigma / 30)
+    scores = (points[:, None] - counts) / sigma
+    below = log_ndtr(scores)
+    density = -0.5 * scores**2 - 0.5 * math.log(2 * math.pi)
+    return np.exp(below.sum(axis=1, keepdims=True) - below + density).sum(axis=0) / 30
+
+
+def law_of(kind, counts, noise, threshold):
+    if kind == "gnmax":
+        return gaussian_law(counts, noise)
+    if kind == "lnmax":
+        return LaplaceNoisyMax(noise).probabilities(np.array([counts]))[0]
+    return np.exp(log_ndtr(np.array([1, -1]) * (max(counts) - threshold) / noise))
+
+
+def renyi(p, other, order):
+    """Divergence of `p` from `other`, with the likeliest outcome taken from its complement."""
+    leader = np.argmax(p)
+    rest = np.arange(len(p)) != leader
+    log_ratio = np.log(p / other)
+    weights = p.copy()
+    if p[rest].sum() < 0.5 and other[rest].sum() < 0.5:
+        log_ratio[leader] = np.log1p(-p[rest].sum()) - np.log1p(-other[rest].sum())
+        weights[leader] = 1 - p[rest].sum()
+    return np.log1p(np.sum(weights * np.expm1((order - 1) * log_ratio))) / (order - 1)
+
+
+def histograms(n_votes, n_classes):
+    if n_classes == 1:
+        yield (n_votes,)
+        return
+    for first in range(n_votes + 1):
+        for rest in histograms(n_votes - first, n_classes - 1):
+            yield (first, *rest)
+
+
+def neighbours(counts):
+    for giver, taker in itertools.permutations(range(len(counts)), 2):
+        if counts[giver] > 0:
+            moved = list(counts)
+            moved[giver] -= 1
+            moved[taker] += 1
+            yield tuple(moved)
+
+
+def bound_of(kind, counts, noise, threshold):
+    if kind == "gnmax":
+        return gnmax_rdp(counts, noise, ORDERS)
+    if kind == "lnmax":
+        return lnmax_rdp(counts, noise, ORDERS)
+    return threshold_rdp(counts, threshold, noise, ORDERS)
+
+
+def worst_ratios(kind, n_votes, n_classes, noise):
+    """Return the largest share of the bound that is used from the data at hand, and from its neighbours."""
+    votes = list(histograms(n_votes, n_classes))
+    threshold = 0.6 * n_votes
+    bounds = dict(zip(votes, bound_of(kind, np.array(votes), noise, threshold), strict=True))
+    laws = {counts: law_of(kind, counts, noise, threshold) for counts in votes}
+    own = others = 0.0
+    for counts in votes:
+        for near in neighbours(counts):
+            for order, bound in zip(ORDERS, bounds[counts], strict=True):
+                own = max(own, (renyi(laws[counts], laws[near], order) - FLOOR[kind]) / bound)
+                others = max(others, (renyi(laws[near], laws[counts], order) - FLOOR[kind]) / bound)
+    return own, others
+
+
+@pytest.mark.parametrize("kind", ["gnmax", "lnmax", "threshold"])
+@pytest.mark.parametrize(("n_votes", "n_classes"), [(12, 2), (5, 2), (7, 3)])
+@pytest.mark.parametrize("noise", [0.8, 1.5, 4.0])
+def test_the_bound_holds_from_the_data_at_hand(kind, n_votes, n_classes, noise):
+    own, _ = worst_ratios(kind, n_votes, n_classes, noise)
+    assert 0.3 < own <= 1
+
+
+@pytest.mark.parametrize(("kind", "excess"), [("gnmax", 1e3), ("threshold", 10), ("lnmax", 5)])
+def test_the_bound_does_not_hold_towards_the_data_at_hand(kind, excess):
+    """The published theorems bound ``D(M(D) || M(D'))`` alone; the other direction can be far larger."""
+    _, others = worst_ratios(kind, 12, 2, 0.8)
+    assert others > excess
+
+
+# --- an independent computation --------------------------------------------------------------------------------
+
+
+def gaussian_by_the_book(log_q, sigma, order):
+    """Theorem 6 with Proposition 10 at 700 digits, one query and one order at a time."""
+    with mpmath.workdps(700):
+        q, sigma, order = mpmath.exp(mpmath.mpf(log_q)), mpmath.mpf(sigma), mpmath.mpf(order)
+        independent = order / sigma**2
+        mu2 = sigma * mpmath.sqrt(mpmath.log(1 / q))
+        mu1 = mu2 + 1
+        if mu2 <= 1 or order > mu1:
+            return float(independent)
+        loss1, loss2 = mu1 / sigma**2, mu2 / sigma**2
+        if q > mpmath.exp((mu2 - 1) * loss2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2 or q * mpmath.exp(loss2) >= 1:
+            return float(independent)
+        a = (1 - q) / (1 - (q * mpmath.exp(loss2)) ** ((mu2 - 1) / mu2))
+        b = mpmath.exp(loss1) / q ** (1 / (mu1 - 1))
+        tight = mpmath.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1)
+        return float(min(independent, tight))
+
+
+def laplace_by_the_book(log_q, epsilon, order):
+    with mpmath.workdps(700):
+        q, loss, order = mpmath.exp(mpmath.mpf(log_q)), mpmath.mpf(epsilon), mpmath.mpf(order)
+        likely, other = mpmath.exp(loss) / (1 + mpmath.exp(loss)), 1 / (1 + mpmath.exp(loss))
+        moment = likely**order * other ** (1 - order) + other**order * likely ** (1 - order)
+        independent = mpmath.log(moment) / (order - 1)
+        if q >= (mpmath.exp(loss) - 1) / (mpmath.exp(2 * loss) - 1):
+            return float(independent)
+        stays = (1 - q) * ((1 - q) / (1 - mpmath.exp(loss) * q)) ** (order - 1)
+        tight = mpmath.log(stays + q * mpmath.exp(loss * (order - 1))) / (order - 1)
+        return float(min(independent, tight))
+
+
+VOTES = np.array(
+    [
+        [250, 0, 0],
+        [240, 6, 4],
+        [200, 30, 20],
+        [150, 80, 20],
+        [130, 119, 1],
+        [84, 83, 83],
+        [126, 124, 0],
+        [180, 70, 0],
+    ]
+)
+SOME_ORDERS = [1.001, 1.5, 2, 7, 20.5, 64, 500]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sensitivity", [1.0, 0.3, 4])
+@pytest.mark.parametrize("noise", [0.7, 5, 40.0, 300.0])
+def test_the_bounds_are_the_published_ones(noise, sensitivity):
+    cases = [
+        (
+            gnmax_rdp(VOTES, noise, SOME_ORDERS, sensitivity),
+            [
+                [gaussian_by_the_book(e, noise / sensitivity, o) for o in SOME_ORDERS]
+                for e in gnmax_log_error(VOTES, noise)
+            ],
+        ),
+        (
+            threshold_rdp(VOTES, 140, noise, SOME_ORDERS, sensitivity),
+            [
+                [gaussian_by_the_book(e, math.sqrt(2) * noise / sensitivity, o) for o in SOME_ORDERS]
+                for e in threshold_log_error(VOTES, 140, noise)
+            ],
+        ),
+        (
+            lnmax_rdp(VOTES, noise, SOME_ORDERS, sensitivity),
+            [
+                [laplace_by_the_book(e, 2 * sensitivity / noise, o) for o in SOME_ORDERS]
+                for e in lnmax_log_error(VOTES, noise)
+            ],
+        ),
+    ]
+    for bound, expected in cases:
+        floored = np.maximum(expected, np.finfo(float).tiny)
+        assert bound == pytest.approx(floored, rel=1e-8, abs=0)
+        assert np.all(bound >= floored * (1 - 1e-13))
+
+
+@pytest.mark.parametrize("noise", [0.7, 6.0, 40.0])
+def test_errors_are_the_published_unions(noise):
+    with mpmath.workdps(400):
+        for row, gaussian, laplace in zip(
+            VOTES, gnmax_log_error(VOTES, noise), lnmax_log_error(VOTES, noise), strict=True
+        ):
+            gaps = [mpmath.mpf(int(row[0] - other)) for other in row[1:]]
+            for got, q in (
+                (gaussian, sum(mpmath.erfc(gap / (2 * mpmath.mpf(noise))) / 2 for gap in gaps)),
+                (laplace, sum((2 + gap / noise) / (4 * mpmath.exp(gap / noise)) for gap in gaps)),
+            ):
+                assert got == pytest.approx(float(mpmath.log(min(q, mpmath.mpf(2) / 3))), rel=1e-12)
+
+
+def test_the_noise_decides_the_error_and_the_sensitivity_the_rest():
+    votes = [[160, 90]]
+    error = gnmax_log_error(votes, 40.0)
+    assert gnmax_rdp(votes, 40.0, [3], 2.0)[0, 0] == pytest.approx(gaussian_by_the_book(error[0], 20.0, 3))
+
+
+def test_the_conjecture_is_the_proven_bound_when_every_vote_may_change():
+    orders = [2, 5.5, 40]
+    assert np.array_equal(
+        conjectured_lnmax_rdp(VOTES, 20.0, orders, np.full(len(VOTES), 3)), lnmax_rdp(VOTES, 20.0, orders, 3.0)
+    )
+    assert not conjectured_lnmax_rdp([[5, 5]], 20.0, orders, [0]).any()
+    assert "NOT a guarantee" in conjectured_lnmax_rdp.__doc__
+
+
+# --- properties ------------------------------------------------------------------------------------------------
+
+counts_rows = st.lists(st.lists(st.integers(0, 400), min_size=3, max_size=3), min_size=1, max_size=4).map(np.array)
+weights = st.floats(0.1, 3)
+noises = st.floats(0.3, 300)
+
+
+def three(counts, noise, orders, sensitivity):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        asked = threshold_rdp(counts, 200, noise, orders, sensitivity)
+    return gnmax_rdp(counts, noise, orders, sensitivity), lnmax_rdp(counts, noise, orders, sensitivity), asked
+
+
+@given(counts_rows, weights, noises, weights)
+def test_never_above_what_holds_for_all_data(counts, weight, noise, sensitivity):
+    gaussian, laplace, asked = three(counts * weight, noise, ORDERS, sensitivity)
+    worst = ORDERS * (sensitivity / noise) ** 2
+    assert np.all(gaussian <= worst * (1 + 1e-12))
+    assert np.all(asked <= worst / 2 * (1 + 1e-12))
+    loss = 2 * sensitivity / noise
+    assert np.all(laplace <= np.minimum(loss, loss**2 * ORDERS / 2) * (1 + 1e-12))
+    for bound in (gaussian, laplace, asked):
+        assert np.all(bound > 0)
+
+
+@given(counts_rows, noises, st.floats(1, 3), st.floats(1, 3))
+def test_more_sensitive_costs_more(counts, noise, sensitivity, factor):
+    for low, high in zip(
+        three(counts, noise, ORDERS, sensitivity), three(counts, noise, ORDERS, sensitivity * factor), strict=True
+    ):
+        assert np.all(low <= high * (1 + 1e-9))
+
+
+@given(counts_rows, noises, noises)
+def test_all_at_once_equals_one_by_one(counts, noise, other):
+    for bound, make in zip(
+        three(counts, noise, ORDERS, 1.0),
+        zip(*[three(row[None], noise, ORDERS, 1.0) for row in counts], strict=True),
+        strict=True,
+    ):
+        assert np.array_equal(bound, np.concatenate(make))
+    assert np.array_equal(gnmax_rdp(counts, other, [5]), gnmax_rdp(counts, other, ORDERS)[:, ORDERS == 5])
+
+
+@given(st.integers(0, 60), noises, st.floats(1, 3))
+def test_a_clearer_vote_costs_no_more_by_its_error(lead, noise, factor):
+    near, far = [[200, 200 - lead, 0]], [[200, 200 - min(int(lead * factor), 200), 0]]
+    assert gnmax_log_error(far, noise) <= gnmax_log_error(near, noise)
+    assert lnmax_log_error(far, noise) <= lnmax_log_error(near, noise)
+
+
+@given(st.floats(1e-9, 200), st.floats(1.0001, 1e4))
+def test_pure_rdp_is_randomized_response(epsilon, order):
+    got = pure_rdp(epsilon, [order])[0]
+    with mpmath.workdps(80):
+        loss, alpha = mpmath.mpf(epsilon), mpmath.mpf(order)
+        exact = mpmath.log(mpmath.cosh((alpha - 0.5) * loss) / mpmath.cosh(loss / 2)) / (alpha - 1)
+    assert got == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-3, 1.0, 1e12])
+@pytest.mark.parametrize("order", [1 + 1e-9, 2, 1e6])
+def test_extremes_stay_finite_and_never_free(noise, order):
+    votes = np.array([[1e15, 0], [0, 0], [1, 1], [1e15, 1e15 - 1]])
+    for bound in three(votes, noise, [order], 1.0):
+        assert np.all(np.isfinite(bound))
+        assert np.all(bound > 0)
+
+
+def test_no_queries():
+    assert gnmax_rdp(np.empty((0, 3)), 1.0, [2, 3]).shape == (0, 2)
+    assert lnmax_rdp(np.empty((0, 3)), 1.0, [2, 3]).shape == (0, 2)
+    assert threshold_rdp(np.empty((0, 3)), 1, 1.0, [2, 3]).shape == (0, 2)
+
+
+# --- refusals --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad", [[[1, float("nan")]], [[1, -1]], [[float("inf"), 0]], [1, 2], [[1]], [["x", 2]], [[[1, 2]]]]
+)
+def test_counts_that_are_not_votes(bad):
+    for refuse in (
+        lambda: gnmax_rdp(bad, 1.0, [2]),
+        lambda: lnmax_rdp(bad, 1.0, [2]),
+        lambda: threshold_rdp(bad, 1, 1.0, [2]),
+    ):
+        with pytest.raises(DataError):
+            refuse()
+
+
+def test_errors_show_no_count():
+    with pytest.raises(DPEnsembleError) as caught:
+        gnmax_rdp([[73501, -9]], 1.0, [2])
+    assert "73501" not in str(caught.value)
+    assert "9" not in str(caught.value).replace("1e15", "")
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "2", True])
+@pytest.mark.parametrize("name", ["noise", "sensitivity"])
+def test_settings_out_of_range(bad, name):
+    settings = {"noise": 1.0, "sensitivity": 1.0} | {name: bad}
+    for refuse in (
+        lambda: gnmax_rdp([[2, 1]], settings["noise"], [2], settings["sensitivity"]),
+        lambda: lnmax_rdp([[2, 1]], settings["noise"], [2], settings["sensitivity"]),
+        lambda: threshold_rdp([[2, 1]], 1, settings["noise"], [2], settings["sensitivity"]),
+    ):
+        with pytest.raises(InvalidParameterError):
+            refuse()
+
+
+@pytest.mark.parametrize("bad", [[1], [0.5], [2, float("nan")], [float("inf")], [], 2, [[2]], ["two"]])
+def test_orders_out_of_range(bad):
+    for refuse in (
+        lambda: gnmax_rdp([[2, 1]], 1.0, bad),
+        lambda: lnmax_rdp([[2, 1]], 1.0, bad),
+        lambda: threshold_rdp([[2, 1]], 1, 1.0, bad),
+        lambda: pure_rdp(1.0, bad),
+    ):
+        with pytest.raises(InvalidParameterError):
+            refuse()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+def test_threshold_out_of_range(bad):
+    with pytest.raises(InvalidParameterError):
+        threshold_rdp([[2, 1]], bad, 1.0, [2])
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_pure_loss_out_of_range(bad):
+    with pytest.raises(InvalidParameterError):
+        pure_rdp(bad, [2])
+
+
+@pytest.mark.parametrize("bad", [[1.0, 2.0], [float("nan")], [-1.0], 1.0])
+def test_changed_votes_must_fit(bad):
+    with pytest.raises(DataError):
+        conjectured_lnmax_rdp([[2, 1]], 1.0, [2], bad)
+
+
+def test_a_threshold_nobody_can_reach_is_warned_of():
+    with pytest.warns(UserWarning, match="hardly any"):
+        threshold_rdp([[2, 1]], 4, 1.0, [2])

@@ -1,0 +1,22 @@
+from dpensemble.report.wording import date, heading, measure, number, setting
+
+
+def test_numbers_for_people():
+    assert [number(value) for value in (1234, 0.853, 1e-5, float("nan"))] == [
+        "1,234",
+        "0.853",
+        "1e-05",
+        "not available",
+    ]
+    assert (measure(0.85), measure(None)) == ("0.850", "not available")
+
+
+def test_settings_headings_and_dates():
+    assert setting("teachers", 2500) == "2,500"
+    assert setting("seed", 2500) == "2500"
+    assert setting("classes", ["<=50K", ">50K"]) == "<=50K, >50K"
+    assert heading("private_rows") == "Private rows"
+    assert heading("n_classes") == "Number of classes"
+    assert heading("n") == "N"
+    assert date("2026-03-05T14:05:09+00:00") == "5 March 2026, 14:05 UTC"
+    assert date("once") == "once"

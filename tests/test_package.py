@@ -1,0 +1,40 @@
+"""``import dpensemble`` is quick, and what it exports is there when asked for."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpensemble
+
+
+def test_exports_imports_for_type_checkers_and_homes_agree():
+    tree = ast.parse(Path(dpensemble.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.name: node.module.removeprefix("dpensemble.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == {name: dpensemble._ROOM_OF.get(name, "methods") for name in dpensemble.__all__}
+
+
+@pytest.mark.parametrize("name", [*dpensemble.__all__, "__version__", "accounting", "laws"])
+def test_every_export_is_there(name):
+    assert getattr(dpensemble, name) is getattr(dpensemble, name)
+    assert name in dir(dpensemble)
+
+
+@pytest.mark.parametrize("name", ["nothing", "_nothing"])
+def test_what_is_not_there_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=name):
+        getattr(dpensemble, name)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, dpensemble; print([m for m in ('sklearn', 'numpy', 'typer') if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
