@@ -11,6 +11,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (
     AgainstStudent,
     ConfidentNoisyMax,
+    ExponentialVote,
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
@@ -38,6 +39,8 @@ LAWS = [
     OptimalVote(40_000.0, 0.5),
     RandomizedResponse(0.1),
     RandomizedResponse(5.0),
+    ExponentialVote(0.5),
+    ExponentialVote(300.0),
 ]
 # Laws for some counts only: tables are for two classes and a number of ballots, a student's predictions for given
 # queries.

@@ -8,6 +8,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (
     LAWS,
     ConfidentNoisyMax,
+    ExponentialVote,
     GaussianNoisyMax,
     InteractiveNoisyMax,
     LaplaceNoisyMax,
@@ -25,6 +26,7 @@ DEFAULTS = {
     "confident-gnmax": ConfidentNoisyMax(200, 150, 40),
     "interactive-gnmax": InteractiveNoisyMax(200, 150, 40, batch_size=100, student_confidence=0.9),
     "optimal": OptimalVote(185, 0.25),
+    "exponential": ExponentialVote(20),
 }
 
 

@@ -4,6 +4,7 @@ from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.by_law import ByLaw
 from dpensemble.laws.choice import LAWS, LIBRARY_LAWS, LawChoice
 from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
+from dpensemble.laws.exponential import ExponentialVote
 from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
@@ -18,6 +19,7 @@ __all__ = [
     "AgainstStudent",
     "ByLaw",
     "ConfidentNoisyMax",
+    "ExponentialVote",
     "GaussianGate",
     "GaussianNoisyMax",
     "HockeyStickRule",

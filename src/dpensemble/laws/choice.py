@@ -9,6 +9,7 @@ from typing import Any
 
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.base import ReleaseLaw
+from dpensemble.laws.exponential import ExponentialVote
 from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
@@ -26,6 +27,7 @@ LAWS: Mapping[str, type[ReleaseLaw]] = MappingProxyType(
             ConfidentNoisyMax,
             InteractiveNoisyMax,
             OptimalVote,
+            ExponentialVote,
             RandomizedResponse,
         )
     }

@@ -3,7 +3,7 @@
 from dpensemble.accounting.change import Change
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import AccountingError
-from dpensemble.laws import ByLaw, GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
+from dpensemble.laws import ByLaw, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, ReleaseLaw
 
 
 def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
@@ -71,6 +71,13 @@ def _(law: LaplaceNoisyMax, change: Change) -> tuple[PrivacyCost, str]:
 def _(law: GaussianNoisyMax, change: Change) -> tuple[PrivacyCost, str]:
     cost = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
     return cost, "Papernot et al. 2018, Proposition 8"
+
+
+@published.register(ExponentialVote)
+def _(law: ExponentialVote, change: Change) -> tuple[PrivacyCost, str]:
+    # An answer whose losses lie in a range of that width is width**2 / 8 zero-concentrated.
+    width = law.pure_epsilon(change.moved)
+    return PrivacyCost(rdp=DEFAULT_ORDERS * width**2 / 8), "Cesar and Rogers 2021, bounded range"
 
 
 def has_published(law: ReleaseLaw) -> bool:

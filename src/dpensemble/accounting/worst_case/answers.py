@@ -32,6 +32,7 @@ from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     LIBRARY_LAWS,
     ByLaw,
+    ExponentialVote,
     GaussianNoisyMax,
     LaplaceNoisyMax,
     RandomizedResponse,
@@ -43,6 +44,8 @@ from dpensemble.laws.sampling import PROBABILITY_ERROR
 _LARGEST_EPSILON = 500.0
 # Range of one vote in units of the noise for which three and more classes are analysed.
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-4, 4.0
+# Cells of where a bounded range starts.
+_CELLS = 1024
 
 
 def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
@@ -180,6 +183,31 @@ def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
         return _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
     return PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
+
+
+@many_classes.register(ExponentialVote)
+def _(law: ExponentialVote, change: Change) -> PrivacyCost:
+    if can_list(law, change):
+        return listed_cost(law, change)
+    # Losses of one answer lie in a range of that width, wherever it starts (Dong, Durfee and Rogers 2020, section 3).
+    mixed = law.mixing_weight(change.classes)
+    return _bounded_range(law.pure_epsilon(change.moved), 2 * PROBABILITY_ERROR * change.classes**2 / mixed)
+
+
+@lru_cache(maxsize=64)
+def _bounded_range(width: float, slack: float) -> PrivacyCost:
+    """Price answers whose losses lie in a range of some width, widened by a slack that pays for rounding.
+
+    Losses between two values are dominated by the pair of laws that takes those two alone; ranges that start in the
+    same cell share a pair that covers them all.
+    """
+    if width > _LARGEST_EPSILON:
+        return pure_cost(width)
+    starts = np.linspace(0.0, width, _CELLS + 1)
+    high, low = starts[1:] + slack, starts[:-1] - width - slack
+    likelier = -np.expm1(low) / -np.expm1(low - high)
+    p = np.stack([likelier, 1 - likelier], axis=1)
+    return PrivacyCost.of(DominatingPairs(p, p * np.exp(-np.stack([high, low], axis=1))))
 
 
 @lru_cache(maxsize=64)
