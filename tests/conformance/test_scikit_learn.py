@@ -19,6 +19,7 @@ from dpensemble import (
     DPBaggingClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
+    RandomSubspaceClassifier,
     SubsampleAggregateClassifier,
     UpsamplingPATEClassifier,
     VanishingPATEClassifier,
@@ -52,6 +53,10 @@ class SelfPublicDPBag(_SelfPublic, DPBaggingClassifier):
 
 class SelfPublicPATE(_SelfPublic, PATEClassifier):
     __init__ = PATEClassifier.__init__
+
+
+class SelfPublicSubspace(_SelfPublic, RandomSubspaceClassifier):
+    __init__ = RandomSubspaceClassifier.__init__
 
 
 class SelfPublicBaggedPATE(_SelfPublic, BaggedPATEClassifier):
@@ -111,6 +116,7 @@ ESTIMATORS = [
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
     SelfPublicPATE(**SETTINGS),
+    SelfPublicSubspace(**SETTINGS),
     SelfPublicBaggedPATE(**SETTINGS),
     SelfPublicUpsampling(**SETTINGS, rule="published"),
     SelfPublicVanishing(**SETTINGS, rule="published"),

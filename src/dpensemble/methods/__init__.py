@@ -5,6 +5,7 @@ from dpensemble.methods.bagging import BaggingPrivacyClassifier
 from dpensemble.methods.dpbag import DPBaggingClassifier
 from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
+from dpensemble.methods.random_subspace import RandomSubspaceClassifier
 from dpensemble.methods.saa import SubsampleAggregateClassifier
 from dpensemble.methods.upsampling import UpsamplingPATEClassifier
 from dpensemble.methods.vanishing import VanishingPATEClassifier
@@ -16,6 +17,7 @@ __all__ = [
     "DPBaggingClassifier",
     "PATEClassifier",
     "PrivateMajorityClassifier",
+    "RandomSubspaceClassifier",
     "SubsampleAggregateClassifier",
     "UpsamplingPATEClassifier",
     "VanishingPATEClassifier",
