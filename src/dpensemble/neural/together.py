@@ -14,6 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
+from dpensemble._workers import private_workers
 from dpensemble.errors import TeacherError
 from dpensemble.neural._torch import own_generator, resolve_device
 from dpensemble.neural.block_jobs import fit_block, network_of, vote_block
@@ -169,7 +170,7 @@ def _blocks(n_teachers: int, size: int) -> list[slice]:
 def _in_parallel(job: Callable[[slice], Any], blocks: list[slice], n_jobs: int | None) -> Iterator[tuple[slice, Any]]:
     """Yield each block with its result, in waves, since not every joblib backend hands results out early."""
     wave = _BLOCKS_A_WAVE * effective_n_jobs(n_jobs)
-    with Parallel(n_jobs=n_jobs) as parallel:
+    with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
         for start in range(0, len(blocks), wave):
             chunk = blocks[start : start + wave]
             yield from zip(chunk, parallel(job(block) for block in chunk), strict=True)

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
+from dpensemble._workers import private_workers
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.votes import Votes, ballot_dtype
@@ -160,7 +161,7 @@ def fit_private(
         if seeds is not None and SEED in settings:
             model.set_params(**{SEED: int(seeds[t])})
         tasks.append(delayed(_fit)(model, X[shard], classes[y[shard]]))
-    models = Parallel(n_jobs=n_jobs)(tasks)
+    models = Parallel(n_jobs=n_jobs, **private_workers())(tasks)
     failed = next((model for model in models if isinstance(model, str)), None)
     if failed is not None:
         raise TeacherError(
@@ -183,7 +184,7 @@ def refuse_seeds(estimator: Any) -> None:
 
 def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
     """Return the fitted model, or the name of the exception, whose text may quote records."""
-    with warnings.catch_warnings(), _fresh_global_randomness():
+    with warnings.catch_warnings(), parallel_config(max_nbytes=None), _fresh_global_randomness():
         warnings.simplefilter("ignore")
         try:
             return model.fit(X, y)

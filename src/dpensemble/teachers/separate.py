@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Floats, Integers
+from dpensemble._workers import private_workers
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
@@ -25,6 +26,8 @@ from dpensemble.votes import ballot_dtype
 _WAVES = 20
 _TASKS_A_WORKER = 4
 _LARGEST_TASK = 16
+# Every task of a vote takes the rows along, which may weigh more than the teachers.
+_VOTES_A_WORKER = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +52,8 @@ class SeparateTeachers:
             fallbacks = self.fallback_votes[task].tolist()
             return delayed(_predict)(models, fallbacks, self.seeds[task].tolist(), X, self.classes)
 
-        for task, columns in _in_parallel(job, fitted, self.n_jobs):
+        size = -(-len(fitted) // (_VOTES_A_WORKER * effective_n_jobs(self.n_jobs)))
+        for task, columns in _in_parallel(job, _tasks(fitted, max(1, size)), self.n_jobs, waves=1):
             ballots[:, task] = columns
         return ballots
 
@@ -77,7 +81,8 @@ def fit_separately(
     def job(task: Integers) -> Any:
         return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task.tolist()])
 
-    for task, results in _in_parallel(job, to_fit, n_jobs):
+    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_WAVES * _TASKS_A_WORKER * effective_n_jobs(n_jobs)))
+    for task, results in _in_parallel(job, _tasks(to_fit, size), n_jobs, waves=_WAVES):
         for t, (model, error) in zip(task, results, strict=True):
             models[t] = model
             if model is None:
@@ -91,15 +96,16 @@ def fit_separately(
     return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs)
 
 
+def _tasks(teachers: Integers, size: int) -> list[Integers]:
+    return [teachers[start : start + size] for start in range(0, len(teachers), size)]
+
+
 def _in_parallel(
-    job: Callable[[Integers], Any], teachers: Integers, n_jobs: int | None
+    job: Callable[[Integers], Any], tasks: list[Integers], n_jobs: int | None, *, waves: int
 ) -> Iterator[tuple[Integers, Any]]:
     """Yield each task's teachers with its result, in waves, as not every joblib backend streams results."""
-    workers = effective_n_jobs(n_jobs)
-    size = min(_LARGEST_TASK, 1 + len(teachers) // (_WAVES * _TASKS_A_WORKER * workers))
-    tasks = [teachers[start : start + size] for start in range(0, len(teachers), size)]
-    with Parallel(n_jobs=n_jobs) as parallel:
-        wave = max(_TASKS_A_WORKER * workers, len(tasks) // _WAVES)
+    with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
+        wave = max(_TASKS_A_WORKER * effective_n_jobs(n_jobs), len(tasks) // waves)
         for start in range(0, len(tasks), wave):
             chunk = tasks[start : start + wave]
             yield from zip(chunk, parallel(job(task) for task in chunk), strict=True)
@@ -151,8 +157,11 @@ def _own_global_randomness(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence warnings, which would tell of private records, and BLAS threads, which only slow small shards."""
-    with warnings.catch_warnings(), threadpool_limits(1):
+    """Silence warnings, which would tell of private records, and BLAS threads, which only slow small shards.
+
+    A teacher that has workers of its own shall not write records to files for them either.
+    """
+    with warnings.catch_warnings(), threadpool_limits(1), parallel_config(max_nbytes=None):
         warnings.simplefilter("ignore")
         yield
 

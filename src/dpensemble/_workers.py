@@ -1,0 +1,57 @@
+"""Worker processes that keep private records to themselves, and end when the process that started them does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+_LOOK_SECONDS = 0.2
+
+
+def private_workers() -> dict[str, Any]:
+    """Return what `joblib.Parallel` needs so that arguments and results go through pipes, never through files."""
+    # Without this, arrays above a megabyte become files in shared memory or a temporary folder, which outlive a kill.
+    return {"max_nbytes": None, "initializer": end_with_parent}
+
+
+def end_with_parent() -> None:
+    """Make this worker process end as soon as the one that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None or parent.pid is None:
+        return
+    # An interrupt from the keyboard goes to everybody; the parent alone decides what becomes of it.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_after, args=(parent.pid,), name="end with parent", daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    # The kernel's own signal at a parent's death comes when the thread that started the worker ends, which is too soon.
+    if sys.platform == "linux":
+        _wait_for_end(parent)
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
+
+
+def _wait_for_end(parent: int) -> None:
+    """Sleep until a process has ended, where the system can tell."""
+    import select  # noqa: PLC0415  polls processes on Linux only
+
+    try:
+        handle = os.pidfd_open(parent)
+    except (AttributeError, OSError):
+        return
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        # Its number may have passed to another process before it was opened.
+        while os.getppid() == parent and not poll.poll(1000):
+            pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,190 @@
+"""Private records stay in the memory of the processes that need them, and go when those go."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from dpensemble._workers import private_workers
+from dpensemble.allocation import partitions
+from dpensemble.teachers import TeacherEnsemble
+
+MARK = np.float64(7.297352569371e-3)
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc and /dev/shm")
+
+TRAINING = """
+import sys, time
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from dpensemble.allocation import partitions
+from dpensemble.teachers import TeacherEnsemble
+
+class Slow(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.rows_ = X
+        open(sys.argv[1], "a").write("fitting\\n")
+        time.sleep(600)
+
+X = np.full((4000, 200), float(sys.argv[2]))
+y = np.arange(4000) % 2
+teachers = TeacherEnsemble(Slow(), partitions(range(4000), 4, 1), np.array([0, 1]), entropy=0, n_jobs=2)
+teachers.fit(X, y, lambda done: None)
+"""
+
+
+def places():
+    """Return the folders in which programs leave what they share with others."""
+    return {Path(tempfile.gettempdir()), Path("/dev/shm"), Path(os.environ.get("JOBLIB_TEMP_FOLDER", "/dev/shm"))}
+
+
+def files_with(content, since):
+    """Return the files in shared memory and temporary folders, changed since, that hold some bytes."""
+    found = []
+    for place in filter(Path.is_dir, places()):
+        for path in place.rglob("*"):
+            try:
+                # Those of other programs' tests are no business of this one.
+                if path.is_file() and path.stat().st_mtime >= since and content in path.read_bytes():
+                    found.append(str(path))
+            except OSError:
+                continue
+    return found
+
+
+def workers_of(pid):
+    """Return the processes that a process has started."""
+    children = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            children.append(int(status.parent.name))
+    return children
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def until(condition, seconds=60.0):
+    """Wait for something that is bound to come; how soon is a matter of how busy the machine is."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+@linux
+@pytest.mark.slow
+def test_kill_9_leaves_no_worker_and_no_file_of_records(tmp_path):
+    said, since = tmp_path / "said", time.time() - 1
+    mark = float(MARK) + os.getpid()
+    command = [sys.executable, "-c", TRAINING, str(said), repr(mark)]
+    parent = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)})
+    try:
+        until(lambda: said.exists() and said.read_text().count("fitting") >= 2)
+        planted = np.full(8, mark).tobytes()
+        while_running = files_with(planted, since) + [str(p) for p in tmp_path.iterdir() if planted in p.read_bytes()]
+        workers = workers_of(parent.pid)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    assert len(workers) >= 2
+    until(lambda: not any(map(alive, workers)))
+    assert while_running == []
+    assert files_with(planted, since) == []
+
+
+class KeepsAll(ClassifierMixin, BaseEstimator):
+    """Its model is its records, as that of nearest neighbours is."""
+
+    def fit(self, X, y):
+        self.X_, self.classes_ = X, np.unique(y)
+        # A pickle of records in a file would come back as a map of it.
+        self.mapped_ = isinstance(X, np.memmap)
+        return self
+
+    def predict(self, X):
+        assert not isinstance(self.X_, np.memmap)
+        assert not isinstance(X, np.memmap)
+        return np.full(len(X), self.classes_[-1])
+
+
+class Nested(KeepsAll):
+    """Has workers of its own."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.mapped_ = any(Parallel(n_jobs=2)(delayed(isinstance)(X, np.memmap) for _ in range(2)))
+        return self
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("estimator", "jobs"), [(KeepsAll(), 2), (Nested(), 1)])
+def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator, jobs):
+    X = np.random.default_rng(0).normal(size=(3000, 200))
+    y = np.arange(3000) % 2
+    ensemble = TeacherEnsemble(estimator, partitions(range(3000), 2, 1), np.array([0, 1]), entropy=0, n_jobs=jobs)
+    ensemble.fit(X, y, lambda done: None)
+    assert [model.mapped_ for model in ensemble._fitted.models] == [False, False]
+    # A teacher that cannot answer would vote its majority, of which there is none here: class 0.
+    assert np.all(ensemble.vote(X[:2000]).ballots == 1)
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_workers_of_every_kind_end_with_their_parent(tmp_path, backend):
+    code = f"""
+import os, sys, time
+from joblib import Parallel, delayed, parallel_config
+from dpensemble._workers import private_workers
+def work(path):
+    open(path, "a").write(str(os.getpid()) + "\\n")
+    time.sleep(600)
+if __name__ == "__main__":
+    with parallel_config(backend={backend!r}):
+        Parallel(n_jobs=2, **private_workers())(delayed(work)(sys.argv[1]) for _ in range(2))
+"""
+    script, said = tmp_path / "work.py", tmp_path / "said"
+    script.write_text(code)
+    parent = subprocess.Popen([sys.executable, str(script), str(said)])
+    try:
+        until(lambda: said.exists() and len(said.read_text().split()) == 2)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    workers = [int(pid) for pid in said.read_text().split()]
+    until(lambda: not any(map(alive, workers)))
+
+
+@pytest.mark.slow
+def test_workers_outlive_the_thread_that_started_them():
+    """A training in a thread of a server must not take the workers of the next one with it."""
+    import threading
+
+    def ask():
+        found.append(Parallel(n_jobs=2, **private_workers())(delayed(os.getpid)() for _ in range(8)))
+
+    found = []
+    for _ in range(2):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        time.sleep(0.5)
+    assert len(found) == 2
+    assert os.getpid() not in found[1]
