@@ -12,7 +12,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 LAYERS = [
     {"errors", "relations", "_rounding", "_arrays"},
     {"_checks"},
-    {"_random", "_progress", "_workers"},
+    {"_random", "_progress", "_spending", "_workers"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},

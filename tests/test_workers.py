@@ -42,7 +42,8 @@ teachers.fit(X, y, lambda done: None)
 
 def places():
     """Return the folders in which programs leave what they share with others."""
-    return {Path(tempfile.gettempdir()), Path("/dev/shm"), Path(os.environ.get("JOBLIB_TEMP_FOLDER", "/dev/shm"))}
+    shared = "/dev/shm"  # noqa: S108
+    return {Path(tempfile.gettempdir()), Path(shared), Path(os.environ.get("JOBLIB_TEMP_FOLDER", shared))}
 
 
 def files_with(content, since):

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-__all__ = ["main"]
+from dpensemble.cli.ending import ENDING, INTERRUPTED, TERMINATED, Terminated
 
-_INTERRUPTED = 130
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,13 +22,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 unforeseen error, 2 bad input, 130 interrupted.
+        0 done, 1 an error after a budget was spent or one nobody foresaw, 2 bad input, 130 interrupted, 143 terminated.
     """
+    ENDING.begin()
     try:
-        # Imported here, so that an interrupt meanwhile ends like any other.
-        code = import_module("dpensemble.cli.app").run(list(sys.argv[1:] if arguments is None else arguments))
+        with ENDING.listening(for_good=arguments is None):
+            # Imported here, so that an interrupt meanwhile ends like any other.
+            with ENDING.at_once():
+                app = import_module("dpensemble.cli.app")
+            code = int(app.run(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        sys.stderr.write("dpensemble: interrupted; nothing was written.\n")
-    return int(code)
+        code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
+    if code in (INTERRUPTED, TERMINATED):
+        sys.stderr.write(ENDING.sentence(code))
+    return code

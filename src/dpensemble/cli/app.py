@@ -1,6 +1,7 @@
 """Commands, and the one place where errors become exit codes.
 
-Exit codes: 0 done; 1 an error nobody foresaw; 2 bad input: one sentence on stderr, nothing written; 130 interrupted.
+Exit codes: 0 done; 1 an error after a budget was spent, or one nobody foresaw; 2 bad input: one sentence on stderr,
+nothing written; 130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import typer
 
 from dpensemble.cli.choice import Choice, choose
 from dpensemble.cli.commands import add_group, add_name
+from dpensemble.cli.ending import ENDING, INTERRUPTED
 from dpensemble.cli.help import PlainGroup
 from dpensemble.cli.options import flag_of, owners
 from dpensemble.cli.others import add_others
@@ -21,7 +23,6 @@ from dpensemble.errors import DPEnsembleError
 
 # typer may bring its own copy of click, so the base of its errors is found through one of them.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
-_INTERRUPTED = 130
 _BY_METHOD = ("train", "plan")
 # What the parser wants where it finds something else.
 _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
@@ -55,17 +56,11 @@ def run(arguments: Sequence[str]) -> int:
     except _UsageError as error:
         return _fail(_usage(error, arguments))
     except (typer.Abort, KeyboardInterrupt):
-        return _INTERRUPTED
+        return ENDING.code or INTERRUPTED
     except Exception as error:
-        if os.environ.get("DPENSEMBLE_TRACEBACK"):
+        if os.environ.get("DPENSEMBLE_TRACEBACK") and not ENDING.code:
             raise
-        # Texts of foreign errors may quote private records.
-        typer.echo(
-            f"dpensemble: unexpected {type(error).__name__}; if training had begun, count its budget as spent. "
-            "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
-            err=True,
-        )
-        return 1
+        return _unforeseen(error)
 
 
 def _parsed_and_run(arguments: list[str]) -> int:
@@ -123,6 +118,23 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
 
 
+def _unforeseen(error: Exception) -> int:
+    # Some libraries turn an interrupt into an error of their own.
+    if ENDING.code:
+        return ENDING.code
+    # Texts of foreign errors may quote private records.
+    typer.echo(
+        f"dpensemble: unexpected {type(error).__name__}; {ENDING.standing}. "
+        "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
+        err=True,
+    )
+    return 1
+
+
 def _fail(message: str) -> int:
-    typer.echo("dpensemble: " + " ".join(message.split()), err=True)
-    return 2
+    message = " ".join(message.split())
+    if ENDING.spent:
+        # Not bad input alone any more: something was paid for.
+        message = f"{message.removesuffix('.')}; {ENDING.standing}."
+    typer.echo(f"dpensemble: {message}", err=True)
+    return 1 if ENDING.spent else 2

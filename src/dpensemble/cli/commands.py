@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from dpensemble.cli.choice import DEFAULT_METHOD, Choice, law_classes, law_of, method_of, methods_of
+from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup, one_line
 from dpensemble.cli.options import LAW, OWN, RULE, SETTING, Option, options_of
 
@@ -43,7 +44,9 @@ Run = Callable[[Request], None]
 
 def run_request(command: str, request: Request) -> None:
     """Carry out a request; only now is anything heavy imported."""
-    import_module(f"dpensemble.cli.{command}").run(request)
+    with ENDING.at_once():
+        module = import_module(f"dpensemble.cli.{command}")
+    module.run(request)
 
 
 def add_group(app: typer.Typer, command: str, choice: Choice | None, run: Run | None = None) -> None:

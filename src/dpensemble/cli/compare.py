@@ -20,6 +20,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow import METHODS, ComparedDataset, ComparedMethod, Comparison, comparison_data
 from dpensemble.workflow import compare as run_comparison
+from dpensemble.workflow.durable import replace_file
 
 # Of the table where no terminal sets it.
 _WIDTH = 112
@@ -83,7 +84,7 @@ def _check_file(out: Path) -> None:
 
 def _write(out: Path, text: str) -> None:
     try:
-        out.write_text(text + "\n", encoding="utf-8")
+        replace_file(out, text + "\n")
     except OSError as error:
         raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
 

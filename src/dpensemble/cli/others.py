@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand
 from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
@@ -108,6 +109,18 @@ def report(
     _run("report", **locals())
 
 
+def recover(
+    run: Annotated[Path, typer.Argument(help="What was given to `dpensemble train --out`.")],
+    overwrite: Annotated[bool, _option(OUTPUT, "Replace another run that came there.", "--overwrite")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Finish what a killed run left: put its release in place, or file the account of what it spent.
+
+    Example: dpensemble recover demo
+    """
+    _run("recover", **locals())
+
+
 def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run.")],
     rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet.")],
@@ -126,10 +139,12 @@ def predict(
 
 def _run(command: str, **values: Any) -> None:
     """Import the module of a command and run it."""
-    import_module(f"dpensemble.cli.{command}").run(**values)
+    with ENDING.at_once():
+        module = import_module(f"dpensemble.cli.{command}")
+    module.run(**values)
 
 
 def add_others(app: typer.Typer) -> None:
     """Add these commands."""
-    for function in (compare, gamma, report, predict):
+    for function in (compare, gamma, report, recover, predict):
         app.command(cls=PlainCommand)(function)

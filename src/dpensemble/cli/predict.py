@@ -14,6 +14,7 @@ from dpensemble.datasets.encoding import numeric_columns
 from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, FileError
 from dpensemble.persistence import load_classifier
+from dpensemble.workflow.durable import replace_file
 
 
 def run(student: Path, rows: Path, out: Path | None, probabilities: bool, as_json: bool) -> None:
@@ -40,6 +41,6 @@ def run(student: Path, rows: Path, out: Path | None, probabilities: bool, as_jso
         if out.exists() and out.samefile(rows):
             raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
         try:
-            labels.to_csv(out, index=False)
+            replace_file(out, labels.to_csv(index=False))
         except OSError as error:
             raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -11,15 +13,18 @@ from dpensemble.cli.show import print_run
 from dpensemble.errors import FileError
 from dpensemble.report import render
 from dpensemble.workflow import load_run
-from dpensemble.workflow.outputs import PRIVATE_REPORT, REPORT, STUDENT
+from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
+from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT
 
 
 def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
     """Show an earlier run, and write its page again."""
     record, private_record = load_run(run, private=private)
     page = out or run / (PRIVATE_REPORT if private else REPORT)
+    with _undamaged(run):
+        text = render(record, private_record)
     try:
-        page.write_text(render(record, private_record), encoding="utf-8")
+        replace_file(page, text, OWN_FILE if private else ANY_FILE)
     except OSError as error:
         raise FileError(f"out={str(page)!r} cannot be written ({error.strerror}); choose another file.") from None
     if as_json:
@@ -28,4 +33,14 @@ def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
             answer["private"] = private_record.to_dict()
         typer.echo(json.dumps(answer, indent=2))
     else:
-        print_run(record, page, run / STUDENT)
+        with _undamaged(run):
+            print_run(record, page, run / STUDENT)
+
+
+@contextmanager
+def _undamaged(run: Path) -> Iterator[None]:
+    """Say in a sentence that a record holds what it should, but not of the right kind."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FileError(f"{run / RECORD} is damaged ({type(error).__name__}); train again.") from None

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import typer
 
 from dpensemble._progress import show_progress
+from dpensemble._spending import spending_told_to
 from dpensemble.cli.commands import Request
+from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow import Tables, adult_tables, file_tables, parse_budgets, staged_folder, write_outcome
+from dpensemble.workflow import (
+    RunFolder,
+    Tables,
+    adult_tables,
+    claimed_folder,
+    file_tables,
+    parse_budgets,
+    write_outcome,
+)
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.outputs import REPORT, STUDENT
 
@@ -33,18 +45,28 @@ def run(request: Request) -> None:
         _check_budgets(request)
     model = estimator(request)
     inputs = [own[name] for name in ("private", "public", "test") if own[name] is not None]
-    with staged_folder(out, overwrite=own["overwrite"], inputs=inputs) as staging:
+    about = {"method": request.method, "private": str(own["private"] or own["dataset"])}
+    with claimed_folder(out, overwrite=own["overwrite"], inputs=inputs, about=about) as place:
+        ENDING.follow(place.standing, lambda: place.spent)
         tables = _tables(own, request.settings.get("random_state"))
         read = perf_counter() - start
-        with warnings_as_lines(), show_progress(not own["quiet"] and sys.stderr.isatty()):
+        shown = show_progress(not own["quiet"] and sys.stderr.isatty())
+        with warnings_as_lines(), shown, spending_told_to(partial(_spend, place)):
             outcome = run_training(tables, model, baseline=own["baseline"], private_report=own["private_report"])
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
-        write_outcome(outcome, staging)
+        place.finish(partial(write_outcome, outcome))
+        place.place()
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
         print_run(outcome.record, out / REPORT, out / STUDENT)
+
+
+def _spend(place: RunFolder, budgets: Sequence[dict[str, Any]]) -> None:
+    """Put down what is about to be spent, unless somebody has said stop."""
+    ENDING.check()
+    place.spend(budgets)
 
 
 def _check_budgets(request: Request) -> None:

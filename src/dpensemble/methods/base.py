@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble._spending import about_to_spend
 from dpensemble.accounting import Accounting, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
@@ -159,6 +160,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         estimator = default_student() if self.student is None else self.student
         learner = Learner(estimator, rows, classes, seed_integer(entropy, Stream.STUDENT))
         # How far the loop gets is secret under a data-dependent basis, so this bar only moves.
+        about_to_spend(design.groups)
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None):
             questions = Questions(ensemble.vote, rows, order, allocation.n_teachers)
             released = _label(design, questions, meter, noise, diagnostics, learner)

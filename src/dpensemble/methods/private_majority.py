@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
 from dpensemble._random import Stream, noise_source, seed_integer
+from dpensemble._spending import about_to_spend
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
@@ -208,6 +209,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
 
         if design.private is PrivateWhat.FRESH_MODELS:
             return FreshTeachers(fit, classes), design
+        # Their noise is drawn as they are fitted.
+        about_to_spend(design.groups)
         fitted = fit()
         # Models whose accountants speak after the fit are paid for now.
         paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))

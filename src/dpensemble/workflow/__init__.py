@@ -8,7 +8,9 @@ from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
-from dpensemble.workflow.outputs import Outcome, load_run, staged_folder, write_outcome
+from dpensemble.workflow.outputs import Outcome, load_run, write_outcome
+from dpensemble.workflow.recover import Recovered, recover
+from dpensemble.workflow.run_folder import RunFolder, claimed_folder
 from dpensemble.workflow.tables import Tables, adult_tables
 from dpensemble.workflow.train import train
 
@@ -24,15 +26,18 @@ __all__ = [
     "Comparison",
     "ComparisonData",
     "Outcome",
+    "Recovered",
+    "RunFolder",
     "Tables",
     "adult_tables",
+    "claimed_folder",
     "compare",
     "comparison_data",
     "file_tables",
     "learner",
     "load_run",
     "parse_budgets",
-    "staged_folder",
+    "recover",
     "train",
     "write_outcome",
 ]

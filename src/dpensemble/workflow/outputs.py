@@ -1,12 +1,8 @@
-"""Writing and reading the folder of one run: all files, or none."""
+"""The files of one run: writing and reading them."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +12,14 @@ import pandas as pd
 from dpensemble.errors import FileError
 from dpensemble.persistence import save_classifier
 from dpensemble.report import PrivateRecord, RunRecord, read_json, render
+from dpensemble.workflow import durable
+from dpensemble.workflow.durable import OWN_FILE, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
 STUDENT, LABELS = "student.skops", "labels.csv"
-# The record of an earlier run goes last: until then it still says what was spent.
-_ALL = (PRIVATE_RECORD, REPORT, PRIVATE_REPORT, STUDENT, LABELS, RECORD)
+PRIVATE_FILES = (PRIVATE_RECORD, PRIVATE_REPORT)
+FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, RECORD)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,64 +44,17 @@ class Outcome:
     labels: pd.DataFrame
 
 
-@contextmanager
-def staged_folder(folder: Path, *, overwrite: bool = False, inputs: Sequence[Path] = ()) -> Iterator[Path]:
-    """Yield an empty folder whose files move to `folder` if the block succeeds, and vanish if it does not.
-
-    Raises
-    ------
-    FileError
-        Before the block runs, if `folder` cannot be written, holds one of the `inputs` under the name of an output, or
-        holds files of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
-    """
-    taken = [folder / name for name in _ALL if (folder / name).exists()]
-    if taken and not overwrite:
-        raise FileError(
-            f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and what both spend adds up; "
-            "choose another folder, or give --overwrite."
-        )
-    for path in taken:
-        if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
-            raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
-    base = folder
-    while not base.exists() and base != base.parent:
-        base = base.parent
-    try:
-        if not base.is_dir():
-            raise NotADirectoryError(20, "it is not a folder")
-        staging = Path(tempfile.mkdtemp(prefix=".dpensemble-", dir=base))
-    except OSError as error:
-        raise FileError(f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder.") from None
-    try:
-        yield staging
-        _move(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _move(staging: Path, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in _ALL:
-            if (staging / name).exists():
-                (staging / name).replace(folder / name)
-            else:
-                # A file of an earlier run must not pass for one of this run.
-                (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"out={str(folder)!r} cannot be written ({error.strerror}); choose another folder.") from None
-
-
 def write_outcome(outcome: Outcome, folder: Path) -> None:
-    """Write a run's files into a staged folder."""
-    (folder / RECORD).write_text(json.dumps(outcome.record.to_dict(), indent=2) + "\n", encoding="utf-8")
-    (folder / REPORT).write_text(render(outcome.record), encoding="utf-8")
-    outcome.labels.to_csv(folder / LABELS, index=False)
+    """Write a run's files into an empty folder; those that are not for sharing are for their owner's eyes alone."""
+    # Exact scores and times are in the record.
+    write_file(folder / RECORD, json.dumps(outcome.record.to_dict(), indent=2) + "\n", OWN_FILE)
+    write_file(folder / REPORT, render(outcome.record))
+    write_file(folder / LABELS, outcome.labels.to_csv(index=False))
+    durable.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)
     if outcome.private is not None:
-        text = json.dumps(outcome.private.to_dict(), indent=2) + "\n"
-        (folder / PRIVATE_RECORD).write_text(text, encoding="utf-8")
-        (folder / PRIVATE_REPORT).write_text(render(outcome.record, outcome.private), encoding="utf-8")
+        write_file(folder / PRIVATE_RECORD, json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
+        write_file(folder / PRIVATE_REPORT, render(outcome.record, outcome.private), OWN_FILE)
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:

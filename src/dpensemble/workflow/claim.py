@@ -1,0 +1,132 @@
+"""The folder beside a run's own in which it is prepared, and that one process at a time may hold."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from dpensemble.errors import FileError
+from dpensemble.workflow import durable
+
+_LOCK = "lock"
+_TRIES = 100
+
+
+class Claim:
+    """An exclusive claim on a folder, held by a lock that the system lets go of when the process ends.
+
+    Parameters
+    ----------
+    folder : path
+        What is claimed; it need not exist, nor the folders above it.
+
+    Raises
+    ------
+    FileError
+        If another process holds it, or nothing can be written beside it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.beside = beside(folder)
+        self._made: list[Path] = []
+        self._lock = -1
+        try:
+            self._make_parents()
+            self._take()
+        except BaseException as error:
+            self._remove_parents()
+            if isinstance(error, OSError) and not isinstance(error, FileError):
+                raise FileError(
+                    f"out={str(folder)!r} cannot be written ({error.strerror} in {folder.parent}, where a run is "
+                    "prepared); choose another folder."
+                ) from None
+            raise
+
+    def _make_parents(self) -> None:
+        missing = self.folder.parent
+        above = []
+        while not missing.exists() and missing != missing.parent:
+            above.append(missing)
+            missing = missing.parent
+        for path in reversed(above):
+            path.mkdir(exist_ok=True)
+            self._made.append(path)
+
+    def _take(self) -> None:
+        for _ in range(_TRIES):
+            durable.step("claim")
+            self.beside.mkdir(mode=durable.OWN_FOLDER, exist_ok=True)
+            path = self.beside / _LOCK
+            try:
+                handle = os.open(path, os.O_RDWR | os.O_CREAT, durable.OWN_FILE)
+            except FileNotFoundError:
+                continue
+            if not _locked(handle):
+                os.close(handle)
+                raise FileError(
+                    f"out={str(self.folder)!r} is being written by another run; wait for it, or choose another folder."
+                )
+            # Whoever held it before may have removed it meanwhile.
+            with contextlib.suppress(OSError):
+                if path.stat().st_ino == os.fstat(handle).st_ino:
+                    self._lock = handle
+                    durable.step("claimed")
+                    return
+            os.close(handle)
+        raise FileError(f"out={str(self.folder)!r} cannot be claimed; choose another folder.")
+
+    def clear(self) -> None:
+        """Remove everything but the claim itself."""
+        for path in sorted(self.beside.iterdir()):
+            if path.name != _LOCK:
+                durable.remove(path)
+
+    def release(self, *, remove: bool) -> None:
+        """Let go of the folder; with `remove` nothing of the claim is left, else what it holds stays for later."""
+        if self._lock < 0:
+            return
+        if remove:
+            self.clear()
+            # On Windows an open file cannot be removed.
+            if sys.platform == "win32":
+                os.close(self._lock)
+            durable.remove(self.beside / _LOCK)
+            with contextlib.suppress(OSError):
+                self.beside.rmdir()
+            self._remove_parents()
+        if not (remove and sys.platform == "win32"):
+            os.close(self._lock)
+        self._lock = -1
+
+    def _remove_parents(self) -> None:
+        """Remove the folders above that were made for this claim, if nothing came into them."""
+        with contextlib.suppress(OSError):
+            for path in reversed(self._made):
+                path.rmdir()
+
+
+def beside(folder: Path) -> Path:
+    """Return where a run into a folder is prepared."""
+    return folder.with_name(f".dpensemble-{folder.name}")
+
+
+def _locked(handle: int) -> bool:
+    """Lock an open file unless another process has."""
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415  each system has its own
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl  # noqa: PLC0415  each system has its own
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,139 @@
+"""Files and folders that are whole, or not there, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+# What a system or a file system that cannot exchange two folders says.
+_CANNOT_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM}
+
+
+def step(name: str) -> None:
+    """Stand for one step on the way to the disk; tests put something here that kills, or finds the disk full."""
+
+
+def write_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
+    """Write a new file, readable by nobody else from the first moment where `mode` says so, and see it to the disk."""
+    step(f"write {path.name}")
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        half = len(data) // 2
+        file.write(data[:half])
+        file.flush()
+        step(f"write the rest of {path.name}")
+        file.write(data[half:])
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None:
+    """Write a file in full beside its place, and then put it there in one step; what is no plain file is written to."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        return
+    # Through a link, so that it goes on leading where it led.
+    path = Path(os.path.realpath(path))
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write_file(draft, content, mode)
+        step(f"replace {path.name}")
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    step(f"replaced {path.name}")
+
+
+def reserve(path: Path, size: int) -> None:
+    """Take room on the disk, where the system can."""
+    step("reserve")
+    if hasattr(os, "posix_fallocate"):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, OWN_FILE)
+        try:
+            os.posix_fallocate(handle, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+        finally:
+            os.close(handle)
+
+
+def sync_file(path: Path) -> None:
+    """See a file's content to the disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """See a folder's names to the disk, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some network file systems cannot, and keep names in order by themselves.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step; False, and nothing done, where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if not renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE)):
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder with all it holds, if it is there, as far as it can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def signals_later() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    kept: dict[int, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # None is a handler that was not set from Python; it could not be put back.
+            if signal.getsignal(number) not in (None, signal.SIG_IGN):
+                kept[number] = signal.signal(number, lambda number, _frame: came.append(number))
+        yield
+    finally:
+        for heeded, handler in kept.items():
+            signal.signal(heeded, handler)
+        for waiting in dict.fromkeys(came):
+            signal.raise_signal(waiting)

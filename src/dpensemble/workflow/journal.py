@@ -1,0 +1,103 @@
+"""What stands beside a run's folder from before its noise is drawn until its files are in place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import FileError
+from dpensemble.workflow.durable import OWN_FILE, replace_file
+
+_SCHEMA = 1
+
+
+class Stage(StrEnum):
+    """How far a run has come."""
+
+    CLAIMED = "claimed"
+    SPENT = "spent"
+    FINISHED = "finished"
+    PLACED = "placed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Journal:
+    """An account of one run that spends.
+
+    Parameters
+    ----------
+    out : str
+        Folder of the run.
+    stage : str
+        ``"spent"``: count the budgets as spent, there is no release; ``"finished"``: the release waits beside.
+    budgets : list of dict
+        ``name``, ``epsilon`` and ``delta`` of each group of records.
+    what : str
+        All this in a sentence.
+    about : dict
+        Method and tables of the run.
+    overwrite : bool
+        Whether files of an earlier run may be replaced.
+    record : str
+        SHA-256 of the record, once there is one.
+    written : str
+        Date and time, ISO 8601, UTC.
+    schema : int
+        Version of this format.
+    """
+
+    out: str
+    stage: str
+    budgets: list[dict[str, Any]]
+    what: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+    overwrite: bool = False
+    record: str = ""
+    written: str = ""
+    schema: int = _SCHEMA
+
+    def write(self, path: Path) -> None:
+        """Put the journal on the disk, in one step."""
+        dated = replace(self, what=self.sentence(path), written=datetime.now(UTC).isoformat(timespec="seconds"))
+        replace_file(path, json.dumps(asdict(dated), indent=2) + "\n", OWN_FILE)
+
+    def sentence(self, path: Path) -> str:
+        """Say where things stand; `path` is the journal's."""
+        if self.stage == Stage.FINISHED:
+            return (
+                f"the release was finished and waits in {path.with_name('new')}; "
+                f"'dpensemble recover {self.out}' moves it into place"
+            )
+        return (
+            f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} says; "
+            f"'dpensemble recover {self.out}' keeps that account and frees the folder"
+        )
+
+
+def read_journal(path: Path) -> Journal | None:
+    """Return the journal at a path, None if there is none; refuse one that cannot be read."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read as a journal of a run ({type(error).__name__}).") from None
+    names = {item.name for item in fields(Journal)}
+    if not isinstance(values, dict) or set(values) != names or values["schema"] != _SCHEMA:
+        raise FileError(f"{path} is no journal of a run that this version can read; look into it, and move it away.")
+    return Journal(**values)
+
+
+def budget_words(budgets: Sequence[dict[str, Any]]) -> str:
+    """Say how large budgets are."""
+    if not budgets:
+        return "of unknown size"
+    if len(budgets) == 1:
+        return f"epsilon {budgets[0]['epsilon']:g}, delta {budgets[0]['delta']:g}"
+    each = ", ".join(f"{one['epsilon']:g} of {one['name']}" for one in budgets)
+    return f"epsilon {each}; delta {budgets[0]['delta']:g}"

@@ -1,0 +1,117 @@
+"""What to do about a run that was killed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import FileError
+from dpensemble.workflow import durable
+from dpensemble.workflow.claim import Claim, beside
+from dpensemble.workflow.journal import Stage, budget_words, read_journal
+from dpensemble.workflow.run_folder import checked_folder, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """What became of a run that was killed.
+
+    Parameters
+    ----------
+    out : str
+        Folder of the run.
+    placed : bool
+        Whether its release stands there now.
+    budgets : list of dict
+        ``name``, ``epsilon`` and ``delta`` that are spent on each group; empty if nothing was.
+    account : str or None
+        File that says so, where there is no release that does.
+    what : str
+        All this in a sentence.
+    """
+
+    out: str
+    placed: bool
+    budgets: list[dict[str, Any]]
+    account: str | None
+    what: str
+
+
+def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
+    """Put a finished release in its place, or file the account of a budget that was spent for nothing.
+
+    Parameters
+    ----------
+    folder : path
+        What was given to ``train --out``.
+    overwrite : bool, default=False
+        Replace files of another run that came there meanwhile.
+
+    Returns
+    -------
+    Recovered
+
+    Raises
+    ------
+    FileError
+        If nothing waits there, the run is still going on, or something cannot be read or written.
+    """
+    folder = checked_folder(folder)
+    if not beside(folder).is_dir():
+        raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")
+    claim = Claim(folder)
+    path = claim.beside / "journal.json"
+    try:
+        journal = read_journal(path)
+        if journal is None:
+            found = Recovered(
+                out=str(folder),
+                placed=False,
+                budgets=[],
+                account=None,
+                what=f"The run into {folder} was ended before it spent anything; what it left is gone.",
+            )
+        elif journal.stage == Stage.FINISHED:
+            place_waiting(claim, journal, overwrite=overwrite)
+            found = Recovered(
+                out=str(folder),
+                placed=True,
+                budgets=journal.budgets,
+                account=None,
+                what=f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}.",
+            )
+        else:
+            account = _account(folder)
+            os.link(path, account)
+            durable.sync_folder(account.parent)
+            found = Recovered(
+                out=str(folder),
+                placed=False,
+                budgets=journal.budgets,
+                account=str(account),
+                what=f"{budget_words(journal.budgets).capitalize()} is spent without a release, as {account} says; "
+                f"count it with all that is spent on the same records. The folder {folder} is free again.",
+            )
+    except OSError as error:
+        claim.release(remove=False)
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{folder} cannot be recovered ({error.strerror}); nothing was lost, try again.") from None
+    except BaseException:
+        claim.release(remove=False)
+        raise
+    claim.release(remove=True)
+    return found
+
+
+def _account(folder: Path) -> Path:
+    """Return a file beside a folder that is not there yet."""
+    name = f"{folder.name}-spent-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    path, turn = folder.with_name(f"{name}.json"), 1
+    while path.exists():
+        turn += 1
+        path = folder.with_name(f"{name}-{turn}.json")
+    return path

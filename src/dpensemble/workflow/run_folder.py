@@ -1,0 +1,244 @@
+"""A run's folder: claimed for the whole run, accounted for before anything is spent, and put in place in one step.
+
+Whatever kills a run, there is afterwards the earlier run, the new one, or a journal beside the folder that says which
+budget is gone and how to finish.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import FileError
+from dpensemble.workflow import durable
+from dpensemble.workflow.claim import Claim
+from dpensemble.workflow.journal import Journal, Stage, read_journal
+from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
+
+_JOURNAL, _NEW, _OLD, _RESERVE = "journal.json", "new", "old", "reserve"
+# Room on the disk for a release, which is claimed before anything is spent on it.
+_RESERVED_BYTES = 2**23
+
+
+class RunFolder:
+    """A claimed folder, and how far its run has come.
+
+    Parameters
+    ----------
+    claim : Claim
+        On the folder.
+    overwrite : bool
+        Whether files of an earlier run may be replaced.
+    about : dict
+        Method and tables, for the journal.
+    """
+
+    def __init__(self, claim: Claim, *, overwrite: bool, about: dict[str, Any]) -> None:
+        self.folder, self.stage = claim.folder, Stage.CLAIMED
+        self._beside, self._overwrite, self._about = claim.beside, overwrite, about
+        self.journal: Journal | None = None
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal stands while there is one."""
+        return self._beside / _JOURNAL
+
+    @property
+    def spent(self) -> bool:
+        """Whether any budget is spent."""
+        return self.stage is not Stage.CLAIMED
+
+    def standing(self) -> str:
+        """Say in a sentence without an end what there is now."""
+        if self.stage is Stage.PLACED:
+            return f"the release was finished and stands in {self.folder}"
+        return "nothing was written" if self.journal is None else self.journal.sentence(self.journal_path)
+
+    def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
+        """Put down, before noise is drawn, that these budgets are spent."""
+        if self.spent:
+            return
+        durable.step("spend")
+        try:
+            durable.reserve(self._beside / _RESERVE, _RESERVED_BYTES)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self._note(Stage.SPENT, list(budgets))
+        durable.step("spent")
+
+    def _unwritable(self, error: OSError) -> FileError:
+        return FileError(
+            f"out={str(self.folder)!r} cannot be written ({error.strerror} in {self._beside}); make room, or choose "
+            "another folder."
+        )
+
+    def _note(self, stage: Stage, budgets: list[dict[str, Any]], record: str = "") -> None:
+        journal = Journal(
+            out=str(self.folder),
+            stage=stage.value,
+            budgets=budgets,
+            about=self._about,
+            overwrite=self._overwrite,
+            record=record,
+        )
+        with durable.signals_later():
+            try:
+                journal.write(self.journal_path)
+            except OSError as error:
+                raise self._unwritable(error) from None
+            self.journal, self.stage = journal, stage
+
+    def finish(self, write: Callable[[Path], None]) -> None:
+        """Let `write` fill an empty folder, and see all of it to the disk."""
+        # A method that did not tell of its spending has spent all the same.
+        self.spend([])
+        new = self._beside / _NEW
+        try:
+            durable.remove(self._beside / _RESERVE)
+            new.mkdir()
+            write(new)
+            for path in sorted(new.iterdir()):
+                durable.sync_file(path)
+            durable.sync_folder(new)
+            durable.step("files written")
+        except OSError as error:
+            text = str(error) if isinstance(error, FileError) else f"{error.strerror}."
+            raise FileError(f"the release could not be written to {new}: {text}") from None
+        budgets = [] if self.journal is None else self.journal.budgets
+        self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
+        durable.step("finished")
+
+    def place(self) -> None:
+        """Put a finished run in the place of the folder, in one step where the system can."""
+        with durable.signals_later():
+            try:
+                _put(self._beside / _NEW, self._beside / _OLD, self.folder, overwrite=self._overwrite)
+            except OSError as error:
+                text = str(error) if isinstance(error, FileError) else f"{error.strerror}."
+                raise FileError(f"out={str(self.folder)!r} could not be put in place: {text}") from None
+            self.stage = Stage.PLACED
+
+
+@contextmanager
+def claimed_folder(
+    folder: Path, *, overwrite: bool = False, inputs: Sequence[Path] = (), about: dict[str, Any] | None = None
+) -> Iterator[RunFolder]:
+    """Claim a folder for one run, of which the block says how far it has come; afterwards nothing superfluous is left.
+
+    Raises
+    ------
+    FileError
+        Before the block runs, if `folder` cannot be written, is being written by another run, is the place of a run
+        that was killed after it had spent something, holds one of the `inputs` under the name of an output, or holds
+        files of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
+    """
+    folder = checked_folder(folder)
+    _refuse_taken(folder, overwrite, inputs)
+    claim = Claim(folder)
+    run = RunFolder(claim, overwrite=overwrite, about=about or {})
+    try:
+        settle(claim)
+        # Another run may have ended between the first look and the claim.
+        _refuse_taken(folder, overwrite, inputs)
+        yield run
+    finally:
+        if run.stage is Stage.SPENT:
+            durable.remove(claim.beside / _RESERVE)
+            durable.remove(claim.beside / _NEW)
+        claim.release(remove=run.stage is Stage.PLACED or not run.journal_path.exists())
+
+
+def checked_folder(folder: Path) -> Path:
+    """Return where a folder really is, refusing one that cannot be replaced as a whole."""
+    real = Path(os.path.realpath(folder))
+    if real.exists() and not real.is_dir():
+        raise FileError(f"out={str(folder)!r} cannot be written (it is not a folder); choose another folder.")
+    if real == Path.cwd() or real == real.parent or real.is_mount():
+        raise FileError(
+            f"out={str(folder)!r} is the current folder or the root of a disk, which a run cannot put itself in the "
+            f"place of; name a folder in it, such as {str(folder / 'run')!r}."
+        )
+    return real
+
+
+def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
+    taken = [folder / name for name in FILES if (folder / name).exists()]
+    if taken and not overwrite:
+        raise FileError(
+            f"out={str(folder)!r} holds files of an earlier run ({taken[0].name}), and what both spend adds up; "
+            "choose another folder, or give --overwrite."
+        )
+    for path in taken:
+        if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
+            raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
+
+
+def settle(claim: Claim) -> None:
+    """Clear away what a killed run left if that loses nothing; refuse if it is the account of what was spent."""
+    path = claim.beside / _JOURNAL
+    journal = read_journal(path)
+    if journal is not None and not _in_place(claim, journal):
+        raise FileError(f"out={str(claim.folder)!r} is where a run was ended: {journal.sentence(path)}.")
+    if journal is not None:
+        place_waiting(claim, journal, overwrite=True)
+    claim.clear()
+
+
+def _in_place(claim: Claim, journal: Journal) -> bool:
+    """Return whether the finished run is where it belongs, so that only tidying is left."""
+    return journal.stage == Stage.FINISHED and _digest(claim.folder / RECORD) == journal.record
+
+
+def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
+    """Move a finished run into place, from wherever its move was interrupted."""
+    new, old = claim.beside / _NEW, claim.beside / _OLD
+    if not _in_place(claim, journal):
+        _put(new, old, claim.folder, overwrite=overwrite or journal.overwrite)
+    else:
+        _tidy(new, old, claim.folder)
+
+
+def _put(new: Path, old: Path, folder: Path, *, overwrite: bool) -> None:
+    """Let the folder `new` take the place of `folder`; whatever else that held comes along."""
+    _refuse_taken(folder, overwrite, ())
+    earlier = folder.stat().st_mode if folder.exists() else None
+    if any((new / name).exists() for name in PRIVATE_FILES):
+        new.chmod(durable.OWN_FOLDER)
+    elif earlier is not None:
+        new.chmod(stat.S_IMODE(earlier))
+    durable.step("place")
+    if earlier is None or not any(folder.iterdir()):
+        new.replace(folder)
+    elif not durable.exchange(new, folder):
+        folder.replace(old)
+        durable.step("moved away")
+        new.replace(folder)
+    durable.step("placed")
+    durable.sync_folder(folder.parent)
+    _tidy(new, old, folder)
+
+
+def _tidy(new: Path, old: Path, folder: Path) -> None:
+    """Give a folder back what it held besides the earlier run; `new` is where an exchange left that."""
+    for before in (new, old):
+        if not before.is_dir():
+            continue
+        for path in sorted(before.iterdir()):
+            if path.name not in FILES and not (folder / path.name).exists():
+                durable.step("carry")
+                path.replace(folder / path.name)
+        durable.sync_folder(folder)
+        durable.sync_folder(before)
+    durable.step("tidied")
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
