@@ -125,7 +125,8 @@ def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
         try:
             found[row] = real_between("budgets", item, 1e-9, 1e12)
         except InvalidParameterError:
-            what = "missing" if is_missing(item) else f"{item!r:.40}"
+            # In a column that was named by mistake it is a private entry, so it stays unsaid.
+            what = "missing" if is_missing(item) else "no epsilon"
             raise BudgetError(
                 f"budgets is {what} at row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
                 "1e+12 (or give levels, which say what the names stand for)."
@@ -137,7 +138,7 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
     found = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
         if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
-            what = "missing" if is_missing(item) else f"{item!r:.40}"
+            what = "missing" if is_missing(item) else "another name"
             raise BudgetError(
                 f"budgets is {what} at row {row}, counting from 0, which is none of levels={list(levels)!r}; "
                 "give every record one of them."

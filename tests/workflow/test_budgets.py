@@ -113,8 +113,8 @@ def test_a_column_of_numbers_is_read_as_numbers(folder):
 
 @pytest.mark.parametrize(
     ("entry", "message"),
-    [("", "missing at row 3"), ("0", "0.0 at row 3"), ("-1", "-1.0 at row 3"), ("inf", "inf at row 3"),
-     ("much", "'much' at row 3")],
+    [("", "missing at row 3"), ("0", "no epsilon at row 3"), ("-1", "no epsilon at row 3"),
+     ("inf", "no epsilon at row 3"), ("much", "no epsilon at row 3")],
 )  # fmt: skip
 def test_a_bad_budget_is_named_with_its_row(folder, entry, message):
     table = pd.read_csv(folder / "private.csv", dtype=str)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -14,14 +12,14 @@ from dpensemble.errors import FileError
 from dpensemble.report import render
 from dpensemble.workflow import load_run
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
-from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT
+from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, undamaged
 
 
 def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
     """Show an earlier run, and write its page again."""
     record, private_record = load_run(run, private=private)
     page = out or run / (PRIVATE_REPORT if private else REPORT)
-    with _undamaged(run):
+    with undamaged(run / RECORD):
         text = render(record, private_record)
     try:
         replace_file(page, text, OWN_FILE if private else ANY_FILE)
@@ -33,14 +31,5 @@ def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
             answer["private"] = private_record.to_dict()
         typer.echo(json.dumps(answer, indent=2))
     else:
-        with _undamaged(run):
+        with undamaged(run / RECORD):
             print_run(record, page, run / STUDENT)
-
-
-@contextmanager
-def _undamaged(run: Path) -> Iterator[None]:
-    """Say in a sentence that a record holds what it should, but not of the right kind."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise FileError(f"{run / RECORD} is damaged ({type(error).__name__}); train again.") from None

@@ -98,13 +98,14 @@ def is_number(column: pd.Series) -> bool:
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
     """Return the table called `name` with the public table's columns, in its order and of its kinds."""
     lacks = [str(column) for column in public.columns if column not in table.columns]
-    extra = [str(column) for column in table.columns if column not in public.columns]
+    extra = sum(column not in public.columns for column in table.columns)
     if lacks:
         raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has.")
     if extra:
         raise DataError(
-            f"the {name} table has columns that the public table lacks: {', '.join(extra)}; drop them (--drop), "
-            "or name the one that says whose record it is (--unit)."
+            # Without a header their names are a record.
+            f"the {name} table has columns that the public table lacks: {extra} of {len(table.columns)}; drop them "
+            "(--drop), or name the one that says whose record it is (--unit)."
         )
     return as_kinds(name, table[list(public.columns)], [c for c in public.columns if is_number(public[c])])
 

@@ -45,11 +45,12 @@ def public_rows(estimator: Any, X_public: Any) -> Floats:
             "fitted on public rows (a Pipeline around this estimator would transform X alone)."
         )
     if names is not None:
-        lacks = [str(name) for name in expected if name not in set(names)]  # type: ignore[union-attr]
+        lacks = sum(name not in set(names) for name in expected)  # type: ignore[union-attr]
         extra = [str(name) for name in names if name not in set(expected)]  # type: ignore[arg-type]
         if lacks or extra:
             raise DataError(
-                f"X_public and X must have the same columns; X_public lacks {lacks} and has in excess {extra}."
+                # Names of X alone stay unsaid: read without a header, they are a record.
+                f"X_public and X must have the same columns; X_public lacks {lacks} of X and has in excess {extra}."
             )
         X_public = X_public[list(expected)]  # type: ignore[arg-type]
     n_columns = X_public.shape[1] if X_public.ndim == 2 else None

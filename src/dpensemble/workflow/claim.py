@@ -113,6 +113,11 @@ def beside(folder: Path) -> Path:
     return folder.with_name(f".dpensemble-{folder.name}")
 
 
+def journal_path(folder: Path) -> Path:
+    """Return where the journal of a run into a folder stands, while there is one."""
+    return beside(folder) / "journal.json"
+
+
 def _locked(handle: int) -> bool:
     """Lock an open file unless another process has."""
     if sys.platform == "win32":

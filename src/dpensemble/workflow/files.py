@@ -70,9 +70,10 @@ def file_tables(
     if unknown:
         raise InvalidParameterError(f"drop={unknown[0]!r} is no column of the private or public table.")
     private_table, public_table = _without(private_table, drop), _without(public_table, drop)
-    units = None if unit is None else _take(private_table, unit, "unit", "private")
-    entries = None if budgets_column is None else _take(private_table, budgets_column, "budgets", "private")
-    y_private = _take(private_table, target, "target", "private")
+    names = list(public_table.columns)
+    units = None if unit is None else _take(private_table, unit, "unit", "private", names)
+    entries = None if budgets_column is None else _take(private_table, budgets_column, "budgets", "private", names)
+    y_private = _take(private_table, target, "target", "private", names)
     y_public = public_table.pop(target) if target in public_table else None
     private_only = [name for name in (unit, budgets_column) if name is not None]
     public_table = _without(public_table, private_only)
@@ -85,6 +86,14 @@ def file_tables(
     for name, column in (("target", y_private), ("unit", units)):
         if column is not None and column.isna().any():
             raise DataError(f"the private table has rows without a {name} in column {column.name!r}; drop those rows.")
+    if len(X_private) < 2:
+        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
+    labels = as_labels(y_private, declared)
+    if labels.isna().any():
+        raise DataError(
+            f"the private table's target has labels that are no numbers, and all of classes={declared!r} are; declare "
+            "every possible label as it is written, or drop those rows."
+        )
     X_test = y_test = None
     if test is not None:
         X_test, y_test = _test_rows(_without(read_table(test), (*drop, *private_only)), target, public_table, declared)
@@ -93,7 +102,7 @@ def file_tables(
         name=private.name,
         classes=declared,
         X_private=X_private,
-        y_private=as_labels(y_private, declared),
+        y_private=labels,
         X_public=public_table,
         y_public=truth if truth is not None and truth.isin(declared).all() else None,
         X_test=X_test,
@@ -122,7 +131,7 @@ def _refuse_overlaps(
 def _test_rows(
     table: pd.DataFrame, target: str, public: pd.DataFrame, declared: list[Any]
 ) -> tuple[pd.DataFrame, pd.Series]:
-    truth = as_labels(_take(table, target, "target", "test"), declared)
+    truth = as_labels(_take(table, target, "target", "test", list(public.columns)), declared)
     rows = take_kinds("test", table, public)
     require_complete("the test table", rows)
     if not truth.isin(declared).all():
@@ -141,10 +150,13 @@ def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     return table.drop(columns=[column for column in columns if column in table])
 
 
-def _take(table: pd.DataFrame, column: str, parameter: str, name: str) -> pd.Series:
+def _take(table: pd.DataFrame, column: str, parameter: str, name: str, public: list[Any]) -> pd.Series:
     if column not in table:
-        known = ", ".join(map(str, table.columns))
-        raise DataError(f"{parameter}={column!r} is not a column of the {name} table, which has {known}.")
+        # Other names stay unsaid: where a table has no header, they are a record.
+        known = ", ".join(str(other) for other in table.columns if other in public) or "none"
+        raise DataError(
+            f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has {known}."
+        )
     return table.pop(column)
 
 

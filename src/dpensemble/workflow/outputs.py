@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from dpensemble.errors import FileError
+from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
 from dpensemble.report import PrivateRecord, RunRecord, read_json, render
 from dpensemble.workflow import durable
+from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.durable import OWN_FILE, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
@@ -77,9 +80,25 @@ def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord |
     FileError
         If a record is missing or not of this format.
     """
-    record = RunRecord.from_dict(read_json(folder / RECORD))
+    path, journal = folder / RECORD, journal_path(folder)
+    if not path.exists() and journal.exists():
+        raise FileError(f"{folder} holds no run, but {journal} tells of one that was ended; see 'dpensemble recover'.")
+    with undamaged(path):
+        record = RunRecord.from_dict(read_json(path))
     if not private:
         return record, None
     if not (folder / PRIVATE_RECORD).exists():
         raise FileError(f"{folder} holds no secret statistics of the votes; train with --private-report to keep them.")
-    return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))
+    with undamaged(folder / PRIVATE_RECORD):
+        return record, PrivateRecord.from_dict(read_json(folder / PRIVATE_RECORD))
+
+
+@contextmanager
+def undamaged(path: Path) -> Iterator[None]:
+    """Say in a sentence that a record has the right entries, but not of the right kinds."""
+    try:
+        yield
+    except DPEnsembleError as error:
+        raise FileError(str(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FileError(f"{path} is damaged, as its entries are of the wrong kinds ({type(error).__name__}).") from None

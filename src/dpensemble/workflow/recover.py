@@ -10,7 +10,7 @@ from typing import Any
 
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
-from dpensemble.workflow.claim import Claim, beside
+from dpensemble.workflow.claim import Claim, beside, journal_path
 from dpensemble.workflow.journal import Stage, budget_words, read_journal
 from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
@@ -63,7 +63,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     if not beside(folder).is_dir():
         raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")
     claim = Claim(folder)
-    path = claim.beside / "journal.json"
+    path = journal_path(folder)
     try:
         journal = read_journal(path)
         if journal is None:

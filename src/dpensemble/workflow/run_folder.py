@@ -16,11 +16,11 @@ from typing import Any
 
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
-from dpensemble.workflow.claim import Claim
+from dpensemble.workflow.claim import Claim, journal_path
 from dpensemble.workflow.journal import Journal, Stage, read_journal
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
-_JOURNAL, _NEW, _OLD, _RESERVE = "journal.json", "new", "old", "reserve"
+_NEW, _OLD, _RESERVE = "new", "old", "reserve"
 # Room on the disk for a release, which is claimed before anything is spent on it.
 _RESERVED_BYTES = 2**23
 
@@ -42,11 +42,13 @@ class RunFolder:
         self.folder, self.stage = claim.folder, Stage.CLAIMED
         self._beside, self._overwrite, self._about = claim.beside, overwrite, about
         self.journal: Journal | None = None
+        # Whether nothing but the folder itself is needed any more.
+        self.tidy = False
 
     @property
     def journal_path(self) -> Path:
         """Where the journal stands while there is one."""
-        return self._beside / _JOURNAL
+        return journal_path(self.folder)
 
     @property
     def spent(self) -> bool:
@@ -118,10 +120,13 @@ class RunFolder:
         with durable.signals_later():
             try:
                 _put(self._beside / _NEW, self._beside / _OLD, self.folder, overwrite=self._overwrite)
+                self.tidy = True
             except OSError as error:
                 text = str(error) if isinstance(error, FileError) else f"{error.strerror}."
-                raise FileError(f"out={str(self.folder)!r} could not be put in place: {text}") from None
-            self.stage = Stage.PLACED
+                raise FileError(f"out={str(self.folder)!r} could not be put in place, or tidied: {text}") from None
+            finally:
+                if self.journal is not None and _in_place(self.folder, self.journal):
+                    self.stage = Stage.PLACED
 
 
 @contextmanager
@@ -150,7 +155,7 @@ def claimed_folder(
         if run.stage is Stage.SPENT:
             durable.remove(claim.beside / _RESERVE)
             durable.remove(claim.beside / _NEW)
-        claim.release(remove=run.stage is Stage.PLACED or not run.journal_path.exists())
+        claim.release(remove=run.tidy or not run.journal_path.exists())
 
 
 def checked_folder(folder: Path) -> Path:
@@ -180,24 +185,24 @@ def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None
 
 def settle(claim: Claim) -> None:
     """Clear away what a killed run left if that loses nothing; refuse if it is the account of what was spent."""
-    path = claim.beside / _JOURNAL
+    path = journal_path(claim.folder)
     journal = read_journal(path)
-    if journal is not None and not _in_place(claim, journal):
+    if journal is not None and not _in_place(claim.folder, journal):
         raise FileError(f"out={str(claim.folder)!r} is where a run was ended: {journal.sentence(path)}.")
     if journal is not None:
         place_waiting(claim, journal, overwrite=True)
     claim.clear()
 
 
-def _in_place(claim: Claim, journal: Journal) -> bool:
+def _in_place(folder: Path, journal: Journal) -> bool:
     """Return whether the finished run is where it belongs, so that only tidying is left."""
-    return journal.stage == Stage.FINISHED and _digest(claim.folder / RECORD) == journal.record
+    return journal.stage == Stage.FINISHED and _digest(folder / RECORD) == journal.record
 
 
 def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
     """Move a finished run into place, from wherever its move was interrupted."""
     new, old = claim.beside / _NEW, claim.beside / _OLD
-    if not _in_place(claim, journal):
+    if not _in_place(claim.folder, journal):
         _put(new, old, claim.folder, overwrite=overwrite or journal.overwrite)
     else:
         _tidy(new, old, claim.folder)
