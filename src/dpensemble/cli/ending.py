@@ -85,12 +85,9 @@ class Ending:
         try:
             yield
         finally:
-            if for_good:
-                # All is done and said; what is left is the interpreter's own end.
-                self._at_once = True
-            else:
-                for number, handler in kept.items():
-                    signal.signal(number, handler)
+            for number, handler in kept.items():
+                # For good: all is done but the interpreter's own end, which nobody has to hear about.
+                signal.signal(number, signal.SIG_IGN if for_good else handler)
 
 
 ENDING = Ending()

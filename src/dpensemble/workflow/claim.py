@@ -37,6 +37,10 @@ class Claim:
             self._make_parents()
             self._take()
         except BaseException as error:
+            # What a killed run left is not this claim's to remove.
+            self.release(remove=self._lock >= 0 and _names(self.beside) == {_LOCK})
+            with contextlib.suppress(OSError):
+                self.beside.rmdir()
             self._remove_parents()
             if isinstance(error, OSError) and not isinstance(error, FileError):
                 raise FileError(
@@ -69,12 +73,10 @@ class Claim:
                 raise FileError(
                     f"out={str(self.folder)!r} is being written by another run; wait for it, or choose another folder."
                 )
-            # Whoever held it before may have removed it meanwhile.
-            with contextlib.suppress(OSError):
-                if path.stat().st_ino == os.fstat(handle).st_ino:
-                    self._lock = handle
-                    durable.step("claimed")
-                    return
+            if _is_at(handle, path):
+                self._lock = handle
+                durable.step("claimed")
+                return
             os.close(handle)
         raise FileError(f"out={str(self.folder)!r} cannot be claimed; choose another folder.")
 
@@ -106,6 +108,18 @@ class Claim:
         with contextlib.suppress(OSError):
             for path in reversed(self._made):
                 path.rmdir()
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Return whether an open file is still the one at a path; whoever held it before may have removed it meanwhile."""
+    try:
+        return path.stat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def beside(folder: Path) -> Path:
