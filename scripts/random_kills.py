@@ -1,7 +1,8 @@
 """Kill trainings at random moments, and two at once, and count what is left: nothing may be mixed, lost or leaked.
 
 Each training has recognisable private records, for which shared memory, temporary folders and the run's own folders are
-searched afterwards. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2] [--minutes 600]``.
+searched afterwards. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2]
+[--minutes 600]``.
 """
 
 import argparse

@@ -1,0 +1,189 @@
+"""What is said when something is wrong: one sentence that is true, and no private entry in it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from dpensemble.cli import main
+
+
+@pytest.fixture
+def refused(command, tmp_path, tables, capsys):
+    """Run a training on spoiled tables; return what it says, which must be one sentence with nothing left behind."""
+
+    def refused(private, *more, header=True, without=()):
+        private.to_csv(tmp_path / "private.csv", index=False, header=header)
+        line = [*map(str, command(tmp_path / "out", *more))]
+        for option in without:
+            at = line.index(option)
+            del line[at : at + 2]
+        line[line.index("--private") + 1] = str(tmp_path / "private.csv")
+        code = main(line)
+        out, errors = capsys.readouterr()
+        assert (code, out, errors.count("\n")) == (2, "", 1), errors
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["private.csv"]
+        return errors
+
+    return refused
+
+
+@pytest.fixture
+def private(tables):
+    return pd.read_csv(tables / "private.csv")
+
+
+RECORD = "Erika Mustermann"
+
+
+def test_a_table_without_a_header_gives_no_record_away(refused, private):
+    private = private.astype(object)
+    private.iloc[0] = [RECORD, 171.5, 63.25, 1]
+    said = refused(private, header=False)
+    assert "target='y' is not a column of the private table; of the public table's columns it has none" in said
+    for entry in (RECORD, "171.5", "63.25"):
+        assert entry not in said
+
+
+def test_columns_that_the_public_table_lacks_are_not_named(refused, private):
+    said = refused(private.assign(**{RECORD: 1}))
+    assert "columns that the public table lacks: 1 of 4; drop" in said
+    assert RECORD not in said
+
+
+def test_a_budget_of_a_column_named_by_mistake_is_not_told(refused, private):
+    private["consent"] = RECORD
+    for more in (("--budgets", "consent"), ("--budgets", "consent", "--levels", "high=1,low=2")):
+        said = refused(private, "--method", "weighting-pate", *more, without=("--epsilon", "--scale"))
+        assert "at row 0" in said
+        assert RECORD not in said
+
+
+def test_labels_of_text_among_numeric_classes(refused, private):
+    said = refused(private.assign(y=private["y"].map({0: "no", 1: RECORD})))
+    assert "the private table's target has labels that are no numbers, and all of classes=[0, 1] are" in said
+    assert RECORD not in said
+
+
+def test_a_table_of_one_row(refused, private):
+    assert "the private table has one row" in refused(private[:1])
+
+
+DAMAGES = [
+    (name, value)
+    for name in (
+        "guarantee",
+        "budget",
+        "labels",
+        "data",
+        "settings",
+        "versions",
+        "seconds",
+        "groups",
+        "worst_case_spend",
+    )
+    for value in (None, 7, "x", [], {}, [7])
+]
+
+
+def test_a_damaged_record_is_refused_in_a_sentence(command, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main([*map(str, command(out, "--private-report"))]) == 0
+    record = json.loads((out / "run.json").read_text())
+    page = (out / "report.html").read_bytes()
+    for name, value in DAMAGES:
+        (out / "run.json").write_text(json.dumps(record | {name: value}))
+        capsys.readouterr()
+        code = main(["report", str(out)])
+        errors = capsys.readouterr().err
+        # A value that is as good as another, such as a number of labels, is none that could be told.
+        assert code in (0, 2), (name, value, errors)
+        if code == 2:
+            assert errors.startswith("dpensemble: ")
+            assert errors.count("\n") == 1
+            assert (out / "report.html").read_bytes() == page or "damaged" in errors
+        page = (out / "report.html").read_bytes()
+    for text in ("", "[]", "{}", "7", "\x00", json.dumps(record)[:-200]):
+        (out / "run.json").write_text(text)
+        capsys.readouterr()
+        assert main(["report", str(out)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+WAITING = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dpensemble.cli import main
+real = __import__("builtins").__import__
+def slowly(name, *arguments, **named):
+    if name.startswith("{module}"):
+        print("importing", flush=True)
+        try:
+            time.sleep(60)
+        except BaseException:
+            # As some libraries do with what comes while they are imported.
+            raise ImportError("something went wrong") from None
+    return real(name, *arguments, **named)
+__import__("builtins").__import__ = slowly
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["typer", "pandas", "sklearn.linear_model"])
+@pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_told_to_stop_while_importing(command, tmp_path, module, number, code, word):
+    line = [sys.executable, "-c", WAITING.replace("{module}", module), *map(str, command(tmp_path / "out"))]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(getattr(signal, number))
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (code, f"dpensemble: {word}; nothing was written.\n")
+
+
+@pytest.mark.slow
+def test_told_to_stop_while_workers_learn(command, tmp_path):
+    """Neither a line of a worker, nor one of joblib, comes beside the sentence."""
+    line = [*map(str, command(tmp_path / "out", "--teacher", "random-forest"))]
+    line[line.index("--jobs") + 1] = "2"
+    line[line.index("--teachers") + 1] = "120"
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import dpensemble.teachers.separate as separate\n"
+        "real = separate._tasks\n"
+        "def tasks(*given):\n    sys.stdout.write('fitting\\n'); sys.stdout.flush(); return real(*given)\n"
+        "separate._tasks = tasks\n"
+        "from dpensemble.cli import main; sys.exit(main())"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "fitting\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (143, "dpensemble: terminated; nothing was written.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_library_swallowed_is_heeded_before_anything_is_spent(command, tmp_path, capsys, monkeypatch):
+    from dpensemble.cli import train
+
+    def deaf(tables, model, **settings):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except BaseException:  # noqa: S110  the fault that is played here
+            pass
+        return real(tables, model, **settings)
+
+    real = train.run_training
+    monkeypatch.setattr(train, "run_training", deaf)
+    assert main([*map(str, command(tmp_path / "out"))]) == 143
+    assert capsys.readouterr().err == "dpensemble: terminated; nothing was written.\n"
+    assert list(tmp_path.iterdir()) == []
