@@ -171,6 +171,18 @@ def test_told_to_stop_while_workers_learn(command, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr("dpensemble.cli.train.print_run", interrupted)
+    assert main([*map(str, command(tmp_path / "out"))]) == 130
+    said = f"dpensemble: interrupted; the release was finished and stands in {tmp_path / 'out'}.\n"
+    assert capsys.readouterr().err.lstrip("\n") == said
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_what_a_library_swallowed_is_heeded_before_anything_is_spent(command, tmp_path, capsys, monkeypatch):
     from dpensemble.cli import train
 

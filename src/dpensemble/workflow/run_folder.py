@@ -65,13 +65,12 @@ class RunFolder:
         """Put down, before noise is drawn, that these budgets are spent."""
         if self.spent:
             return
-        durable.step("spend")
         try:
+            durable.step("spend")
             durable.reserve(self._beside / _RESERVE, _RESERVED_BYTES)
         except OSError as error:
             raise self._unwritable(error) from None
         self._note(Stage.SPENT, list(budgets))
-        durable.step("spent")
 
     def _unwritable(self, error: OSError) -> FileError:
         return FileError(
@@ -91,9 +90,21 @@ class RunFolder:
         with durable.signals_later():
             try:
                 journal.write(self.journal_path)
+                self.journal, self.stage = journal, stage
+                durable.step(stage.value)
             except OSError as error:
+                self._look_again(stage)
                 raise self._unwritable(error) from None
-            self.journal, self.stage = journal, stage
+
+    def _look_again(self, attempted: Stage) -> None:
+        """Find out how far a journal came that could not be seen to the disk."""
+        if attempted is Stage.SPENT:
+            # No noise was drawn, nor will be.
+            durable.remove(self.journal_path)
+            self.journal, self.stage = None, Stage.CLAIMED
+            return
+        self.journal = read_journal(self.journal_path)
+        self.stage = Stage.SPENT if self.journal is None else Stage(self.journal.stage)
 
     def finish(self, write: Callable[[Path], None]) -> None:
         """Let `write` fill an empty folder, and see all of it to the disk."""
@@ -113,7 +124,6 @@ class RunFolder:
             raise FileError(f"the release could not be written to {new}: {text}") from None
         budgets = [] if self.journal is None else self.journal.budgets
         self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
-        durable.step("finished")
 
     def place(self) -> None:
         """Put a finished run in the place of the folder, in one step where the system can."""
