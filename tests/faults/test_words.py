@@ -122,8 +122,8 @@ from dpensemble.cli import main
 real = __import__("builtins").__import__
 def slowly(name, *arguments, **named):
     if name.startswith("{module}"):
-        print("importing", flush=True)
         try:
+            print("importing", flush=True)
             time.sleep(60)
         except BaseException:
             # As some libraries do with what comes while they are imported.
