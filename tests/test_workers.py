@@ -81,7 +81,7 @@ def alive(pid):
     return state != "Z"
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=300.0):
     """Wait for something that is bound to come; how soon is a matter of how busy the machine is."""
     end = time.monotonic() + seconds
     while not condition():

@@ -284,12 +284,11 @@ def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
     )
     command = [sys.executable, "-c", listening, *arguments(tables, tmp_path / "out", teacher="random-forest")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(200):
-        if list(tmp_path.glob(".dpensemble-*")):
-            break
+    # However busy the machine is: either the folder is claimed in the end, or the run has ended too soon.
+    while process.poll() is None and not list(tmp_path.glob(".dpensemble-*")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "interrupted; nothing was written" in errors
     assert not (tmp_path / "out").exists()

@@ -145,8 +145,15 @@ def test_killed_at_every_step(scene):
 
 
 @pytest.mark.slow
-@every_case
-@pytest.mark.parametrize(("what", "code", "word"), [("int", 130, "interrupted"), ("term", 143, "terminated")])
+@pytest.mark.parametrize(
+    ("scene", "what", "code", "word"),
+    [
+        ("fresh", "int", 130, "interrupted"),
+        ("existing", "term", 143, "terminated"),
+        ("no-exchange", "int", 130, "interrupted"),
+    ],
+    indirect=["scene"],
+)
 def test_told_to_stop_at_every_step(scene, what, code, word):
     for at, name in enumerate(scene.steps):
         scene.set()
@@ -159,7 +166,7 @@ def test_told_to_stop_at_every_step(scene, what, code, word):
 
 
 @pytest.mark.slow
-@every_case
+@pytest.mark.parametrize("scene", ["existing", "no-exchange"], indirect=True)
 def test_disk_full_at_every_step(scene):
     for at in range(len(scene.steps)):
         scene.set()

@@ -142,7 +142,7 @@ def test_told_to_stop_while_importing(command, tmp_path, module, number, code, w
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "importing\n"
     process.send_signal(getattr(signal, number))
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (code, f"dpensemble: {word}; nothing was written.\n")
 
 
@@ -166,7 +166,7 @@ def test_told_to_stop_while_workers_learn(command, tmp_path):
     assert process.stdout.readline() == "fitting\n"
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (143, "dpensemble: terminated; nothing was written.\n")
     assert list(tmp_path.iterdir()) == []
 
