@@ -34,10 +34,13 @@ def run(request: Request) -> None:
     model = estimator(request)
     inputs = [own[name] for name in ("private", "public", "test") if own[name] is not None]
     with staged_folder(out, overwrite=own["overwrite"], inputs=inputs) as staging:
-        tables = _tables(own, request.settings.get("random_state"))
+        blanks = getattr(model, "takes_tables", False) and getattr(model, "student", None) is None
+        tables = _tables(own, request.settings.get("random_state"), blanks)
         read = perf_counter() - start
         with warnings_as_lines(), show_progress(not own["quiet"] and sys.stderr.isatty()):
-            outcome = run_training(tables, model, baseline=own["baseline"], private_report=own["private_report"])
+            outcome = run_training(
+                tables, model, baseline=own["baseline"], private_report=own.get("private_report", False)
+            )
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         write_outcome(outcome, staging)
@@ -66,7 +69,7 @@ def _check_budgets(request: Request) -> None:
         )
 
 
-def _tables(own: dict[str, Any], seed: int | None) -> Tables:
+def _tables(own: dict[str, Any], seed: int | None, blanks: bool) -> Tables:
     """Return the packaged tables or one's own."""
     dealt: dict[str, Any] = {"budgets": own.get("budgets"), "levels": own.get("levels"), "seed": seed}
     given: dict[str, Any] = {name: own[name] for name in _FILES}
@@ -89,4 +92,4 @@ def _tables(own: dict[str, Any], seed: int | None) -> Tables:
         )
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    return file_tables(**given, **optional, **dealt)
+    return file_tables(**given, **optional, **dealt, blanks=blanks)
