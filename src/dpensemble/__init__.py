@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from dpensemble.design import Plan, plan
     from dpensemble.guarantee import Guarantee
     from dpensemble.methods import (
+        AutoClassifier,
         BaggedPATEClassifier,
         BaggingPrivacyClassifier,
         DPBaggingClassifier,
+        LabelMomentsClassifier,
         PATEClassifier,
         PrivateMajorityClassifier,
         RandomSubspaceClassifier,
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AutoClassifier",
     "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
     "Basis",
     "Budget",
     "DPBaggingClassifier",
     "Guarantee",
+    "LabelMomentsClassifier",
     "PATEClassifier",
     "Plan",
     "PrivacyCost",

@@ -25,11 +25,19 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble.errors import FileError
+from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 
 _CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
-_VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler)
+_OWN_CLASSES = (TableMap, DirectionsMap, ImageMap, MomentsModel)
+_VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
-_VETTED_TYPES = frozenset({"sklearn.tree._tree.Tree", "sklearn.compose._column_transformer._RemainderColsList"})
+_VETTED_TYPES = frozenset(
+    {
+        "sklearn.tree._tree.Tree",
+        "sklearn.compose._column_transformer._RemainderColsList",
+        *(f"{own.__module__}.{own.__qualname__}" for own in _OWN_CLASSES),
+    }
+)
 
 
 def save_classifier(classifier: Any, path: Path | str) -> None:

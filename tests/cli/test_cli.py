@@ -67,7 +67,7 @@ def test_train_on_files_then_report_then_predict(run, tables, tmp_path):
     assert record["labels"] > 10
     assert record["label_accuracy"] is None
     for who in ("student", "baseline"):
-        assert set(record[who]) == {"accuracy", "auroc", "auprc"}
+        assert set(record[who]) == {"accuracy", "auroc", "auprc", "brier"}
     assert set(record["seconds"]) >= {"reading", "encoding", "teachers", "labels", "student", "total"}
     assert "baseline without privacy" in record["experiment"][0]
     assert sorted(p.name for p in out.iterdir()) == ["labels.csv", "report.html", "run.json", "student.skops"]

@@ -55,7 +55,11 @@ def test_quick_answers_import_nothing_heavy(arguments):
 @pytest.mark.parametrize(
     ("arguments", "method", "law"),
     [
-        ([], "saa", None),
+        ([], "auto", None),
+        (["--seed", "1", "--student", "naive-bayes"], "auto", None),
+        # Options of votes alone ask for the method that they were the default of.
+        (["--teachers", "3"], "saa", "lnmax"),
+        (["--law", "gnmax"], "saa", "gnmax"),
         (["dpbag"], "dpbag", None),
         (["--teachers", "3", "--method", "weighting-pate"], "weighting-pate", "gnmax"),
         (["--method=gnmax", "--teachers", "3"], "pate", "gnmax"),
@@ -83,7 +87,7 @@ def test_several_partitions_of_the_optimal_vote_are_bagging():
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("train", ["magic"], "method='magic' is unknown; use a method (bagged-pate, dpbag, "),
+        ("train", ["magic"], "method='magic' is unknown; use a method (auto, bagged-pate, dpbag, "),
         ("train", ["--method", "magic"], ", weighting-pate) or a law ("),
         ("train", ["bagged-pate", "--law", "confident-gnmax"], "is no law of bagged-pate; use gnmax, lnmax, "),
         ("train", ["saa", "--method", "pate"], "name only one"),
@@ -140,7 +144,11 @@ def test_help_without_a_method_lists_them(capsys, command):
     assert all(f"\n  {name} " in shown for name in methods_of(command))
     assert f"dpensemble {command} METHOD --help" in " ".join(shown.split())
     assert all(law in shown for law in law_classes())
-    assert "Subsample-and-aggregate with Laplace noisy-max (default)" in " ".join(shown.split())
+    usual = {
+        "train": "The method that public facts speak for",
+        "plan": "Subsample-and-aggregate with Laplace noisy-max",
+    }
+    assert f"{usual[command]} (default)" in " ".join(shown.split())
     assert all("..." not in line for line in shown.split("Commands:")[1].splitlines())
 
 

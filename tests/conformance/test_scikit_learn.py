@@ -10,13 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpensemble
 from dpensemble import (
+    AutoClassifier,
     BaggedPATEClassifier,
     BaggingPrivacyClassifier,
     DPBaggingClassifier,
+    LabelMomentsClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
     RandomSubspaceClassifier,
@@ -27,6 +31,7 @@ from dpensemble import (
     methods,
 )
 from dpensemble.laws import LaplaceNoisyMax
+from dpensemble.moments import TableMap
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -57,6 +62,14 @@ class SelfPublicPATE(_SelfPublic, PATEClassifier):
 
 class SelfPublicSubspace(_SelfPublic, RandomSubspaceClassifier):
     __init__ = RandomSubspaceClassifier.__init__
+
+
+class SelfPublicMoments(_SelfPublic, LabelMomentsClassifier):
+    __init__ = LabelMomentsClassifier.__init__
+
+
+class SelfPublicAuto(_SelfPublic, AutoClassifier):
+    __init__ = AutoClassifier.__init__
 
 
 class SelfPublicBaggedPATE(_SelfPublic, BaggedPATEClassifier):
@@ -111,12 +124,17 @@ SETTINGS = {
     "insecure_release_seed": 0,
 }
 PRIVATE = {name: value for name, value in SETTINGS.items() if name != "law"}
+MOMENTS = {name: SETTINGS[name] for name in ("epsilon", "random_state", "insecure_release_seed")}
 ESTIMATORS = [
     SelfPublicSAA(**SETTINGS),
     SelfPublicDPBag(**SETTINGS, n_partitions=2),
     SelfPublicDPBag(**SETTINGS, n_partitions=2, analysis="worst-case"),
     SelfPublicPATE(**SETTINGS),
     SelfPublicSubspace(**SETTINGS),
+    SelfPublicMoments(**MOMENTS),
+    SelfPublicMoments(TableMap(), LogisticRegression(), **MOMENTS),
+    SelfPublicMoments(StandardScaler(), **MOMENTS),
+    SelfPublicAuto(**MOMENTS),
     SelfPublicBaggedPATE(**SETTINGS),
     SelfPublicUpsampling(**SETTINGS, rule="published"),
     SelfPublicVanishing(**SETTINGS, rule="published"),

@@ -205,18 +205,18 @@ def full(record):
 
 def test_a_record_with_groups_comes_back_the_same():
     record = full(THREE)
-    assert record.schema == 4
+    assert record.schema == 5
     assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
     assert PrivateRecord.from_dict(json.loads(json.dumps(OWN_GROUPS.to_dict()))) == OWN_GROUPS
 
 
 def test_older_and_broken_records_are_refused():
     values = full(THREE).to_dict()
-    new = ("groups", "group_spend", "plain_spend", "plain_labels")
+    new = ("groups", "group_spend", "plain_spend", "plain_labels", "effects")
     old = {name: value for name, value in values.items() if name not in new} | {"schema": 3}
-    with pytest.raises(FileError, match="not of schema 4"):
+    with pytest.raises(FileError, match="not of schema 5"):
         RunRecord.from_dict(old)
     with pytest.raises(FileError, match="groups lack entries"):
         RunRecord.from_dict(values | {"groups": [{"name": "high"}]})
-    with pytest.raises(FileError, match="not of schema 4"):
+    with pytest.raises(FileError, match="not of schema 5"):
         PrivateRecord.from_dict(OWN_GROUPS.to_dict() | {"schema": 3})

@@ -7,7 +7,13 @@ from dpensemble.workflow.metrics import scores
 def test_two_classes_score_the_second():
     p = np.array([[0.9, 0.1], [0.6, 0.4], [0.35, 0.65], [0.2, 0.8]])
     found = scores(p, np.array(["a", "b", "a", "b"]), np.array(["a", "b"]))
-    assert found == {"accuracy": 0.5, "auroc": 0.75, "auprc": pytest.approx((1 + 2 / 3) / 2)}
+    brier = (0.1**2 + 0.6**2 + 0.65**2 + 0.2**2) / 4
+    assert found == {
+        "accuracy": 0.5,
+        "auroc": 0.75,
+        "auprc": pytest.approx((1 + 2 / 3) / 2),
+        "brier": pytest.approx(brier),
+    }
 
 
 def test_more_classes_are_averaged_over_those_that_occur():
@@ -18,4 +24,7 @@ def test_more_classes_are_averaged_over_those_that_occur():
 
 
 def test_a_single_class_has_no_areas():
-    assert scores(np.array([[0.4, 0.6]]), np.array([1]), np.array([0, 1])) == {"accuracy": 1.0}
+    assert scores(np.array([[0.4, 0.6]]), np.array([1]), np.array([0, 1])) == {
+        "accuracy": 1.0,
+        "brier": pytest.approx(0.16),
+    }

@@ -3,6 +3,7 @@
 from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
 from dpensemble.accounting.meters.by_record import PerRecordMeter
 from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
@@ -20,6 +21,7 @@ from dpensemble.accounting.queries import exact_query_rdp
 from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
 from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
+from dpensemble.accounting.sums import SumsMeter, WeightedGroup, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpensemble.accounting.worst_case.answers import table_pairs
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Change",
     "DataDependentGroupMeter",
     "FilterMeter",
+    "GaussianSum",
     "Group",
     "GroupMeter",
     "Meter",
@@ -41,10 +44,15 @@ __all__ = [
     "SmoothRelease",
     "SubsampledCost",
     "SubsampledMeter",
+    "SumsMeter",
+    "WeightedGroup",
     "bagging_delta",
     "conjectured_lnmax_rdp",
     "data_dependent_meter",
     "exact_query_rdp",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
     "gnmax_rdp",
     "laplace_moments",
     "largest_subsample",

@@ -14,7 +14,8 @@ SOURCES = Sources(Path(__file__).parents[1])
 
 #: Classes of the methods, by the names that they give themselves.
 METHODS = SOURCES.named("methods")
-DEFAULT_METHOD = "saa"
+#: What a command takes if no method is named.
+DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
 # The method that a law stands for, if it is named in the place of a method.
 _OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
 _RULE = "InfluenceRule"
@@ -23,6 +24,13 @@ _NOT_HERE = {
     ("train", "bagging"): (
         "--method bagging publishes models instead of labels, so 'train' does not run it; use "
         "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for what it promises."
+    ),
+    ("plan", "auto"): (
+        "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
+    ),
+    ("plan", "label-moments"): (
+        "--method label-moments has no plan: all of the budget is used whatever it is, and any number of public rows "
+        "gets a label."
     ),
     ("plan", "private-majority"): (
         "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
@@ -94,7 +102,7 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     wanted = _peek(rest, "--law")
     if name is None and wanted is None and {"-h", "--help"} & set(rest):
         return None
-    method, law = _method_and_law(command, DEFAULT_METHOD if name is None else name, rest)
+    method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
         raise InvalidParameterError(_NOT_HERE[command, method])
     parameter = law_parameter(method)
@@ -108,6 +116,18 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     if law is not None and law not in laws_of(method):
         raise InvalidParameterError(f"law={law!r} is no law of {method}; use {', '.join(laws_of(method))}.")
     return Choice(command, method, law, tuple(rest))
+
+
+def _default(command: str, rest: Sequence[str]) -> str:
+    """Return the method of a command line that names none: the one that votes, if an option of its own is given."""
+    from dpensemble.cli.options import options_of  # noqa: PLC0415 - it builds on choices
+
+    usual = DEFAULT_METHODS[command]
+    votes = DEFAULT_METHODS["plan"]
+    given = {argument.partition("=")[0] for argument in rest}
+    own = {option.flag for option in options_of(Choice(command, usual, None, ()))}
+    voting = {option.flag for option in options_of(Choice(command, votes, law_parameter(votes).default, ()))}  # type: ignore[union-attr]
+    return votes if given & (voting - own) else usual
 
 
 def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from dpensemble.cli.choice import DEFAULT_METHOD, Choice, law_classes, law_of, method_of, methods_of
+from dpensemble.cli.choice import DEFAULT_METHODS, Choice, law_classes, law_of, method_of, methods_of
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup, one_line
 from dpensemble.cli.options import LAW, OWN, RULE, SETTING, Option, options_of
@@ -54,9 +54,10 @@ def add_group(app: typer.Typer, command: str, choice: Choice | None, run: Run | 
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     if choice is None:
         for name in methods_of(command):
-            usual = " (default)" if name == DEFAULT_METHOD else ""
+            usual = " (default)" if name == DEFAULT_METHODS[command] else ""
             group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
-        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {DEFAULT_METHOD}."
+        usual = DEFAULT_METHODS[command]
+        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}."
         laws = f"A law's name stands for 'pate --law NAME': {', '.join(law_classes())}."
         text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
     else:

@@ -98,11 +98,11 @@ _TRAIN = (
     _own("--drop", "Columns to leave out, comma-separated."),
     _own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
     _own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
-    _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False),
     _own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,
     _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
+_PRIVATE_REPORT = _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
 _TRAIN_BY_GROUP = (
     _own("--budgets", "Private column of budgets, or a=0.5:20%,b=2:80%.", panel=PRIVACY),
     _own("--levels", "What that column's entries stand for: a=0.5,b=2.", panel=PRIVACY),
@@ -133,6 +133,7 @@ def _common(command: str, method: str) -> Iterator[Option]:
     yield Option(flag="--method", name="method", hidden=True)
     if command == "train":
         yield from _TRAIN
+        yield from (_PRIVATE_REPORT,) if "diagnostics" in described.fit else ()
         yield from _TRAIN_BY_GROUP if by_group else ()
         return
     drawn = "subsample" in described.parameters

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from dpensemble.datasets import read_table
-from dpensemble.datasets.encoding import numeric_columns
+from dpensemble.datasets.encoding import numeric_columns, takes_blanks
 from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, FileError
 from dpensemble.persistence import load_classifier
@@ -28,8 +28,9 @@ def run(student: Path, rows: Path, out: Path | None, probabilities: bool, as_jso
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on.")
     # Columns are read as the student's public rows were, never as the new rows look.
-    table = as_kinds("new", table[expected], numeric_columns(classifier.named_steps["encoder"]))
-    require_complete(str(rows), table)
+    encoder = classifier.named_steps["encoder"]
+    table = as_kinds("new", table[expected], numeric_columns(encoder))
+    require_complete(str(rows), table, blanks=takes_blanks(encoder))
     labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
     if probabilities:
         labels[[f"probability of {name}" for name in classifier.classes_]] = classifier.predict_proba(table)

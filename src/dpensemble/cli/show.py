@@ -16,7 +16,7 @@ from rich.table import Table
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
-from dpensemble.report.wording import noise
+from dpensemble.report.wording import noise, sums
 
 _FEW_UNITS = 10
 
@@ -29,13 +29,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     for reason in record.experiment:
         console.print(f"Experiment, not a release: {reason}", markup=False)
     console.print()
-    right = "" if record.label_accuracy is None else f", {record.label_accuracy:.1%} of them right"
-    inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
-    rows = record.data["public_rows"]
-    asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
-    answered = f"Public rows that got a label: {record.labels:,} of {rows:,} public rows"
-    console.print(f"{answered}{asked}{right}{inside}", markup=False)
-    console.print(f"Noise: {noise(record.settings, rows)}", markup=False)
+    for line in _released(record) if record.soft else _answered(record):
+        console.print(line, markup=False)
+    console.print(f"Noise: {noise(record.settings, record.data['public_rows'])}", markup=False)
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
@@ -50,14 +46,41 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     console.print(f"Student: {student}", markup=False)
 
 
+def _answered(record: RunRecord) -> list[str]:
+    """Say how many public rows were labelled by a vote, and how well."""
+    inside = "" if record.labels_are_public else " (for you alone: this number is not protected)"
+    asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
+    answered = f"Public rows that got a label: {record.labels:,} of {record.data['public_rows']:,} public rows"
+    return [f"{answered}{asked}{_right(record)}{inside}"]
+
+
+def _released(record: RunRecord) -> list[str]:
+    """Say what left the private records where nothing was voted on."""
+    rounds, unit = record.settings["rounds"], record.guarantee["unit"]
+    each, only = ("to it", "the noisy sum leaves") if rounds == 1 else ("to each", "the noisy sums leave")
+    return [
+        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.",
+        f"Public rows that the model labelled: {record.labels:,}{_right(record)}",
+    ]
+
+
+def _right(record: RunRecord) -> str:
+    return "" if record.label_accuracy is None else f", {record.label_accuracy:.1%} of them right"
+
+
 def _scores(record: RunRecord) -> Table:
-    table = Table("", "accuracy", "AUROC", "AUPRC")
-    for name, found in (("student (protected)", record.student), ("baseline (no privacy)", record.baseline)):
+    models = {"student (protected)": record.student, "baseline (no privacy)": record.baseline}
+    heads = {"accuracy": "accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
+    if any("brier" in found for found in models.values() if found is not None):
+        heads["brier"] = "Brier score\n(0 is best)"
+    table = Table("", *heads.values())
+    for name, found in models.items():
         if found is not None:
-            cells = (found.get(key) for key in ("accuracy", "auroc", "auprc"))
+            cells = (found.get(key) for key in heads)
             table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
     if record.data["most_common_label"] is not None:
-        table.add_row("always the most common label", f"{record.data['most_common_label']:.3f}", "0.500", "-")
+        plain = {"accuracy": f"{record.data['most_common_label']:.3f}", "auroc": "0.500"}
+        table.add_row("always the most common label", *(plain.get(key, "-") for key in heads))
     return table
 
 
@@ -95,6 +118,8 @@ def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
 def _hints(record: RunRecord) -> list[str]:
     """Point at settings that waste the budget."""
     hints = []
+    if record.soft:
+        return []
     parts = 1 if record.settings.get("sharing") == "everyone" else record.settings["n_teachers"]
     each = record.data["private_units"] / parts
     if each < _FEW_UNITS:

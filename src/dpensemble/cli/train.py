@@ -48,11 +48,12 @@ def run(request: Request) -> None:
     about = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     with claimed_folder(out, overwrite=own["overwrite"], inputs=inputs, about=about) as place:
         ENDING.follow(place.standing, lambda: place.spent)
-        tables = _tables(own, request.settings.get("random_state"))
+        blanks = getattr(model, "takes_tables", False) and getattr(model, "student", None) is None
+        tables = _tables(own, request.settings.get("random_state"), blanks)
         read = perf_counter() - start
-        shown = show_progress(not own["quiet"] and sys.stderr.isatty())
+        shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         with warnings_as_lines(), shown, spending_told_to(partial(_spend, place)):
-            outcome = run_training(tables, model, baseline=own["baseline"], private_report=own["private_report"])
+            outcome = run_training(tables, model, baseline=own["baseline"], private_report=votes)
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         place.finish(partial(write_outcome, outcome))
@@ -88,7 +89,7 @@ def _check_budgets(request: Request) -> None:
         )
 
 
-def _tables(own: dict[str, Any], seed: int | None) -> Tables:
+def _tables(own: dict[str, Any], seed: int | None, blanks: bool) -> Tables:
     """Return the packaged tables or one's own."""
     dealt: dict[str, Any] = {"budgets": own.get("budgets"), "levels": own.get("levels"), "seed": seed}
     given: dict[str, Any] = {name: own[name] for name in _FILES}
@@ -111,4 +112,4 @@ def _tables(own: dict[str, Any], seed: int | None) -> Tables:
         )
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    return file_tables(**given, **optional, **dealt)
+    return file_tables(**given, **optional, **dealt, blanks=blanks)

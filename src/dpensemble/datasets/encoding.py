@@ -42,8 +42,15 @@ def fit_encoder(public: pd.DataFrame) -> Any:
 
 
 def numeric_columns(encoder: Any) -> list[str]:
-    """Return the columns that an encoder of `fit_encoder` takes as numbers."""
+    """Return the columns that an encoder of `fit_encoder`, or a feature map of tables, takes as numbers."""
+    if hasattr(encoder, "numeric_columns"):
+        return list(encoder.numeric_columns)
     return next(list(columns) for name, _, columns in encoder.transformers_ if name == _NUMBERS)
+
+
+def takes_blanks(encoder: Any) -> bool:
+    """Return whether an encoder has a place for missing entries, as a feature map of tables has."""
+    return hasattr(encoder, "numeric_columns")
 
 
 _NUMBERS = "numbers"

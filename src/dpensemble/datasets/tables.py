@@ -7,6 +7,7 @@ guessed; private and test tables take the public columns' kinds, and labels and 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,23 @@ def is_number(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
+def as_table(X: Any) -> pd.DataFrame:
+    """Return rows as a table; what came in an array of objects is numbers where all entries of a column are."""
+    return X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).infer_objects()
+
+
+def same_columns(name: str, X: Any, public: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows called `name` as a table with the public columns and kinds, refusing infinite entries."""
+    table = as_table(X)
+    if not hasattr(X, "columns") and table.shape[1] == public.shape[1]:
+        table.columns = public.columns
+    table = take_kinds(name, table, public)
+    for column in table.columns:
+        if is_number(table[column]) and np.isinf(table[column].to_numpy(dtype=float)).any():
+            raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
+    return table
+
+
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
     """Return the table called `name` with the public table's columns, in its order and of its kinds."""
     lacks = [str(column) for column in public.columns if column not in table.columns]
@@ -139,16 +157,16 @@ def _written(value: object) -> str:
     return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 
 
-def require_complete(name: str, table: pd.DataFrame) -> None:
-    """Refuse missing and infinite entries, naming the columns that have some."""
+def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) -> None:
+    """Refuse missing (unless `blanks` may be) and infinite entries, naming the columns that have some."""
     bad = []
     for column in table.columns:
         values = table[column]
         infinite = is_number(values) and bool(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).any())
-        if infinite or values.isna().any():
+        if infinite or (not blanks and values.isna().any()):
             bad.append(str(column))
     if bad:
         raise DataError(
-            f"{name} has missing (NaN) or infinite values in {', '.join(bad)}; drop those rows, "
+            f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad)}; drop those rows, "
             "or fill them in with statistics of public rows."
         )

@@ -6,6 +6,7 @@ from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation
 from dpensemble.design.least_error import LeastError, with_least_error
+from dpensemble.design.moments import SoftVotes, soft_votes
 from dpensemble.design.noise import with_least_noise
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.plan import GroupPlan, Plan, plan, plan_of
@@ -33,6 +34,7 @@ __all__ = [
     "PrivateTeachers",
     "PrivateWhat",
     "SmallestEnsemble",
+    "SoftVotes",
     "VotingDesign",
     "answer_rate",
     "compare_aggregators",
@@ -42,6 +44,7 @@ __all__ = [
     "private_teachers",
     "quality_table",
     "smallest_ensemble",
+    "soft_votes",
     "with_least_error",
     "with_least_noise",
     "wrong_label_rate",

@@ -1,8 +1,10 @@
 """One method, one short file: an allocation, a law and an accounting."""
 
+from dpensemble.methods.auto import AutoClassifier
 from dpensemble.methods.bagged_pate import BaggedPATEClassifier
 from dpensemble.methods.bagging import BaggingPrivacyClassifier
 from dpensemble.methods.dpbag import DPBaggingClassifier
+from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.random_subspace import RandomSubspaceClassifier
@@ -12,9 +14,11 @@ from dpensemble.methods.vanishing import VanishingPATEClassifier
 from dpensemble.methods.weighting import WeightingPATEClassifier
 
 __all__ = [
+    "AutoClassifier",
     "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
     "DPBaggingClassifier",
+    "LabelMomentsClassifier",
     "PATEClassifier",
     "PrivateMajorityClassifier",
     "RandomSubspaceClassifier",

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing
+from dpensemble.datasets import as_table, same_columns
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -61,6 +62,55 @@ def public_rows(estimator: Any, X_public: Any) -> Floats:
     return rows
 
 
+def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
+    """Return private and public rows as tables of the public columns' kinds, and the labels (None without any)."""
+    same = X_public is X
+    if any(hasattr(rows, "tocsr") for rows in (X, X_public)):
+        raise DataError("X is a sparse matrix, and sparse input is not supported; pass a table or X.toarray().")
+    X, X_public = (rows if rows is None or hasattr(rows, "columns") else np.asarray(rows) for rows in (X, X_public))
+    if X_public is None or not len(X_public):
+        raise DataError(
+            "X_public is missing or empty: pass public, unlabelled rows; they say how common each entry is, and need "
+            "no labels."
+        )
+    if y is not None and same:
+        raise DataError("X_public is X itself; the public rows must be others than the private records.")
+    if np.ndim(X) == 1:
+        # scikit-learn's own message would print the entries.
+        raise DataError("Expected 2D array, got 1D: X must be a table of records. Reshape your data.")
+    if not len(X):
+        raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, skip_check_array=True)
+        y = None if y is None else np.asarray(y).ravel()
+    else:
+        checks: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 2}
+        if y is None:
+            X = validate_data(estimator, X, **checks)
+        else:
+            X, y = validate_data(estimator, X, y, **checks)
+    if y is not None and len(y) != len(X):
+        raise DataError(f"X has {len(X)} records and y {len(y)} labels; give one for each.")
+    public = as_table(X_public)
+    return same_columns("private", X, public), y, same_columns("public", public, public)
+
+
+def required(y: Any) -> Any:
+    """Return the labels, refusing none at all."""
+    if y is None:
+        raise DataError("this method requires y to be passed, but the target y is None; pass the private labels.")
+    return y
+
+
+def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
+    """Return rows to classify as a table with the columns and kinds of `columns`."""
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, skip_check_array=True, reset=False)
+    else:
+        X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
+    return same_columns("new", X, columns)
+
+
 def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
     """Return records and labels as arrays, checked in form but not yet in content."""
     try:
@@ -83,7 +133,11 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     labels = np.asarray(y)
     if (labels.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
         raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
-    ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    try:
+        ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    except TypeError:
+        # Texts among numbers; the original text names types only, but is no sentence.
+        raise DataError("the private labels (y) mix texts and numbers; write all of them as the classes are.") from None
     undeclared = np.flatnonzero(classes[ids] != labels)
     if undeclared.size:
         raise DataError(
@@ -96,16 +150,21 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
 def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation) -> Sequence[Hashable]:
     """Return the unit of each record: declared, by position, or by content."""
     if units is not None:
-        declared = np.asarray(units, dtype=object)
-        require_one_per_record("units", declared, len(X))
-        names: list[Hashable] = declared.tolist()
-        if any(map(is_missing, names)):
-            raise DataError("units has a missing value; every record needs a unit.")
-        return names
+        return declared_units(units, len(X))
     if relation is Relation.REPLACE_ONE:
         return range(len(X))
     # A position would shift when another record goes; the content of a record does not.
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
+
+
+def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
+    """Return the declared unit of each record."""
+    declared = np.asarray(units, dtype=object)
+    require_one_per_record("units", declared, n_records)
+    names: list[Hashable] = declared.tolist()
+    if any(map(is_missing, names)):
+        raise DataError("units has a missing value; every record needs a unit.")
+    return names
 
 
 def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:

@@ -55,3 +55,16 @@ def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, .
         if relation is Relation.REPLACE_ONE:
             found.append(_UNIT_ORDER)
     return (*found, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
+
+
+def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of label moments, one sentence each."""
+    found = [UNITS_TOGETHER] if has_units else []
+    if by_group:
+        found.append(MEMBERSHIP[relation])
+    return (
+        *found,
+        "Only the noisy moments and what is computed from them (the model, its student and labels) are published.",
+        "The feature map was made from public rows and declarations alone, and reads each row for itself.",
+        *_COMMON,
+    )

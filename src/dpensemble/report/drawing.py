@@ -114,6 +114,6 @@ def rect(css: str, x: float, y: float, width: float, height: float) -> Markup:
     return _RECT.format(css=f"bar {css}", x=x, y=y, width=width, height=height)
 
 
-def svg(words: Words, desc: str, height: int, body: Markup) -> Markup:
+def svg(words: Words, desc: str, height: int, body: Markup, width: int = WIDTH) -> Markup:
     """Return a whole drawing, with its title and what it shows in words."""
-    return _SVG.format(ident=words.ident, title=words.title, desc=desc, width=WIDTH, height=height, body=body)
+    return _SVG.format(ident=words.ident, title=words.title, desc=desc, width=width, height=height, body=body)

@@ -14,10 +14,15 @@ from dpensemble.relations import Basis, Relation
 from dpensemble.report import wording
 from dpensemble.report.charts import Bar, Limit, Series, bar_chart, histogram, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, Words
+from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
 from dpensemble.report.record import PrivateRecord, RunRecord
 
-_METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
+_METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
+# Measures of which less is better, which no bar should praise.
+_LESS_IS_BETTER = frozenset({"brier"})
+# Settings that say nothing where there are neither teachers nor votes.
+_OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
     Basis.DATA_DEPENDENT: "Data-dependent: the private data set at hand only",
@@ -56,6 +61,8 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_verdict(record),
         "palettes": GROUP_COLOURS,
         "personal": personal_view(record, private),
+        "released": _released(record) if record.soft else None,
+        "effects": effects_view(record),
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
@@ -71,12 +78,16 @@ def _header(record: RunRecord) -> dict[str, Any]:
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
         "data_set": str(record.data.get("name") or "unnamed data set"),
-        "method": f"{record.settings['title']}, {record.settings['law']}",
+        "method": f"{record.settings['title']}, {_law(record)}",
         "created": record.created,
         "date": wording.date(record.created),
         "experiment": record.experiment or seeded,
         "version": record.versions.get("dpensemble", ""),
     }
+
+
+def _law(record: RunRecord) -> str:
+    return wording.sums(record.settings["rounds"]) if record.soft else str(record.settings["law"])
 
 
 def _verdict(record: RunRecord) -> dict[str, Any]:
@@ -103,6 +114,19 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "accounting": statement.accounting,
         "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
         "assumptions": statement.assumptions,
+    }
+
+
+def _released(record: RunRecord) -> dict[str, Any]:
+    """Say what a run without votes released, and which part of the budget that took."""
+    allowed = record.budget["epsilon"]
+    share = 100 * record.guarantee["epsilon"] / allowed if allowed else 100.0
+    return {
+        "sums": wording.sums(record.settings["rounds"]),
+        "is_one": record.settings["rounds"] == 1,
+        "noise": record.settings["noise_in_words"],
+        "share": "all" if share > 99.9 else f"{share:.1f}%",
+        "has_count": record.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value,
     }
 
 
@@ -142,18 +166,18 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
     if not models:
         return None
     measures = list(dict.fromkeys(name for values, _ in models.values() for name in values))
-    groups = [
-        (
-            _METRICS.get(name, wording.heading(name)),
-            [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()],
-        )
+    bars = {
+        name: [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()]
         for name in measures
-    ]
+    }
+    heads_of = {name: _METRICS.get(name, wording.heading(name)) for name in measures}
+    drawn = [(heads_of[name], bars[name]) for name in measures if name not in _LESS_IS_BETTER]
     heads = {"student": "Student", "no privacy": "Baseline (no privacy)"}
     return {
-        "chart": bar_chart(groups, Words("quality", " and ".join(heads[label] for label in models))),
+        "chart": bar_chart(drawn, Words("quality", " and ".join(heads[label] for label in models))),
         "heads": [heads[label] for label in models],
-        "rows": [(name, [wording.measure(bar.value) for bar in bars]) for name, bars in groups],
+        "rows": [(heads_of[name], [wording.measure(bar.value) for bar in bars[name]]) for name in measures],
+        "has_brier": "brier" in measures,
         "has_baseline": "no privacy" in models,
     }
 
@@ -204,7 +228,8 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
         k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in record.data.items()
     }
     # A law given as an object may have no short name.
-    settings = {k: v for k, v in record.settings.items() if k != "law_name" or v}
+    left_out = _OF_VOTES if record.soft else frozenset()
+    settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),
         ("Data", [(wording.heading(k), wording.setting(k, v)) for k, v in data.items()]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from dpensemble.errors import FileError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
-SCHEMA = 4
+SCHEMA = 5
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
 _SHOWN_SETTINGS = frozenset({"n_teachers", "title", "law", "gated", "noise_chosen", "noise_in_words"})
 _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies", "weight", "frequency"})
 _BASELINE = frozenset({"name", "epsilon", "labels"})
+_EFFECT = frozenset({"column", "kind", "importance", "points"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,8 @@ class RunRecord:
         What as many would cost every record of an ensemble with the same noise and no groups; public.
     plain_labels : list of dict
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
+    effects : list of dict
+        How far each column pushes towards each class, where the student says so: `dpensemble.moments.column_effects`.
     schema : int
         Version of this format.
     """
@@ -87,7 +91,13 @@ class RunRecord:
     group_spend: list[list[Any]] = field(default_factory=list)
     plain_spend: list[list[float]] = field(default_factory=list)
     plain_labels: list[dict[str, Any]] = field(default_factory=list)
+    effects: list[dict[str, Any]] = field(default_factory=list)
     schema: int = SCHEMA
+
+    @property
+    def soft(self) -> bool:
+        """Whether noisy sums were released instead of labels; labels are then the model's own."""
+        return "rounds" in self.settings
 
     @property
     def labels_are_public(self) -> bool:
@@ -145,6 +155,8 @@ class RunRecord:
             set(entry) != _BASELINE for entry in record.plain_labels
         ):
             raise FileError("the run record's groups lack entries or have others; train again with this version.")
+        if not _are_effects(record.effects, record.data.get("classes")):
+            raise FileError("the run record's effects are not as this version writes them; train again with it.")
         record.statement()
         return record
 
@@ -189,6 +201,42 @@ class PrivateRecord:
         if values.get("schema") != SCHEMA or set(values) != {item.name for item in fields(cls)}:
             raise FileError(f"the private record is not of schema {SCHEMA}; train again with this version.")
         return cls(**values)
+
+
+def _are_effects(effects: Any, classes: Any) -> bool:
+    """Whether these are effects of columns, each point with a value for every class (of two, the second alone)."""
+    if not isinstance(effects, list) or not all(map(_is_effect, effects)):
+        return False
+    counts = {len(values) for one in effects for _, values in one["points"]}
+    allowed = {1 if len(classes) == 2 else len(classes)} if classes else counts - {0, 2}
+    return len(counts) <= 1 and counts <= allowed
+
+
+def _is_effect(one: Any) -> bool:
+    return (
+        isinstance(one, dict)
+        and set(one) == _EFFECT
+        and isinstance(one["column"], str | int)
+        and one["kind"] in ("number", "category")
+        and _is_finite(one["importance"])
+        and one["importance"] >= 0
+        and isinstance(one["points"], list)
+        and all(map(_is_point, one["points"]))
+    )
+
+
+def _is_point(point: Any) -> bool:
+    return (
+        isinstance(point, list)
+        and len(point) == 2
+        and (isinstance(point[0], str) or _is_finite(point[0]))
+        and isinstance(point[1], list)
+        and all(map(_is_finite, point[1]))
+    )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def read_json(path: Path) -> dict[str, Any]:

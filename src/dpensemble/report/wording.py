@@ -54,6 +54,11 @@ def noise(settings: Mapping[str, Any], rows: int) -> str:
     return f"{settings['noise_in_words']} ({how})"
 
 
+def sums(rounds: int) -> str:
+    """Say how many sums a run without votes released."""
+    return f"{rounds:,} noisy sum{'' if rounds == 1 else 's'}"
+
+
 def heading(name: str) -> str:
     """Turn the name of a field into words; ``n_`` is a number of things."""
     words = re.sub(r"^n_", "number_of_", name).replace("_", " ")

@@ -28,6 +28,7 @@ def file_tables(
     budgets: str | None = None,
     levels: str | None = None,
     seed: int | None = None,
+    blanks: bool = False,
 ) -> Tables:
     """Read and check the tables of one run.
 
@@ -51,6 +52,8 @@ def file_tables(
         Private column of budgets and what its entries mean, or groups with shares; see `parse_budgets`.
     seed : int, optional
         Public seed of budgets that are assigned at random.
+    blanks : bool, default=False
+        Whether features may be missing, as for methods that read tables by themselves.
 
     Returns
     -------
@@ -81,8 +84,8 @@ def file_tables(
         raise DataError("the public table has no feature columns.")
     public_table = as_kinds("public", public_table, [c for c in public_table.columns if is_number(public_table[c])])
     X_private = take_kinds("private", private_table, public_table)
-    require_complete("the private table", X_private)
-    require_complete("the public table", public_table)
+    require_complete("the private table", X_private, blanks=blanks)
+    require_complete("the public table", public_table, blanks=blanks)
     for name, column in (("target", y_private), ("unit", units)):
         if column is not None and column.isna().any():
             raise DataError(f"the private table has rows without a {name} in column {column.name!r}; drop those rows.")
@@ -96,7 +99,8 @@ def file_tables(
         )
     X_test = y_test = None
     if test is not None:
-        X_test, y_test = _test_rows(_without(read_table(test), (*drop, *private_only)), target, public_table, declared)
+        rows = _without(read_table(test), (*drop, *private_only))
+        X_test, y_test = _test_rows(rows, target, public_table, declared, blanks)
     truth = None if y_public is None else as_labels(y_public, declared)
     tables = Tables(
         name=private.name,
@@ -129,11 +133,11 @@ def _refuse_overlaps(
 
 
 def _test_rows(
-    table: pd.DataFrame, target: str, public: pd.DataFrame, declared: list[Any]
+    table: pd.DataFrame, target: str, public: pd.DataFrame, declared: list[Any], blanks: bool
 ) -> tuple[pd.DataFrame, pd.Series]:
     truth = as_labels(_take(table, target, "target", "test", list(public.columns)), declared)
     rows = take_kinds("test", table, public)
-    require_complete("the test table", rows)
+    require_complete("the test table", rows, blanks=blanks)
     if not truth.isin(declared).all():
         raise DataError(f"the test table's target has missing labels or labels outside classes={declared!r}.")
     return rows, truth

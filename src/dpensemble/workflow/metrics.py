@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 
 def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDArray[Any]) -> dict[str, float]:
-    """Return accuracy, area under the ROC curve and area under the precision-recall curve."""
+    """Return accuracy, areas under the ROC and the precision-recall curve, and the Brier score."""
     # Of two classes the second is the positive one; of more, each that has both kinds of rows, against the rest.
     found = {"accuracy": float(np.mean(classes[np.argmax(probabilities, axis=1)] == truth))}
     columns = range(1, 2) if len(classes) == 2 else range(len(classes))
@@ -19,4 +19,7 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
         positive = {c: truth == classes[c] for c in mixed}
         found["auroc"] = float(np.mean([roc_auc_score(positive[c], probabilities[:, c]) for c in mixed]))
         found["auprc"] = float(np.mean([average_precision_score(positive[c], probabilities[:, c]) for c in mixed]))
+    # Mean squared error of the probabilities: 0 is best; for two classes that of one of them.
+    errors = (probabilities - (truth[:, None] == classes)) ** 2
+    found["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
     return found

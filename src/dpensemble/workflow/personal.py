@@ -8,7 +8,6 @@ import numpy as np
 
 from dpensemble.consent import PersonalBudgets, personal_budgets
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 
@@ -16,7 +15,7 @@ from dpensemble.workflow.tables import Tables
 _BEYOND = 1.05
 
 
-def require_budgets(model: VotingEnsembleClassifier, tables: Tables) -> PersonalBudgets | None:
+def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
     """Return the records' budgets, for a model that heeds them; refuse them, or their lack, for another."""
     if model.takes_budgets != (tables.budgets is not None):
         wrong = (
@@ -35,7 +34,7 @@ def require_budgets(model: VotingEnsembleClassifier, tables: Tables) -> Personal
     return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
 
 
-def personal_fields(model: VotingEnsembleClassifier, personal: PersonalBudgets | None) -> dict[str, Any]:
+def personal_fields(model: Any, personal: PersonalBudgets | None) -> dict[str, Any]:
     """Return the fields of a run's record that are about groups; none where there is one group."""
     if personal is None or not model.guarantee_.groups:
         return {}

@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline
 
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.tables import is_number
+from dpensemble.errors import InvalidParameterError
 from dpensemble.labelling import PrivateDiagnostics
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.metrics import scores
@@ -26,16 +26,14 @@ from dpensemble.workflow.personal import personal_fields, require_budgets
 from dpensemble.workflow.tables import Tables
 
 
-def train(
-    tables: Tables, model: VotingEnsembleClassifier, *, baseline: bool = False, private_report: bool = False
-) -> Outcome:
+def train(tables: Tables, model: Any, *, baseline: bool = False, private_report: bool = False) -> Outcome:
     """Encode, fit, score and record.
 
     Parameters
     ----------
     tables : Tables
         Checked rows.
-    model : VotingEnsembleClassifier
+    model : VotingEnsembleClassifier or LabelMomentsClassifier
         Unfitted estimator; its ``classes`` are set from the tables.
     baseline : bool, default=False
         Also fit the student's kind of model on the private records without privacy, which marks the run an experiment.
@@ -50,31 +48,40 @@ def train(
     Raises
     ------
     InvalidParameterError
-        If records have budgets and the model is not personalised, or the other way round.
+        If records have budgets and the model is not personalised, or the other way round; or secret votes are to be
+        kept of a model that has none.
     """
-    personal, diagnostics = require_budgets(model, tables), PrivateDiagnostics() if private_report else None
+    personal = require_budgets(model, tables)
+    tabular = getattr(model, "takes_tables", False)
+    if private_report and tabular:
+        raise InvalidParameterError(f"private_report=True needs votes, and {model.name} has none; leave it out.")
+    diagnostics = PrivateDiagnostics() if private_report else None
     start = perf_counter()
-    encoder = fit_encoder(tables.X_public)
-    private, public = encoder.transform(tables.X_private), encoder.transform(tables.X_public)
+    # A model that reads tables by itself learns how from public rows, too.
+    encoder: Any = None if tabular and not baseline else fit_encoder(tables.X_public)
+    encode = (lambda table: table) if tabular else encoder.transform
     seconds = {"encoding": perf_counter() - start}
     model = clone(model).set_params(classes=tables.classes)
-    given: dict[str, Any] = {"X_public": public, "units": tables.units, "diagnostics": diagnostics}
+    given: dict[str, Any] = {"X_public": encode(tables.X_public), "units": tables.units}
+    if not tabular:
+        given["diagnostics"] = diagnostics
     if personal is not None:
         given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
-    model.fit(private, tables.y_private.to_numpy(), **given)
+    model.fit(encode(tables.X_private), tables.y_private.to_numpy(), **given)
     seconds |= model.seconds_
 
     student_scores = baseline_scores = None
     if tables.X_test is not None and tables.y_test is not None:
-        test, truth = encoder.transform(tables.X_test), tables.y_test.to_numpy()
-        student_scores = scores(model.predict_proba(test), truth, model.classes_)
+        truth = tables.y_test.to_numpy()
+        student_scores = scores(model.predict_proba(encode(tables.X_test)), truth, model.classes_)
     if baseline:
         start = perf_counter()
         # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
         estimator = default_student() if model.student is None else model.student
-        plain = fit_student(estimator, private, tables.y_private.to_numpy(), seed=0)
+        plain = fit_student(estimator, encoder.transform(tables.X_private), tables.y_private.to_numpy(), seed=0)
         if student_scores is not None:
-            baseline_scores = scores(class_probabilities(plain, test, model.classes_), truth, model.classes_)
+            found = class_probabilities(plain, encoder.transform(tables.X_test), model.classes_)
+            baseline_scores = scores(found, truth, model.classes_)
         seconds["baseline"] = perf_counter() - start
 
     labels, budget = model.labels_, max((g.budget for g in model.design_.groups), key=lambda one: one.epsilon)
@@ -89,8 +96,9 @@ def train(
         student=student_scores,
         baseline=baseline_scores,
         # A run with groups has a curve for each of them instead.
-        worst_case_spend=[] if groups else _worst_case_spend(model),
-        data=_describe(tables, private.shape[1]),
+        worst_case_spend=[] if groups or tabular else _worst_case_spend(model),
+        effects=getattr(model, "effects_", []),
+        data=_describe(tables, _n_features(model)),
         settings=_settings(model, tables),
         versions=_versions(),
         seconds={stage: round(value, 3) for stage, value in seconds.items()},
@@ -101,16 +109,22 @@ def train(
     return Outcome(
         record=record,
         private=None if diagnostics is None else _private_record(diagnostics, grouped=bool(groups)),
-        classifier=Pipeline([("encoder", encoder), ("student", model.student_)]),
+        classifier=model.student_ if tabular else Pipeline([("encoder", encoder), ("student", model.student_)]),
         labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
     )
+
+
+def _n_features(model: Any) -> int:
+    """Return the number of columns that the student learns from."""
+    encoder = model.student_.named_steps["encoder"] if getattr(model, "takes_tables", False) else None
+    return int(model.n_features_in_ if encoder is None else len(encoder.get_feature_names_out()))
 
 
 def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
     return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
 
 
-def _worst_case_spend(model: VotingEnsembleClassifier) -> list[list[float]]:
+def _worst_case_spend(model: Any) -> list[list[float]]:
     """Return the data-independent spend up to the answered labels or, where those are secret, to the budget."""
     # A gated run's is over questions asked, since unanswered ones cost something too.
     curve = model.spend_
@@ -139,15 +153,20 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
     }
 
 
-def _settings(model: VotingEnsembleClassifier, tables: Tables) -> dict[str, Any]:
+def _settings(model: Any, tables: Tables) -> dict[str, Any]:
     """Return the settings as plain values: the design's, those of randomness, and the learners."""
     names = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")
     settings = {name: getattr(model, name) for name in names if hasattr(model, name)} | model.design_.settings()
+    if hasattr(model, "recommendation_"):
+        settings["chosen_because"] = model.recommendation_.why
     if tables.group_shares is not None:
         settings["group_shares"] = dict(tables.group_shares)
     teacher: Any = LogisticRegression() if model.design_.ordinary else "private logistic regression"
-    for role, default in (("teacher", teacher), ("student", default_student())):
-        estimator = getattr(model, role)
+    student: Any = default_student()
+    if getattr(model, "takes_tables", False):
+        teacher, student = "each unit answers by itself", "softmax of the features, from released moments"
+    for role, default in (("teacher", teacher), ("student", student)):
+        estimator = getattr(model, role, None)
         settings[role] = " ".join(str(default if estimator is None else estimator).split())
     return {name: _plain(value) for name, value in settings.items()}
 
@@ -178,7 +197,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
-def _reasons(model: VotingEnsembleClassifier, tables: Tables, baseline: bool) -> list[str]:
+def _reasons(model: Any, tables: Tables, baseline: bool) -> list[str]:
     reasons = []
     if baseline:
         reasons.append("A baseline without privacy was trained on the private records.")

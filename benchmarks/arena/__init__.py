@@ -1,0 +1,1 @@
+"""The library's methods beside other private classifiers, on the same splits of public tables."""

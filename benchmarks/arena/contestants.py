@@ -1,0 +1,91 @@
+"""Who takes part: each contestant a declaration, from a split and a budget to class probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from arena import ours
+from arena.dp_sgd import dp_sgd
+from arena.encoding import Encoded
+from arena.rivals import rival
+
+_REPLACE, _ADD = "replace-one", "add-or-remove-one"
+_UNSTATED = "none named"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One classifier.
+
+    `fit` takes the encoded split, the folder of environments, epsilon, delta and seed, and returns the class
+    probabilities of test rows and the seconds it took. A change of settings needs a new `version`, so that results of
+    old ones are not taken for new. `relation` is None without privacy; `most_classes` is what the method can do.
+    """
+
+    name: str
+    title: str
+    fit: Callable[..., tuple[np.ndarray, float]]
+    relation: str | None
+    guarantee: str = "(epsilon, delta)"
+    version: int = 1
+    fewest_classes: int = 2
+    most_classes: int = 1000
+
+    def takes(self, classes: int) -> bool:
+        """Return whether the method is for so many classes."""
+        return self.fewest_classes <= classes <= self.most_classes
+
+
+def _here(function: Callable[..., np.ndarray]) -> Callable[..., tuple[np.ndarray, float]]:
+    """Run in this process, and take the time."""
+
+    def fit(encoded: Encoded, home: Path, **settings: float) -> tuple[np.ndarray, float]:
+        del home
+        encoded.matrices  # noqa: B018 - encoding is done beforehand, as for rivals
+        start = perf_counter()
+        return function(encoded, **settings), perf_counter() - start
+
+    return fit
+
+
+def _there(name: str) -> Callable[..., tuple[np.ndarray, float]]:
+    """Run in the rivals' environment."""
+    return partial(rival, name)
+
+
+def _gradients(hidden: int, many: float, few: float) -> Callable[..., tuple[np.ndarray, float]]:
+    """DP-SGD with a learning rate for many private rows, and one for few."""
+
+    def fit(encoded: Encoded, **settings: float) -> np.ndarray:
+        private, _, test = encoded.matrices
+        rows = encoded.rows
+        rate = many if len(private) >= _MANY else few
+        return dp_sgd(private, rows.y_private, test, classes=len(rows.classes), hidden=hidden, rate=rate, **settings)
+
+    return _here(fit)
+
+
+_MANY = 3_000
+
+CONTESTANTS = (
+    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), _REPLACE),
+    Contestant("private-majority", "private majority (ours)", _here(ours.private_majority), _REPLACE, most_classes=2),
+    Contestant("pate", "PATE (ours)", _here(ours.pate), _REPLACE, fewest_classes=3),
+    Contestant("dp-ebm", "DP-EBM (interpret)", _there("dp_ebm"), _ADD, most_classes=2),
+    Contestant("dp-sgd-linear", "DP-SGD, logistic regression (Opacus)", _gradients(0, 1.0, 0.5), _ADD),
+    Contestant("dp-sgd-network", "DP-SGD, network (Opacus)", _gradients(64, 0.5, 0.25), _ADD),
+    Contestant(
+        "dpl-logistic", "logistic regression (diffprivlib)", _there("logistic_regression"), _REPLACE, "pure epsilon"
+    ),
+    Contestant("dpl-bayes", "naive Bayes (diffprivlib)", _there("naive_bayes"), _UNSTATED, "pure epsilon"),
+    Contestant("dpl-forest", "random forest (diffprivlib)", _there("random_forest"), _UNSTATED, "pure epsilon"),
+    Contestant("commonest", "shares of classes, no privacy", _here(ours.commonest), None, "none"),
+    Contestant("logistic", "logistic regression, no privacy", _here(ours.logistic_regression), None, "none"),
+    Contestant("boosting", "gradient boosting, no privacy", _here(ours.gradient_boosting), None, "none"),
+)

@@ -1,0 +1,252 @@
+"""The method that public facts speak for, chosen before any record is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+from dpensemble._checks import declared_classes
+from dpensemble.datasets import fit_encoder
+from dpensemble.methods import inputs
+from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.label_moments import LabelMomentsClassifier
+from dpensemble.methods.private_majority import PrivateMajorityClassifier
+from dpensemble.methods.settings import keep
+from dpensemble.student import class_probabilities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicFacts:
+    """What is known of a run in public, and decides which method to take.
+
+    Parameters
+    ----------
+    n_public : int
+        Public rows.
+    n_columns : int
+        Columns of a row.
+    n_classes : int
+        Declared classes.
+    has_units : bool
+        Whether several records may belong to one unit.
+    has_blanks : bool
+        Whether public rows have missing entries.
+    epsilon : float
+        Budget.
+    """
+
+    n_public: int
+    n_columns: int
+    n_classes: int
+    has_units: bool
+    has_blanks: bool
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A method's short name, why it was chosen, and when another one is better, a sentence each."""
+
+    method: str
+    why: str
+    otherwise: str
+
+
+# Public rows below which knots of numbers and shares of categories are too unsure; measured, see docs/methods.md.
+_FEWEST_PUBLIC = 100
+_VOTES = (
+    "Methods that vote (pate, private-majority and others) are for any base learner, or for labels that are published."
+)
+
+
+def recommend(facts: PublicFacts) -> Recommendation:
+    """Return the method that public facts speak for.
+
+    Examples
+    --------
+    >>> facts = PublicFacts(n_public=5000, n_columns=14, n_classes=2, has_units=False, has_blanks=False, epsilon=1.0)
+    >>> recommend(facts).method
+    'label-moments'
+    """
+    plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
+    if facts.n_public < _FEWEST_PUBLIC and plain:
+        return Recommendation(
+            "private-majority",
+            f"{facts.n_public} public rows are too few to say how common each entry of a column is, which private "
+            "models by themselves need not know.",
+            f"With {_FEWEST_PUBLIC} public rows or more label-moments is better.",
+        )
+    return Recommendation(
+        "label-moments",
+        f"On tables with {_FEWEST_PUBLIC} public rows or more it was the most accurate of this library's methods at "
+        "every budget measured.",
+        _VOTES,
+    )
+
+
+class AutoClassifier(ClassifierMixin, BaseEstimator):
+    """Private classifier by the method that public facts speak for.
+
+    Chosen by the number of public rows, columns and classes, by units and blanks: never by private records. The
+    attribute `recommendation_` says which method it is and why.
+
+    Parameters
+    ----------
+    student : scikit-learn classifier, optional
+        What is trained in the end, as for the method that is chosen.
+    classes : sequence
+        All possible labels. Must be declared: reading them off private labels would leak.
+    epsilon, delta
+        As for `SubsampleAggregateClassifier`.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Neighbouring relation.
+    random_state : int, RandomState or None
+        Public seed.
+    insecure_release_seed : int, optional
+        Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
+    n_jobs : int, optional
+        Workers, as in joblib, for a method that fits teachers.
+
+    Attributes
+    ----------
+    recommendation_ : Recommendation
+        The method, why, and when another one is better.
+    fitted_ : estimator
+        The fitted estimator of that method.
+    student_ : scikit-learn classifier
+        What may be published; takes rows as they were given.
+    guarantee_, labels_, design_, classes_
+        Those of the fitted estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 4)); y = (X[:, 0] > 0).astype(int)
+    >>> model = AutoClassifier(classes=[0, 1], insecure_release_seed=0).fit(X, y, X_public=rng.normal(size=(500, 4)))
+    >>> model.recommendation_.method, bool(model.score(X, y) > 0.9)
+    ('label-moments', True)
+    """
+
+    name: ClassVar[str] = "auto"
+    title: ClassVar[str] = "Chosen by public facts"
+    takes_tables: ClassVar[bool] = True
+    takes_budgets: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        student: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "replace-one",
+        random_state: Any = None,
+        insecure_release_seed: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        keep(self, locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.student is None
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, *, X_public: Any = None, units: ArrayLike | None = None) -> AutoClassifier:
+        """Choose a method by public facts, and fit it.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_records, n_columns)
+            Private records: numbers, truth values or texts; NaN or None where an entry is missing.
+        y : array-like of shape (n_records,)
+            Private labels, all among ``classes``.
+        X_public : DataFrame or array-like of shape (n_public, n_columns)
+            Public, unlabelled rows with the same columns.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to; all records of one unit are protected together.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError, DataError, BudgetError, TeacherError
+            As the method that is chosen does.
+        """
+        with all_or_nothing(self):
+            X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
+            facts = PublicFacts(
+                n_public=len(public),
+                n_columns=public.shape[1],
+                n_classes=len(declared_classes(self.classes)),
+                has_units=units is not None,
+                has_blanks=bool(public.isna().to_numpy().any()),
+                epsilon=self.epsilon,
+            )
+            self.recommendation_ = recommend(facts)
+            shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+            self._fit_recommended(shared, X, y, public, units)
+            return self
+
+    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, units: ArrayLike | None) -> None:
+        model: Any
+        if self.recommendation_.method == LabelMomentsClassifier.name:
+            shared.pop("n_jobs", None)
+            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=public, units=units)
+            self.student_ = model.student_
+        else:
+            encoder = fit_encoder(public)
+            model = PrivateMajorityClassifier(**shared)
+            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)
+            self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
+        self.fitted_, self.columns_ = model, public.iloc[:0]
+        for name in _PASSED_ON:
+            setattr(self, name, getattr(model, name))
+        self.effects_ = getattr(model, "effects_", [])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the student's label for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels among ``classes_``.
+        """
+        found = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[found]
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the student's class probabilities for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return class_probabilities(self.student_, inputs.new_rows(self, X, self.columns_), self.classes_)
+
+
+# Attributes of the chosen method's estimator that are this one's, too.
+_PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")

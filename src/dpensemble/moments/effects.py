@@ -1,0 +1,81 @@
+"""What a published model makes of each column, for people to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpensemble._arrays import Floats
+from dpensemble.datasets.tables import as_text
+from dpensemble.moments.maps.directions import DirectionsMap
+from dpensemble.moments.maps.tables import TableMap, feature_values
+from dpensemble.moments.whole import UNIT, whole_features
+
+_MISSING, _OTHER = "missing", "any other"
+
+
+def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return how far each column pushes towards each class, the most important column first; public.
+
+    Parameters
+    ----------
+    feature_map : TableMap or DirectionsMap of one
+        Fitted map; of another one nothing can be said column by column. Where rows were made equally long, effects
+        are those of rows of average length.
+    coefficients : ndarray of shape (n_features, n_columns)
+        Of the published model.
+    public : DataFrame
+        Public rows, over which effects are centred and importances taken.
+
+    Returns
+    -------
+    list of dict
+        ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the effect over
+        public rows, in logits; of the class where it is largest) and ``points``: entries (knots, or categories) with
+        the effect on the logit of each class (of two, the second alone), public mean 0.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"sex": ["f", "m", "f", "m"]})
+    >>> found = column_effects(TableMap(fewest=1).fit(public), np.array([[1.0], [3.0], [0], [0], [0]]), public)
+    >>> found[0]["column"], [[name, round(values[0], 2)] for name, values in found[0]["points"]][:2]
+    ('sex', [['f', -0.71], ['m', 0.71]])
+    """
+    if isinstance(feature_map, DirectionsMap) and isinstance(feature_map.base_, TableMap):
+        coefficients = feature_map.coefficients_of_base(coefficients, public)
+        feature_map = feature_map.base_
+    if not isinstance(feature_map, TableMap):
+        return []
+    features = whole_features(feature_map.transform(public)) / UNIT
+    found = []
+    for number, column in enumerate(feature_map.columns_):
+        part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+        over_rows = np.asarray(features[:, part] @ coefficients[part])
+        entries = _entries(column, public.iloc[:, number])
+        values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
+        effects = feature_values(feature_map, column, values) @ coefficients[part] - over_rows.mean(axis=0)
+        found.append(
+            {
+                "column": column["name"],
+                "kind": column["kind"],
+                "importance": float(over_rows.std(axis=0).max()),
+                "points": [
+                    [name, [float(value) for value in row]] for (_, name), row in zip(entries, effects, strict=True)
+                ],
+            }
+        )
+    return sorted(found, key=lambda one: -one["importance"])
+
+
+def _entries(column: dict[str, Any], seen: pd.Series) -> list[tuple[Any, Any]]:
+    """Return what to evaluate of a column, and what to call it: what public rows have, that is."""
+    missing = seen.isna()
+    if column["kind"] == "number":
+        found: list[tuple[Any, Any]] = [(float(knot), float(knot)) for knot in column["knots"][-1]]
+        return [*found, (np.nan, _MISSING)] if missing.any() else found
+    others = as_text(seen[~missing & ~as_text(seen).isin(column["categories"])])
+    found = [(name, name) for name in column["categories"]]
+    found += [(others.iloc[0], _OTHER)] if len(others) else []
+    return [*found, (None, _MISSING)] if missing.any() else found

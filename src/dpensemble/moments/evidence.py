@@ -1,0 +1,186 @@
+r"""Coefficients from released moments, with no setting to choose: a Gaussian model of the noise, and evidence.
+
+Every released moment is a normal observation of a known function of the coefficients ``w``: its expectation is what
+public rows say of ``phi omega (p_w - c)``, and its covariance is known. Three things add to it: private labels are a
+sample, with ``omega**2 p (1 - p) / n``; public rows stand for the private ones, with ``(omega (p - c))**2 (1 / n +
+kappa / m)``; and the noise that was added. Coefficients of a block of features have a normal prior; the scale of each
+block is set where the observations are most likely (D. MacKay, "Bayesian interpolation", Neural Computation 1992, the
+evidence updates), so that nothing is chosen by a look at labels. The best coefficients are found by Gauss-Newton
+steps.
+
+This is for two classes; for more see `dpensemble.moments.linear`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dpensemble._arrays import Floats
+from dpensemble.moments.model import probabilities
+from dpensemble.moments.release import Moments, columns, expected
+
+# Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
+_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
+# Rows from which curvatures are estimated: so many, or so many a feature.
+_FEWEST_ROWS, _ROWS_PER_FEATURE = 4000, 6
+# Largest change of a logit in one step, and the mean one at which steps end.
+_LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
+_MOST_STEPS = 12
+# Relative to the largest variance: keeps covariances without noise invertible.
+_JITTER = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Features of public rows, and what the fit needs to know about them.
+
+    Parameters
+    ----------
+    features : ndarray or csr_matrix of shape (n_rows, n_features)
+        In units of 1.
+    blocks : ndarray of shape (n_features,)
+        Block of each feature; the last one holds the constant.
+    n_classes : int
+        Number of classes.
+    real_rows : int
+        Public rows that are real, where others were made up from them.
+    kappa : float, default=1.0
+        How much worse than a sample of the same population public rows stand for private ones.
+    """
+
+    features: Any
+    blocks: NDArray[np.int64]
+    n_classes: int
+    real_rows: int
+    kappa: float = 1.0
+    _some: tuple[Any, NDArray[np.int64]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        n_rows, n_features = self.features.shape
+        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features)
+        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
+        some = self.features[rows]
+        dense = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
+        object.__setattr__(self, "_some", (dense.astype(np.float32), rows))
+
+    def average(self, weights: Floats) -> Floats:
+        """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""
+        return np.asarray(self.features.T @ weights) / self.features.shape[0]
+
+    def curvature(self, weights: Floats) -> Floats:
+        """Return the mean of ``weight phi outer phi`` over rows, shape (n_features, n_features)."""
+        some, rows = self._some
+        weighted = some * weights[rows, None].astype(np.float32)
+        found: Floats = (some.T @ weighted).astype(np.float64) / len(rows)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Coefficients, shape (n_features, n_columns), and the prior scale of every block; public."""
+
+    coefficients: Floats
+    scales: Floats
+
+
+def starting_fit(public: PublicRows) -> Fit:
+    """Return coefficients of 0 and wide priors."""
+    scales = np.full(int(public.blocks.max()) + 1, _FIRST_SCALE)
+    scales[-1] = _CONSTANT_SCALE
+    return Fit(np.zeros((public.features.shape[1], columns(public.n_classes))), scales)
+
+
+def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
+    """Fit coefficients to all rounds together.
+
+    Parameters
+    ----------
+    rounds : sequence of Moments
+        What was released.
+    public : PublicRows
+        Rows that say what a model expects.
+    start : Fit
+        Where to begin.
+    n_units : float
+        Number of private units, or an estimate.
+
+    Returns
+    -------
+    Fit
+    """
+    coefficients, scales = start.coefficients, start.scales
+    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    for _ in range(_MOST_STEPS):
+        p = probabilities(public.features, coefficients)
+        precision, evidence = _observed(rounds, about, public, p, coefficients, n_units)
+        wanted, scales = _most_likely(precision, evidence, public.blocks, scales)
+        change = np.asarray(public.features @ (wanted - coefficients))
+        largest = float(np.abs(change).max(initial=0.0))
+        coefficients = coefficients + min(1.0, _LONGEST_STEP / max(largest, 1e-300)) * (wanted - coefficients)
+        if np.sqrt(np.mean(change**2)) < _SHORT_STEP:
+            break
+    return Fit(coefficients, scales)
+
+
+def _observed(
+    rounds: Sequence[Moments],
+    about: Sequence[tuple[Floats, Floats]],
+    public: PublicRows,
+    p: Floats,
+    coefficients: Floats,
+    n_units: float,
+) -> tuple[Floats, Floats]:
+    """Return the precision of what the rounds say of the coefficients, and that precision times its mean."""
+    size, q = len(coefficients), (p * (1 - p))[:, 0]
+    precision, evidence = np.zeros((size, size)), np.zeros_like(coefficients)
+    doubt = 1 / n_units + public.kappa / public.real_rows
+    for moments, (c, omega) in zip(rounds, about, strict=True):
+        left = omega[:, None] * (p - c)
+        surprise = moments.values / moments.scale[:, None] - public.average(left)
+        slope = public.curvature(omega * q)
+        variance = public.curvature(omega**2 * q / n_units + left[:, 0] ** 2 * doubt)
+        variance[np.diag_indices(size)] += (moments.spread / moments.scale) ** 2
+        root = positive_root(variance)
+        slope = linalg.solve_triangular(root, slope, lower=True, check_finite=False)
+        seen = linalg.solve_triangular(root, surprise, lower=True, check_finite=False)
+        precision += slope.T @ slope
+        evidence += slope.T @ (seen + slope @ coefficients)
+    return precision, evidence
+
+
+def _most_likely(
+    precision: Floats, evidence: Floats, blocks: NDArray[np.int64], scales: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
+    sizes = np.bincount(blocks)
+    for _ in range(3):
+        root, variances = inverted(precision + np.diag(1 / scales[blocks] ** 2))
+        wanted = linalg.cho_solve((root, True), evidence, check_finite=False)
+        told = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-9)
+        scales = np.sqrt(np.bincount(blocks, wanted[:, 0] ** 2) / told).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        scales[-1] = _CONSTANT_SCALE
+    return wanted, scales
+
+
+def positive_root(matrix: Floats) -> Floats:
+    """Return the Cholesky root of a covariance, with as much added to its diagonal as rounding makes necessary."""
+    size, extra = np.diag_indices_from(matrix), _JITTER * float(matrix.diagonal().max())
+    while True:
+        matrix[size] += extra
+        try:
+            return linalg.cholesky(matrix, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            extra *= 10
+
+
+def inverted(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return the Cholesky root of a matrix, and the diagonal of its inverse."""
+    root = positive_root(matrix)
+    inverse_root = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    return root, np.einsum("ij,ij->j", inverse_root, inverse_root)

@@ -1,0 +1,102 @@
+r"""Several classes in closed form: chances that are linear in the features, fitted to all rounds together.
+
+The chance of class ``c`` in a row is taken for ``1 / C + phi(x) . b_c``. Every released moment is then linear in
+``b``: its expectation is ``E[omega phi (1 / C + phi . b_c - c)]`` over public rows, so the most likely coefficients
+under normal priors are the solution of one linear system, which all classes share: no steps, nothing that can fail to
+converge. Its noise and the prior scales of blocks are as in `dpensemble.moments.evidence`. Probabilities are a
+softmax of `SHARPNESS` times the fitted values: a linear chance may leave 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from dpensemble._arrays import Floats
+from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.release import Moments, expected
+
+#: Logits are that many times the fitted linear chances; how many exactly hardly matters.
+SHARPNESS = 15.0
+# Standard deviation of the constant's coefficient, and bounds of all prior scales, of linear chances.
+_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 3.0, 1e-3, 100.0
+# Times the covariance of the moments is renewed at the present fit, and updates of the scales each time.
+_TURNS, _UPDATES = 3, 12
+# Least variance of a label that is assumed anywhere.
+_LEAST_VARIANCE = 0.02
+
+
+def fit_linear(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
+    """Fit coefficients of several classes to all rounds together.
+
+    Parameters
+    ----------
+    rounds : sequence of Moments
+        What was released.
+    public : PublicRows
+        Rows that say what a model expects.
+    n_units : float
+        Number of private units, or an estimate.
+
+    Returns
+    -------
+    Fit
+        Coefficients of logits, and prior scales of linear chances.
+    """
+    n_classes = public.n_classes
+    about = [expected(m.centre, public.features, n_classes, m.even_weight) for m in rounds]
+    systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
+    scales = np.ones(int(public.blocks.max()) + 1)
+    scales[-1] = _CONSTANT_SCALE
+    fitted: Floats | None = None
+    for _ in range(_TURNS):
+        information, target = np.zeros_like(systems[0][0]), np.zeros_like(systems[0][1])
+        for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
+            covariance = public.curvature(omega**2 * _variance(fitted, c, public, n_units))
+            covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
+            weighted = linalg.cho_solve((positive_root(covariance), True), slope)
+            information += slope @ weighted
+            target += weighted.T @ rest
+        coefficients, scales = _most_likely(information, target, public.blocks, scales)
+        fitted = 1 / n_classes + np.asarray(public.features @ coefficients)
+    return Fit(SHARPNESS * coefficients, scales)
+
+
+def _system(moments: Moments, c: Floats, omega: Floats, public: PublicRows) -> tuple[Floats, Floats]:
+    """Return how a round's moments grow with the coefficients, and the moments less their part without any."""
+    fixed = public.average(omega[:, None] * (1 / public.n_classes - c))
+    rest = moments.values / moments.scale[:, None] - fixed
+    return public.curvature(omega), rest - rest.mean(axis=1, keepdims=True)
+
+
+def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: float) -> Floats:
+    """Return each public row's variance: of labels in a sample of units, and of public rows that stand for them."""
+    n_classes = public.n_classes
+    if fitted is None:
+        # Before the first fit nothing is known of how far centres are off.
+        return np.full(len(c), (1 - 1 / n_classes) / (n_classes - 1) / n_units)
+    chances = fitted.clip(0.0, 1.0)
+    chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
+    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / (n_classes - 1)
+    off = ((fitted - c) ** 2).sum(axis=1) / (n_classes - 1)
+    found: Floats = labels / n_units + off * (1 / n_units + public.kappa / public.real_rows)
+    return found
+
+
+def _most_likely(
+    information: Floats, target: Floats, blocks: NDArray[np.int64], scales: Floats
+) -> tuple[Floats, Floats]:
+    """Return the best coefficients under the prior, whose scales are moved to where the evidence is largest."""
+    sizes, contrasts = np.bincount(blocks), target.shape[1] - 1
+    for _ in range(_UPDATES):
+        precision = 1 / scales[blocks] ** 2
+        root, variances = inverted(information + np.diag(precision))
+        coefficients = linalg.cho_solve((root, True), target)
+        told = np.maximum(sizes - np.bincount(blocks, variances * precision), 1e-3)
+        squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / contrasts
+        scales = np.sqrt(squares / told).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        scales[-1] = _CONSTANT_SCALE
+    return coefficients, scales

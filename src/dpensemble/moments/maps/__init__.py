@@ -1,0 +1,1 @@
+"""Public feature maps: tables, images, any transformer."""

@@ -1,0 +1,116 @@
+"""Principal directions of another map's features: fewer, and closer to equally important."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+
+# Directions of less public variance than this share of the largest are noise of arithmetic.
+_LEAST_SHARE = 1e-6
+
+
+class DirectionsMap(TransformerMixin, BaseEstimator):
+    """The leading principal directions of public rows' features, partly whitened, as features of constant length 1.
+
+    Noise is the same on every feature, so what many columns say together should be one feature, and a
+    direction in which rows differ little should not be drowned by one in which they differ much. Each is divided by its
+    public standard deviation to the power `whitening`; then every row is made equally long.
+
+    Parameters
+    ----------
+    base : feature map
+        Cloned and fitted on public rows.
+    n_directions : int, default=100
+        Most directions.
+    whitening : float, default=0.5
+        From 0 (as they are) to 1 (all of equal variance).
+    constant : float, default=0.1
+        Length of the constant.
+
+    Attributes
+    ----------
+    blocks_ : ndarray of shape (n_features_out,)
+        Octaves of directions, the constant's block last.
+    nonnegative_ : bool
+        False.
+
+    Examples
+    --------
+    >>> from dpensemble.moments import TableMap
+    >>> public = np.random.default_rng(0).normal(size=(200, 3))
+    >>> features = DirectionsMap(TableMap(), n_directions=8).fit_transform(public)
+    >>> features.shape, bool(np.allclose(np.linalg.norm(features, axis=1), 1))
+    ((200, 9), True)
+    """
+
+    #: Rows are at most 1 long, so that no one has to shorten them.
+    is_bounded = True
+
+    def __init__(
+        self, base: Any = None, n_directions: int = 100, whitening: float = 0.5, constant: float = 0.1
+    ) -> None:
+        self.base = base
+        self.n_directions = n_directions
+        self.whitening = whitening
+        self.constant = constant
+
+    def fit(self, X: Any, y: Any = None) -> DirectionsMap:  # noqa: ARG002
+        """Fit the base map and the directions on public rows; never pass private ones."""
+        self.base_ = clone(self.base).fit(X)
+        features = self.base_.transform(X)
+        n_rows = features.shape[0]
+        self.mean_ = np.asarray(features.mean(axis=0)).ravel()
+        second = features.T @ features
+        second = (second.toarray() if sparse.issparse(second) else second) / n_rows
+        variances, vectors = linalg.eigh(second - np.outer(self.mean_, self.mean_))
+        variances, vectors = variances[::-1], vectors[:, ::-1]
+        kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], 1e-300))))
+        self.directions_ = vectors[:, :kept] * variances[:kept] ** (-self.whitening / 2)
+        self.n_features_out_ = kept + 1
+        octaves = np.floor(np.log2(np.arange(1, kept + 1))).astype(np.int64)
+        self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1)
+        self.nonnegative_ = False
+        self.n_features_in_ = self.base_.n_features_in_
+        if hasattr(self.base_, "feature_names_in_"):
+            self.feature_names_in_ = self.base_.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the features of rows, shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        features = self.base_.transform(X)
+        rows = np.asarray(features @ self.directions_) - self.mean_ @ self.directions_
+        lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        rows *= np.sqrt(1 - self.constant**2) / lengths
+        return np.hstack([rows, np.full((len(rows), 1), self.constant)])
+
+    def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
+        """Return what coefficients of these features say of the base map's, in rows of average length."""
+        rows = np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
+        lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-12)
+        factor = np.sqrt(1 - self.constant**2) * float(np.mean(1 / lengths))
+        found: Floats = factor * (self.directions_ @ coefficients[:-1])
+        return found
+
+    @property
+    def reads_rows_alone(self) -> bool:
+        """Whether a row's features depend on that row alone to the last digit: a sparse product goes row by row."""
+        return bool(getattr(self.base, "reads_rows_alone", False))
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that the base map takes as numbers."""
+        return list(self.base_.numeric_columns)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return a name for each feature."""
+        check_is_fitted(self)
+        names = [f"direction {number + 1}" for number in range(self.n_features_out_ - 1)]
+        return np.asarray([*names, "constant"], dtype=object)

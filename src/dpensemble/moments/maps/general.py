@@ -1,0 +1,89 @@
+"""Any scikit-learn transformer as a public feature map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+from dpensemble.errors import DataError
+
+# Squared length of the constant, and the share of public rows that are not shortened.
+_CONSTANT, _KEPT_SHARE = 0.2, 0.95
+
+
+class BoundedMap(TransformerMixin, BaseEstimator):
+    """A transformer's features, shortened to a length of at most 1, with a constant.
+
+    Parameters
+    ----------
+    transformer : scikit-learn transformer
+        Cloned and fitted on public rows. One that was fitted before on other public data goes in
+        `sklearn.frozen.FrozenEstimator`.
+
+    Attributes
+    ----------
+    blocks_ : ndarray of shape (n_features_out,)
+        0 for all features, 1 for the constant.
+    nonnegative_ : bool
+        Whether no feature of a public row is below 0.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> features = BoundedMap(StandardScaler()).fit_transform(np.array([[0.0], [1.0], [2.0]]))
+    >>> features.shape, bool((np.linalg.norm(features, axis=1) <= 1 + 1e-12).all())
+    ((3, 2), True)
+    """
+
+    is_bounded = True
+
+    def __init__(self, transformer: Any = None) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
+        """Fit the transformer on public rows; never pass private ones."""
+        self.transformer_ = clone(self.transformer).fit(X)
+        features = self._features(X)
+        lengths = np.sqrt(_squares(features))
+        self.length_ = max(float(np.quantile(lengths, _KEPT_SHARE)), 1e-12)
+        least = features.min() if features.shape[1] else 0.0
+        self.nonnegative_ = bool(least >= 0)
+        self.n_features_out_ = features.shape[1] + 1
+        self.blocks_ = np.append(np.zeros(features.shape[1], dtype=np.int64), 1)
+        return self
+
+    def _features(self, X: Any) -> Any:
+        found = self.transformer_.transform(X)
+        found = found.tocsr().astype(np.float64) if sparse.issparse(found) else np.asarray(found, dtype=np.float64)
+        entries = found.data if sparse.issparse(found) else found
+        if found.ndim != 2 or not np.isfinite(entries).all():
+            raise DataError("feature_map gave NaN, infinity or no table; use a transformer that takes these rows.")
+        return found
+
+    def transform(self, X: Any) -> Any:
+        """Return features, shape (n_rows, n_features_out), each row at most 1 long."""
+        check_is_fitted(self)
+        features = self._features(X)
+        lengths = np.sqrt(_squares(features))
+        factors = np.sqrt(1 - _CONSTANT) / np.maximum(lengths, self.length_)
+        constant = np.full((features.shape[0], 1), np.sqrt(_CONSTANT))
+        if sparse.issparse(features):
+            return sparse.hstack([sparse.diags_array(factors) @ features, constant], format="csr")
+        return np.hstack([features * factors[:, None], constant])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the transformer's names and that of the constant."""
+        names = getattr(self.transformer_, "get_feature_names_out", None)
+        inner = [f"feature {i}" for i in range(self.n_features_out_ - 1)] if names is None else names(input_features)
+        return np.asarray([*inner, "constant"], dtype=object)
+
+
+def _squares(features: Any) -> Floats:
+    squared = features.power(2) if sparse.issparse(features) else features**2
+    return np.asarray(squared.sum(axis=1)).ravel()

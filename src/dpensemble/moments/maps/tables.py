@@ -1,0 +1,239 @@
+"""A public feature map of tables: numbers in bins at several scales, categories, and a place for what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+from dpensemble.datasets.tables import as_table, as_text, is_number
+from dpensemble.errors import DataError
+
+# Finer knots need public rows to say where they lie, and to tell how common each is.
+_ROWS_PER_KNOT = 15
+
+
+class TableMap(TransformerMixin, BaseEstimator):
+    """Numbers at several scales, categories and missing entries, as features of constant length 1.
+
+    Everything is learned from public rows. A number lies between two knots, which are public quantiles, and has a part
+    in both; that at several scales, from two knots to many. A category has a coordinate of its own. Every column has
+    one for entries that are missing, and categories one for all *others*, whether or not a public row needs them.
+
+    Parameters
+    ----------
+    knots : sequence of int, default=(2, 3, 5, 9, 17, 33)
+        Numbers of knots, at least 2 each; those for which public rows are too few (15 a knot) are left out, and the
+        finest ones where the features would be more than `most_features`.
+    number_weight : float, default=1.5
+        Length of a number's part, where a category's is 1.
+    fewest : int, default=5
+        Categories that fewer public rows have are *other*.
+    most_features : int, default=800
+        Largest number of features that finer knots may lead to.
+
+    Attributes
+    ----------
+    columns_ : list of dict
+        How each column is read: ``name``, ``kind``, ``knots`` or ``categories``, ``start`` of its coordinates, and the
+        ``sizes`` of its scales.
+    blocks_ : ndarray of shape (n_features_out,)
+        Number of the block that each feature is in: one a column and scale, and the constant's last.
+    squares_ : ndarray of shape (n_blocks,)
+        Squared length of each block; they sum to 1.
+    columns_of_blocks_ : ndarray of shape (n_blocks,)
+        Number of the column that each block belongs to; -1 for the constant.
+    missing_ : ndarray of shape (n_columns,)
+        Feature that says that a column's entry is missing.
+    nonnegative_ : bool
+        True: no feature is below 0.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"age": [20.0, 30.0, 40.0, 60.0], "sex": ["f", "m", "f", "m"]})
+    >>> features = TableMap(knots=(2,), fewest=1).fit(public).transform(public)
+    >>> features.shape, np.round(np.asarray(features.power(2).sum(axis=1)).ravel(), 6).tolist()
+    ((4, 8), [1.0, 1.0, 1.0, 1.0])
+    """
+
+    #: Rows are at most 1 long, so that no one has to shorten them, and read one by one, to the last digit.
+    is_bounded = True
+    reads_rows_alone = True
+
+    def __init__(
+        self,
+        knots: Sequence[int] = (2, 3, 5, 9, 17, 33),
+        number_weight: float = 1.5,
+        fewest: int = 5,
+        most_features: int = 800,
+    ) -> None:
+        self.knots = knots
+        self.number_weight = number_weight
+        self.fewest = fewest
+        self.most_features = most_features
+
+    def fit(self, X: Any, y: Any = None) -> TableMap:  # noqa: ARG002
+        """Learn knots and categories from public rows; never pass private ones.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            Public rows; numbers, truth values or texts, with NaN or None for what is missing.
+        y : ignored
+        """
+        table = as_table(X)
+        if not len(table):
+            raise DataError("X has no rows; a table map needs public ones.")
+        self.n_features_in_ = table.shape[1]
+        if all(isinstance(name, str) for name in table.columns):
+            self.feature_names_in_ = np.asarray(table.columns, dtype=object)
+        scales = [n for n in self.knots if n <= 3 or n * _ROWS_PER_KNOT <= len(table)]
+        self._read(table, scales)
+        while self.n_features_out_ > self.most_features and len(scales) > 1:
+            scales.pop()
+            self._read(table, scales)
+        return self
+
+    def _read(self, table: pd.DataFrame, scales: Sequence[int]) -> None:
+        self.columns_, start = [], 0
+        for name in table.columns:
+            found = self._number(table[name], scales) if is_number(table[name]) else self._category(table[name])
+            self.columns_.append({"name": str(name), "start": start, **found})
+            start += sum(found["sizes"]) + 1
+        self.n_features_out_ = start + 1
+        sizes = [size for column in self.columns_ for size in column["sizes"]]
+        owners = [number for number, column in enumerate(self.columns_) for _ in column["sizes"]]
+        shares = [column["square"] / len(column["sizes"]) for column in self.columns_ for _ in column["sizes"]]
+        self.columns_of_blocks_ = np.asarray([*owners, -1])
+        self.squares_ = np.asarray([*shares, 1.0])
+        self.length_ = float(np.sqrt(self.squares_.sum()))
+        self.squares_ /= self.length_**2
+        self.missing_ = np.asarray([column["start"] + sum(column["sizes"]) for column in self.columns_])
+        self.blocks_ = np.empty(self.n_features_out_, dtype=np.int64)
+        rest = np.setdiff1d(np.arange(self.n_features_out_), self.missing_)
+        self.blocks_[rest] = np.repeat(np.arange(len(sizes) + 1), [*sizes, 1])
+        # A missing entry is judged together with the coarsest scale of its column.
+        self.blocks_[self.missing_] = [owners.index(number) for number in range(len(self.columns_))]
+        self.nonnegative_ = True
+
+    def _number(self, values: pd.Series, scales: Sequence[int]) -> dict[str, Any]:
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = numbers[np.isfinite(numbers)]
+        found = [quantiles(numbers, n) for n in scales]
+        # A scale that is no finer than the one before says nothing new.
+        knots = [one for i, one in enumerate(found) if i == 0 or len(one) > len(found[i - 1])]
+        return {"kind": "number", "knots": knots, "sizes": [len(one) for one in knots], "square": self.number_weight**2}
+
+    def _category(self, values: pd.Series) -> dict[str, Any]:
+        counts = as_text(values).value_counts()
+        kept = sorted(counts.index[counts >= min(self.fewest, counts.max())]) if len(counts) else []
+        return {"kind": "category", "categories": kept, "sizes": [len(kept) + 1], "square": 1.0}
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Return the features of rows, shape (n_rows, n_features_out); every row has length 1."""
+        check_is_fitted(self)
+        table = as_table(X)
+        if table.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}; use the same."
+            )
+        places, weights = [], []
+        for column, name in zip(self.columns_, table.columns, strict=True):
+            for place, weight in _entries(column, table[name]):
+                places.append(column["start"] + place)
+                weights.append(weight * np.sqrt(column["square"]))
+        places.append(np.full(len(table), self.n_features_out_ - 1))
+        weights.append(np.ones(len(table)))
+        per_row = len(places)
+        data = np.stack(weights, axis=1).ravel() / self.length_
+        where = np.stack(places, axis=1).ravel()
+        return sparse.csr_matrix(
+            (data, where, np.arange(0, per_row * len(table) + 1, per_row)), shape=(len(table), self.n_features_out_)
+        )
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that are taken as numbers."""
+        return [column["name"] for column in self.columns_ if column["kind"] == "number"]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return what each feature stands for, in words."""
+        check_is_fitted(self)
+        return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
+
+
+def feature_values(feature_map: TableMap, column: dict[str, Any], values: pd.Series) -> Floats:
+    """Return the features of one column alone, shape (n_values, n_features_of_the_column)."""
+    found = np.zeros((len(values), sum(column["sizes"]) + 1))
+    for place, weight in _entries(column, values):
+        np.add.at(found, (np.arange(len(values)), place), weight * np.sqrt(column["square"]) / feature_map.length_)
+    return found
+
+
+def quantiles(values: Floats, n: int) -> Floats:
+    """Return up to `n` increasing values at even public quantiles; a value that many rows have counts once."""
+    if not len(values):
+        return np.zeros(1)
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) <= n:
+        return found
+    # A value with more than its share is a knot; the others divide what is left evenly.
+    heavy = counts > len(values) / n
+    while True:
+        left = n - heavy.sum()
+        share = counts[~heavy].sum() / max(left, 1)
+        more = ~heavy & (counts > share)
+        if not more.any() or left <= 1:
+            break
+        heavy |= more
+    light, mass = found[~heavy], counts[~heavy]
+    if left > 1:
+        ranks = (np.cumsum(mass) - mass / 2) / mass.sum()
+        chosen = light[np.searchsorted(ranks, np.linspace(0, 1, left)).clip(max=len(light) - 1)]
+    else:
+        chosen = light[:0]
+    return np.unique(np.concatenate([found[heavy], chosen, found[[0, -1]]]))
+
+
+def _entries(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield places within a column and weights, whose squares sum to 1 a row."""
+    last = sum(column["sizes"])
+    if column["kind"] == "category":
+        text = as_text(values)
+        place = pd.Index(column["categories"], dtype=object).get_indexer(text)
+        place = np.where(place < 0, last - 1, place)
+        yield np.where(text.isna(), last, place), np.ones(len(values))
+        return
+    numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+    missing = np.isnan(numbers)
+    numbers = np.where(missing, 0.0, numbers)
+    share, start = 1 / np.sqrt(len(column["sizes"])), 0
+    known = np.where(missing, 0.0, share)
+    for knots in column["knots"]:
+        if len(knots) == 1:
+            yield np.full(len(numbers), start), known
+        else:
+            low = np.searchsorted(knots, numbers, side="right").clip(1, len(knots) - 1) - 1
+            part = ((numbers - knots[low]) / (knots[low + 1] - knots[low])).clip(0.0, 1.0)
+            yield start + low, known * np.sqrt(1 - part)
+            yield start + low + 1, known * np.sqrt(part)
+        start += len(knots)
+    yield np.full(len(numbers), last), missing.astype(np.float64)
+
+
+def _words(column: dict[str, Any]) -> Iterator[str]:
+    name = column["name"]
+    if column["kind"] == "category":
+        yield from (f"{name} = {category}" for category in column["categories"])
+        yield f"{name} = any other"
+    else:
+        for knots in column["knots"]:
+            yield from (f"{name} near {knot:g} ({len(knots)} knots)" for knot in knots)
+    yield f"{name} is missing"

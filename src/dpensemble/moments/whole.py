@@ -1,0 +1,110 @@
+r"""Bounded vectors as whole numbers, and their exact sum.
+
+A record answers with ``phi(x) outer r``: features of a public map, times a short vector of what its label says, of a
+length of at most its public weight ``w``. Both factors are cut towards zero to whole numbers of ``1 / UNIT`` and ``1
+/ ANSWER_UNIT``, which makes no entry longer, and lengths are then compared as whole numbers: whatever the map or a
+label did, features are at most ``UNIT`` long and `r` at most ``w ANSWER_UNIT``. A unit's records share a weight of at
+most 1 between them, so that by the triangle inequality its sum is at most ``WHOLE`` long, or as much less as its
+weight. Sums of whole numbers below ``2**53`` are exact in doubles, in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble.errors import DataError
+
+#: Whole units in 1, of features (which then fit 16 bits) and of answers.
+UNIT = 2**14
+ANSWER_UNIT = 2**20
+#: Length of one whole unit of their products.
+WHOLE = UNIT * ANSWER_UNIT
+# A block's sum of products stays below 2**53, and a whole sum below 2**62.
+_MOST_ROWS_AT_ONCE = 2**18
+_MOST_ROWS = 2**28
+
+
+def whole_features(features: Any) -> Any:
+    """Return the rows of a public map in whole units, none longer than `UNIT`.
+
+    Parameters
+    ----------
+    features : ndarray or sparse matrix of shape (n_rows, n_features)
+        What the map says, at most 1 long up to rounding; longer rows are shortened.
+
+    Returns
+    -------
+    ndarray or csr_matrix of float64
+        Whole numbers.
+
+    Raises
+    ------
+    DataError
+        If an entry is NaN or infinite.
+    """
+    if sparse.issparse(features):
+        rows = features.tocsr().astype(np.float64)
+        _require_finite(rows.data)
+        rows.sum_duplicates()
+        rows.data = np.trunc(np.clip(rows.data, -2.0, 2.0) * UNIT)
+        squares = np.asarray(rows.power(2).sum(axis=1)).ravel()
+        factors = _shorter(squares, np.full(len(squares), UNIT))
+        rows.data = np.trunc(rows.data * np.repeat(factors, np.diff(rows.indptr)))
+        return rows
+    rows = np.asarray(features, dtype=np.float64)
+    _require_finite(rows)
+    return _whole(rows, UNIT, np.full(len(rows), float(UNIT)))
+
+
+def whole_answers(answers: Floats, bounds: Floats) -> Floats:
+    """Return vectors in whole units, row `i` at most ``bounds[i] * ANSWER_UNIT`` long.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (n_rows, n_entries)
+        Finite numbers; private.
+    bounds : ndarray of shape (n_rows,)
+        Largest lengths, from 0 to 1; public weights.
+    """
+    _require_finite(answers)
+    return _whole(answers, ANSWER_UNIT, np.floor(bounds * ANSWER_UNIT))
+
+
+def _whole(vectors: Floats, unit: int, longest: Floats) -> Floats:
+    # Clipping first keeps squares of hostile entries finite.
+    cut = np.trunc(np.clip(vectors, -2.0, 2.0) * unit)
+    squares = np.einsum("ij,ij->i", cut, cut)
+    found: Floats = np.trunc(cut * _shorter(squares, longest)[:, None])
+    return found
+
+
+def _shorter(squares: Floats, longest: Floats) -> Floats:
+    """Return factors that make rows of these squared lengths at most so long, in whole units."""
+    # Truncation after the product only shortens; a margin of 1e-9 pays for the rounding of root and product.
+    return np.where(squares <= longest**2, 1.0, longest / np.sqrt(np.maximum(squares, 1.0)) * (1 - 1e-9))
+
+
+def _require_finite(entries: NDArray[Any]) -> None:
+    if not np.isfinite(entries).all():
+        raise DataError("a feature map gave NaN or infinity; give it rows that it can take, or another map.")
+
+
+class ExactSum:
+    """The sum of ``features.T @ answers`` over blocks of rows, in whole units of ``1 / WHOLE``."""
+
+    def __init__(self, n_features: int, n_answers: int) -> None:
+        self.total: Integers = np.zeros((n_features, n_answers), dtype=np.int64)
+        self._rows = 0
+
+    def add(self, features: Any, answers: Floats) -> None:
+        """Add a block of rows, both factors from `whole_features` and `whole_answers`."""
+        n_rows = len(answers)
+        if n_rows > _MOST_ROWS_AT_ONCE or self._rows + n_rows > _MOST_ROWS:
+            raise DataError(f"{self._rows + n_rows:,} records are more than can be summed exactly; use fewer.")
+        self._rows += n_rows
+        self.total += np.rint(features.T @ answers).astype(np.int64)

@@ -1,0 +1,106 @@
+"""The summary of a run in the terminal."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpensemble.cli.show import print_run
+from dpensemble.report import RunRecord
+
+GUARANTEE = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "basis": "worst-case",
+    "relation": "replace-one",
+    "unit": "record",
+    "accounting": "exact",
+    "assumptions": [],
+    "for_release": True,
+    "fixed_number": True,
+}
+SOFT = RunRecord(
+    method="label-moments",
+    guarantee=GUARANTEE,
+    budget={"epsilon": 1.0, "delta": 1e-5},
+    labels=16281,
+    asked=16281,
+    label_accuracy=0.8574,
+    student={"accuracy": 0.8552, "auroc": 0.9082, "auprc": 0.7809, "brier": 0.09963},
+    baseline=None,
+    worst_case_spend=[],
+    data={
+        "private_units": 16281,
+        "public_rows": 16281,
+        "most_common_label": 0.76,
+        "kinds_of_columns": "age (number)",
+        "test_is_public": True,
+    },
+    settings={
+        "title": "Label moments",
+        "law": "GaussianSum(sigma=6.8)",
+        "gated": False,
+        "n_teachers": None,
+        "noise_chosen": "from the budget",
+        "noise_in_words": "Gaussian noise of 6.8 sensitivities on a sum of vectors",
+        "rounds": 3,
+    },
+    versions={},
+    seconds={},
+)
+VOTED = replace(
+    SOFT,
+    method="pate",
+    labels=90,
+    asked=100,
+    student={"accuracy": 0.8, "auroc": 0.9, "auprc": 0.7},
+    settings={name: value for name, value in SOFT.settings.items() if name != "rounds"} | {"n_teachers": 100},
+)
+
+
+@pytest.fixture
+def shown(capsys):
+    def show(record):
+        print_run(record, Path("report.html"), Path("student.skops"))
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_a_run_without_votes_says_what_was_released(shown):
+    text = shown(SOFT)
+    assert (
+        "Released: 3 noisy sums; every record adds one vector of bounded length to each, and only the noisy sums leave."
+        in text
+    )
+    assert "Public rows that the model labelled: 16,281, 85.7% of them right\n" in text
+    assert "Noise: Gaussian noise of 6.8 sensitivities on a sum of vectors (from the budget)" in text
+    assert "got a label" not in text
+    assert "teacher" not in text
+    assert "Hint" not in text
+
+
+def test_one_round_of_units_without_known_truth(shown):
+    record = replace(
+        SOFT, guarantee=GUARANTEE | {"unit": "unit"}, settings=SOFT.settings | {"rounds": 1}, label_accuracy=None
+    )
+    text = shown(record)
+    assert "1 noisy sum; every unit adds one vector of bounded length to it, and only the noisy sum leaves." in text
+    assert "the model labelled: 16,281\n" in text
+
+
+def test_a_vote_says_how_many_rows_got_a_label(shown):
+    text = shown(VOTED)
+    assert "Public rows that got a label: 90 of 16,281 public rows after asking about 100, 85.7% of them right" in text
+    assert "Released" not in text
+
+
+def test_the_brier_score_has_a_column_where_there_is_one(shown):
+    text = shown(SOFT)
+    assert "Brier score" in text
+    assert "0.100" in text
+    assert "0 is best" in text
+    assert "Brier" not in shown(VOTED)
+    mixed = shown(replace(VOTED, baseline=SOFT.student))
+    assert "Brier score" in mixed
+    assert next(line for line in mixed.splitlines() if "student (" in line).split()[-2] == "-"

@@ -1,0 +1,422 @@
+"""Label moments from data to student: what is learned, what flows where, and what errors say."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble.datasets import same_columns
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.methods.label_moments import LabelMomentsClassifier
+from dpensemble.moments import MomentsSource, TableMap
+from dpensemble.moments.whole import WHOLE
+
+ODD = "Zaphod"
+ODD_NUMBER = 987654321.5
+
+
+def model(**settings):
+    return LabelMomentsClassifier(**{"classes": [0, 1], "delta": 1e-4, "insecure_release_seed": 0, **settings})
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Two numbers with a smooth and a stepped effect: 4,000 private records, 140 public rows, 2,000 to test."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6140, 2))
+    score = 1.5 * X[:, 0] - 2.0 * (X[:, 1] > 0.5) + 0.5
+    y = (rng.random(6140) < 1 / (1 + np.exp(-score))).astype(int)
+    return X[:4000], y[:4000], X[4000:4140], X[4140:], y[4140:]
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 3))
+    return X, (X[:, 0] > 0).astype(int), rng.normal(size=(40, 3))
+
+
+class ThinScaler(TransformerMixin, BaseEstimator):
+    """Standard scores as a sparse matrix."""
+
+    def fit(self, X, y=None):
+        self.inner_ = StandardScaler().fit(X)
+        return self
+
+    def transform(self, X):
+        return sparse.csr_matrix(self.inner_.transform(X))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_with_much_budget_it_is_logistic_regression_on_the_map(world, relation):
+    X, y, public, X_test, y_test = world
+    found = model(feature_map=TableMap(), epsilon=1000.0, relation=relation).fit(X, y, X_public=public)
+    encoder = TableMap().fit(public)
+    plain = LogisticRegression(C=10.0, max_iter=2000).fit(encoder.transform(X), y)
+    best = roc_auc_score(y_test, plain.predict_proba(encoder.transform(X_test))[:, 1])
+    assert best > 0.8
+    assert roc_auc_score(y_test, found.predict_proba(X_test)[:, 1]) > best - 0.01
+    mean = np.abs(found.predict_proba(X_test) - plain.predict_proba(encoder.transform(X_test))).mean()
+    assert mean < 0.04
+
+
+def test_with_little_budget_it_still_learns(world):
+    X, y, public, X_test, y_test = world
+    strict, loose = (
+        roc_auc_score(y_test, model(epsilon=epsilon).fit(X, y, X_public=public).predict_proba(X_test)[:, 1])
+        for epsilon in (0.05, 3.0)
+    )
+    assert 0.5 < strict < loose
+    assert loose > 0.8
+
+
+def test_three_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3600, 2))
+    y = np.array(["b", "a", "c"])[np.where(X[:, 0] > 0.5, 0, np.where(X[:, 1] > 0, 1, 2))]
+    found = model(classes=["c", "a", "b"], epsilon=10.0).fit(X[:2900], y[:2900], X_public=X[2900:3000])
+    assert found.classes_.tolist() == ["a", "b", "c"]
+    probable = found.predict_proba(X[3000:])
+    assert probable.shape == (600, 3)
+    assert probable.min() >= 0
+    assert np.allclose(probable.sum(axis=1), 1)
+    assert np.array_equal(found.predict(X[3000:]), found.classes_[probable.argmax(axis=1)])
+    assert found.score(X[3000:], y[3000:]) > 0.85
+
+
+def test_rows_of_probabilities_add_up_to_one(small):
+    X, y, public = small
+    for students in ({}, {"student": DecisionTreeClassifier()}, {"feature_map": StandardScaler()}):
+        probable = model(random_state=0, **students).fit(X, y, X_public=public).predict_proba(X)
+        assert probable.shape == (60, 2)
+        assert np.allclose(probable.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_a_sparse_map_equals_a_dense_one(small, relation):
+    X, y, public = small
+    dense = model(feature_map=StandardScaler(), relation=relation, delta=1e-3).fit(X, y, X_public=public)
+    thin = model(feature_map=ThinScaler(), relation=relation, delta=1e-3).fit(X, y, X_public=public)
+    for one, other in zip(dense.moments_, thin.moments_, strict=True):
+        # A last digit of the centre may differ, hence a whole unit in 2**20 of some answers.
+        assert np.allclose(one.values, other.values, atol=1e-5)
+    assert np.allclose(dense.predict_proba(X), thin.predict_proba(X), atol=1e-3)
+
+
+def test_blocks_equal_all_at_once(world):
+    X, y, public, X_test, _ = world
+    whole = model().fit(X, y, X_public=public)
+
+    def read():
+        for part in np.array_split(np.arange(len(X)), 7):
+            yield X[part], y[part]
+            yield X[:0], y[:0]
+
+    for n_records in (None, len(X)):
+        found = model().fit_blocks(read, X_public=public, n_records=n_records)
+        for one, other in zip(whole.moments_, found.moments_, strict=True):
+            assert np.array_equal(one.values, other.values)
+        assert np.array_equal(whole.predict_proba(X_test), found.predict_proba(X_test))
+    assert found.guarantee_.epsilon == whole.guarantee_.epsilon
+
+
+def test_the_guarantee_is_what_was_asked_for(small):
+    X, y, public = small
+    for relation in ("replace-one", "add-or-remove-one"):
+        for rounds in (1, 3):
+            found = model(epsilon=0.7, delta=1e-3, relation=relation, rounds=rounds).fit(X, y, X_public=public)
+            assert 0.7 * (1 - 1e-5) < found.guarantee_.epsilon <= 0.7
+            assert found.guarantee_.delta == 1e-3
+            assert found.spend_[-1][0] == rounds + (relation == "add-or-remove-one")
+            assert not found.guarantee_.for_release
+            assert len(found.moments_) == rounds
+    secure = model(insecure_release_seed=None).fit(X, y, X_public=public)
+    assert secure.guarantee_.for_release
+    again = clone(secure).fit(X, y, X_public=public)
+    assert not np.isin(secure.moments_[0].values, again.moments_[0].values).any()
+
+
+def test_personal_budgets_have_guarantees_of_their_own(small):
+    X, y, public = small
+    epsilons = np.repeat([0.5, 1.0, 2.0], 20)
+    found = model(epsilon=2.0).fit(X, y, X_public=public, personal_epsilons=epsilons).guarantee_
+    assert [group.budget for group in found.groups] == [0.5, 1.0, 2.0]
+    for group in found.groups:
+        assert group.budget * 0.99 < group.epsilon <= group.budget
+
+
+def made_up(monkeypatch):
+    """Release the same sums whatever the records are."""
+    calls = []
+
+    def released(self, total, share, sensitivity):
+        calls.append(total.copy())
+        scale = 3 * WHOLE
+        return np.random.default_rng(total.size).normal(scale=scale, size=total.shape) + 100 * WHOLE, 2**64
+
+    monkeypatch.setattr(MomentsSource, "_noisy", released)
+    return calls
+
+
+def published(found):
+    kept = {name: value for name, value in vars(found).items() if name not in ("seconds_", "random_state")}
+    return pickle.dumps([kept[name] for name in sorted(kept)])
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("student", [None, DecisionTreeClassifier(random_state=0)])
+def test_what_is_published_follows_from_what_is_released(small, monkeypatch, relation, student):
+    X, y, public = small
+    calls = made_up(monkeypatch)
+    one = model(relation=relation, student=student, random_state=0, delta=1e-3).fit(X, y, X_public=public)
+    other_X, other_y = X.copy(), y.copy()
+    other_X[7], other_y[7] = [ODD_NUMBER, -4.0, np.nan], 1 - y[7]
+    other = model(relation=relation, student=student, random_state=0, delta=1e-3).fit(other_X, other_y, X_public=public)
+    half = len(calls) // 2
+    # The record does play a part; but only in sums.
+    assert any(not np.array_equal(a, b) for a, b in zip(calls[:half], calls[half:], strict=True))
+    assert published(one) == published(other)
+    assert np.array_equal(one.predict_proba(public), other.predict_proba(public))
+
+
+def test_a_centre_from_private_labels_shows(small, monkeypatch):
+    """The test above can fail."""
+    X, y, public = small
+    made_up(monkeypatch)
+    residuals = MomentsSource.residuals
+
+    def private(self, share, total_weight, *, centre, scale=None):
+        labels = np.concatenate([targets for _, targets, _ in self.blocks])
+        centre = None if centre is None else centre + labels.mean()
+        return residuals(self, share, total_weight, centre=centre, scale=scale)
+
+    monkeypatch.setattr(MomentsSource, "residuals", private)
+    other_y = y.copy()
+    other_y[7] = 1 - y[7]
+    assert published(model(delta=1e-3).fit(X, y, X_public=public)) != published(
+        model(delta=1e-3).fit(X, other_y, X_public=public)
+    )
+
+
+def test_no_record_is_kept(small):
+    X, y, public = small
+    X = X.copy()
+    X[7, 0] = ODD_NUMBER
+    units = [ODD + str(i // 2) for i in range(60)]
+    kept = pickle.dumps(vars(model().fit(X, y, X_public=public, units=units)))
+    assert np.float64(ODD_NUMBER).tobytes() not in kept
+    assert ODD.encode() not in kept
+    for row in X:
+        assert row.tobytes() not in kept
+
+
+def table(rng, n):
+    return pd.DataFrame(
+        {
+            "size": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "town": rng.choice(["York", "Bath", "Ely"], n).astype(object),
+            "member": rng.random(n) < 0.5,
+        }
+    )
+
+
+def test_private_categories_and_ranges_change_no_column():
+    rng = np.random.default_rng(0)
+    private, public = table(rng, 80), table(rng, 60)
+    y = rng.integers(0, 2, 80)
+    odd = private.astype({"member": object, "town": object})
+    odd.loc[0, ["size", "town"]] = [1e300, ODD]
+    odd.loc[1, ["size", "town", "member"]] = [np.nan, None, None]
+    odd.loc[2, ["size", "town"]] = [-1e300, 5]
+    plain = model().fit(private, y, X_public=public)
+    other = model().fit(odd, y, X_public=public)
+    names = [one.model_[0].get_feature_names_out().tolist() for one in (plain, other)]
+    assert names[0] == names[1]
+    assert not any(ODD in name for name in names[1])
+    assert plain.moments_[0].values.shape == other.moments_[0].values.shape
+    assert ODD.encode() not in pickle.dumps(vars(other))
+
+
+def test_a_record_changes_no_other_ones_features():
+    """Row by row, or all at once, beside odd records: the same features."""
+    rng = np.random.default_rng(0)
+    public, private = table(rng, 60), table(rng, 60).astype(object)
+    private.iloc[0] = [5, 5.0, None]
+    private.iloc[1] = ["7.25", 5, "True"]
+    private.iloc[2] = [None, ODD, np.nan]
+    encoder = TableMap().fit(same_columns("public", public, public))
+    alone = [encoder.transform(same_columns("private", private.iloc[[i]], public)).toarray() for i in range(60)]
+    together = encoder.transform(same_columns("private", private, public)).toarray()
+    assert np.array_equal(np.vstack(alone), together)
+
+
+# Each with the change to (X, y, X_public) or settings, the error, and part of its text.
+def with_entry(X, value):
+    odd = X.astype(object)
+    odd[3, 1] = value
+    return odd
+
+
+ERRORS = {
+    "undeclared label": (lambda X, y, P: (X, np.where(np.arange(60) == 5, 777, y), P), DataError, "not among"),
+    "label of another kind": (lambda X, y, P: (X, np.where(np.arange(60) == 5, ODD, y), P), DataError, "type"),
+    "infinite entry": (lambda X, y, P: (with_entry(X, np.inf).astype(float), y, P), DataError, "infinite"),
+    "text among numbers": (lambda X, y, P: (with_entry(X, ODD), y, P), DataError, "numbers"),
+    "too few columns": (lambda X, y, P: (X[:, :2], y, P), DataError, "lacks"),
+    "too many columns": (lambda X, y, P: (X, y, P[:, :2]), DataError, "lacks"),
+    "no public rows": (lambda X, y, P: (X, y, P[:0]), DataError, "X_public"),
+    "public rows missing": (lambda X, y, P: (X, y, None), DataError, "X_public"),
+    "public is private": (lambda X, y, P: (X, y, X), DataError, "X_public is X"),
+    "too few labels": (lambda X, y, P: (pd.DataFrame(X), y[:9], pd.DataFrame(P)), DataError, "60 records"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_say_what_is_wrong_but_no_private_value(small, name):
+    change, kind, words = ERRORS[name]
+    X, y, public = change(*small)
+    with pytest.raises(kind, match=words) as found:
+        model().fit(X, y, X_public=public)
+    for private in ("777", ODD, repr(float(small[0][3, 0]))[:7]):
+        assert private not in str(found.value)
+
+
+def test_a_maps_own_error_quotes_nothing():
+    rng = np.random.default_rng(0)
+    X, public = (pd.DataFrame({"town": rng.choice(["York", "Bath"], n)}, dtype=object) for n in (60, 40))
+    X.loc[3, "town"] = ODD
+    with pytest.raises(ValueError, match=r".") as found:
+        model(feature_map=OneHotEncoder()).fit(X, rng.integers(0, 2, 60), X_public=public)
+    assert ODD not in str(found.value)
+
+
+def test_an_empty_table_is_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(DataError):
+        model().fit(pd.DataFrame({"a": []}, dtype=float), [], X_public=pd.DataFrame({"a": rng.normal(size=9)}))
+
+
+@pytest.mark.parametrize("odd", [5, None])
+def test_mixed_labels_are_refused(small, odd):
+    X, y, public = small
+    labels = np.where(y == 1, "yes", "no").astype(object)
+    labels[3] = odd
+    with pytest.raises(DataError):
+        model(classes=["no", "yes"]).fit(pd.DataFrame(X), labels, X_public=pd.DataFrame(public))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind"),
+    [
+        ({"units": [1, 2]}, DataError),
+        ({"units": [None, *range(59)]}, DataError),
+        ({"personal_epsilons": [1.0]}, DataError),
+        ({"personal_epsilons": np.ones((60, 1))}, DataError),
+        ({"personal_epsilons": [-1.0, *[1.0] * 59]}, BudgetError),
+        ({"personal_epsilons": [np.nan, *[1.0] * 59]}, BudgetError),
+        ({"personal_epsilons": [2.0, *[1.0] * 59], "units": [0, 0, *range(1, 59)]}, DataError),
+    ],
+)
+def test_units_and_budgets_are_checked(small, keywords, kind):
+    X, y, public = small
+    found = model()
+    with pytest.raises(kind):
+        found.fit(X, y, X_public=public, **keywords)
+    # Nothing was released, so nothing is kept.
+    assert not hasattr(found, "moments_")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"classes": None},
+        {"classes": [0]},
+        {"classes": [0, 0]},
+        {"epsilon": 0.0},
+        {"epsilon": np.nan},
+        {"epsilon": np.inf},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"rounds": 0},
+        {"rounds": 2.5},
+        {"relation": "swap"},
+    ],
+)
+def test_settings_out_of_range_are_refused(small, settings):
+    X, y, public = small
+    with pytest.raises(InvalidParameterError):
+        model(**settings).fit(X, y, X_public=public)
+
+
+def test_delta_is_below_one_in_the_number_of_units(small):
+    X, y, public = small
+    model(delta=0.03).fit(X, y, X_public=public, units=np.arange(60) // 2)
+    with pytest.raises(BudgetError, match="1/N"):
+        model(delta=0.03).fit(X, y, X_public=public)
+
+
+def test_personal_budgets_need_replace_one(small):
+    X, y, public = small
+    with pytest.raises(InvalidParameterError, match="replace-one"):
+        model(relation="add-or-remove-one").fit(X, y, X_public=public, personal_epsilons=np.ones(60))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X, y, P: (X, np.zeros(60, dtype=int), P),
+        lambda X, y, P: (np.ones_like(X), y, np.ones_like(P)),
+        lambda X, y, P: (np.tile(X, 8), y, np.tile(P[:20], 8)),
+        lambda X, y, P: (X, y, P[:1]),
+        lambda X, y, P: (X * np.nan, y, P),
+        lambda X, y, P: (X, y, P * np.nan),
+    ],
+    ids=["one class", "constant", "wide", "one public row", "private missing", "public missing"],
+)
+@pytest.mark.parametrize("feature_map", [None, PCA(1)], ids=["table", "pca"])
+def test_poor_data_are_no_reason_to_fail(small, change, feature_map):
+    X, y, public = change(*small)
+    if feature_map is not None and (len(public) < 2 or np.isnan(X).any() or np.isnan(public).any()):
+        return
+    if feature_map is not None and np.ptp(public) == 0:
+        feature_map = StandardScaler()
+    found = model(feature_map=feature_map).fit(X, y, X_public=public)
+    assert np.isfinite(found.predict_proba(X)).all()
+
+
+def blocks_of(X, y, sizes):
+    def read():
+        start = 0
+        for size in sizes:
+            yield X[start : start + size], y[start : start + size]
+            start += size
+
+    return read
+
+
+def test_blocks_are_checked(small):
+    X, y, public = small
+    with pytest.raises(DataError, match="2 rows and 1 labels"):
+        model().fit_blocks(lambda: iter([(X[:2], y[:1])]), X_public=public)
+    with pytest.raises(DataError, match="not among") as found:
+        model().fit_blocks(lambda: iter([(X[:2], [0, 777])]), X_public=public)
+    assert "777" not in str(found.value)
+    with pytest.raises(DataError, match="X_public"):
+        model().fit_blocks(blocks_of(X, y, [60]), X_public=None)
+    with pytest.raises(InvalidParameterError, match="n_records"):
+        model().fit_blocks(lambda: iter([]), X_public=public)
+
+
+def test_a_reader_that_gives_nothing_the_second_time_is_refused(small):
+    X, y, public = small
+    once = iter([(X, y)])
+    with pytest.raises(DataError):
+        model().fit_blocks(lambda: once, X_public=public)

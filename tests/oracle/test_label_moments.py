@@ -1,0 +1,398 @@
+"""Tiny worlds of label moments: every neighbour, hostile maps, planted mistakes, and an audit from outside."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import norm
+
+from dpensemble import moments
+from dpensemble._random import SeededNoise
+from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
+from dpensemble.audit import audit_pipeline
+from dpensemble.budget import Budget
+from dpensemble.methods.label_moments import LabelMomentsClassifier
+from dpensemble.moments import MomentsSource, PrivateBlocks, blocks, blocks_of
+from dpensemble.moments.whole import UNIT, WHOLE, whole_features
+from dpensemble.relations import Relation
+
+S = math.sqrt(0.5)
+#: What a public map says of rows 0, 1 and 2.
+MAPS = {
+    "corners": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]],
+    "opposite": [[S, -S, 0.0], [-S, S, 0.0], [0.0, 0.0, 0.0]],
+    "long": [[3.0, 1.0, -2.0], [-5.0, 4.0, 1.0], [1.0, 1.0, 1.0]],
+    "float32": np.float32([[1 / 3, 2 / 3, 2 / 3], [0.6, 0.8, 0.0], [-2 / 7, 3 / 7, 6 / 7]]).tolist(),
+    "denormal": [[5e-324, 1e-310, -5e-324], [1.0, 1e-310, 0.0], [-1.0, 0.0, 5e-324]],
+    "huge": [[1e300, -1e300, 1e300], [-1e300, 1e-300, 1e300], [1e308, 1e308, 1e308]],
+}
+ROUNDS = ["class sums or even shares", "residuals", "weighted residuals"]
+
+
+class _Seen(Exception):  # noqa: N818
+    pass
+
+
+class Watched(MomentsSource):
+    """Says what would be charged, and the sum to which noise would be added."""
+
+    def _noisy(self, total, share, sensitivity):
+        raise _Seen(total.copy(), sensitivity)
+
+
+def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, centre=None, scale=None):
+    """Return the exact sum of records ``(row, label, weight)`` and the sensitivity that is charged."""
+    table = np.asarray(rows, dtype=np.float64)
+
+    def transform(ids):
+        found = table[ids[:, 0]]
+        return sparse.csr_matrix(found) if thin else found
+
+    ids = np.array([[record[0]] for record in records], dtype=np.int64).reshape(-1, 1)
+    labels = np.array([record[1] for record in records], dtype=np.int64)
+    weights = np.array([record[2] for record in records], dtype=np.float64)
+    one = Watched(
+        blocks=PrivateBlocks(blocks_of(ids, labels, weights), transform),
+        n_classes=n_classes,
+        nonnegative=nonnegative,
+        relation=relation,
+        meter=None,
+        noise=None,
+    )
+    try:
+        if kind == ROUNDS[0]:
+            one.first(1.0, 1.0)
+        else:
+            one.residuals(1.0, 1.0, centre=centre, scale=scale if kind == ROUNDS[2] else None)
+    except _Seen as found:
+        return found.args
+    raise AssertionError
+
+
+def units(n_classes, weight, most_records):
+    """All units of up to so many records, whose weights add up to the unit's."""
+    kinds = list(product(range(3), range(n_classes)))
+    for k in range(1, most_records + 1):
+        for records in product(kinds, repeat=k):
+            yield [(row, label, weight * (1 / k)) for row, label in records]
+
+
+def largest_ratio(rows, *, thin, n_classes, relation, kind, nonnegative, weight=1.0, most_records=2, seed=0):
+    """Return the largest distance of neighbours' sums, in what is charged for a unit of that weight; and the pairs."""
+    rng = np.random.default_rng(seed)
+    width = 1 if n_classes == 2 else n_classes
+    size = (0.0, 1.0, 4.0, 300.0)[seed % 4]
+    world = {
+        "rows": rows,
+        "thin": thin,
+        "n_classes": n_classes,
+        "relation": relation,
+        "kind": kind,
+        "nonnegative": nonnegative,
+        "centre": size * rng.normal(size=(3, width)),
+        "scale": np.array([0.5, 1.0, 7.0]) if seed % 2 else rng.exponential(size=3),
+    }
+    others = [(0, 0, 1.0), (1, 1, 0.5), (2, 1, 0.5)]
+    without, sensitivity = seen(others, **world)
+    sums = [seen([*unit, *others], **world)[0] for unit in units(n_classes, weight, most_records)]
+    flat = np.array([(one - without).ravel() for one in sums], dtype=np.float64)
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        longest, pairs = np.linalg.norm(flat, axis=1).max(), len(flat)
+    else:
+        # Whole numbers below 2**35: differences are exact, and squares are to sixteen digits.
+        longest = max(np.linalg.norm(flat - one, axis=1).max() for one in flat)
+        pairs = len(flat) ** 2
+    return longest / (sensitivity * weight), pairs
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_neighbour_moves_a_sum_by_more_than_is_charged(n_classes, thin, relation):
+    ratios, pairs = {}, 0
+    worlds = [
+        (ROUNDS[0], False, 0),
+        (ROUNDS[0], True, 0),
+        (ROUNDS[1], True, 0),
+        (ROUNDS[1], True, 1),
+        (ROUNDS[2], True, 1),
+    ]
+    for (name, rows), (kind, nonnegative, seed) in product(MAPS.items(), worlds):
+        ratios[name, kind, nonnegative, seed], n_pairs = largest_ratio(
+            rows,
+            thin=thin,
+            n_classes=n_classes,
+            relation=relation,
+            kind=kind,
+            nonnegative=nonnegative,
+            most_records=2 if n_classes == 2 and seed == 0 else 1,
+            seed=seed,
+        )
+        pairs += n_pairs
+    assert max(ratios.values()) <= 1 + 1e-14
+    # Attained, so that less noise would be too little: for class sums and for residuals.
+    for kind, nonnegative in ((ROUNDS[0], False), (ROUNDS[0], True), (ROUNDS[1], True)):
+        assert max(r for key, r in ratios.items() if key[1:3] == (kind, nonnegative)) > 1 - 1e-5
+    assert pairs > 1000 if relation is Relation.REPLACE_ONE else pairs > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("weight", [1.0, 1 / 3, 0.017])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_unit_of_several_records_moves_a_sum_by_more_than_its_weight(n_classes, weight, relation):
+    worst = 0.0
+    for rows, thin, kind, seed in product(MAPS.values(), (False, True), ROUNDS, range(4)):
+        ratio, _ = largest_ratio(
+            rows,
+            thin=thin,
+            n_classes=n_classes,
+            relation=relation,
+            kind=kind,
+            nonnegative=True,
+            weight=weight,
+            most_records=3 if n_classes == 2 and seed == 1 else 2,
+            seed=seed,
+        )
+        worst = max(worst, ratio)
+    # Small weights lose up to a whole unit in 2**20.
+    assert 1 - 1e-3 < worst <= 1 + 1e-12
+
+
+def without_clip(thin):
+    def forgotten(features):
+        if sparse.issparse(features) != thin:
+            return whole_features(features)
+        found = sparse.csr_matrix(features) if thin else np.asarray(features)
+        return found.multiply(UNIT).tocsr() if thin else np.trunc(found * UNIT)
+
+    return forgotten
+
+
+@pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
+def test_a_forgotten_clip_is_caught(monkeypatch, thin):
+    monkeypatch.setattr(blocks, "whole_features", without_clip(thin))
+    settings = {"n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True, "most_records": 1}
+    for kind in ROUNDS[:2]:
+        assert largest_ratio(MAPS["long"], thin=thin, kind=kind, **settings)[0] > 1.5
+        # The other path is as it was.
+        assert largest_ratio(MAPS["long"], thin=not thin, kind=kind, **settings)[0] <= 1
+
+
+def test_a_sensitivity_of_one_for_class_sums_is_caught(monkeypatch):
+    def cheap(self, total, share, sensitivity):
+        raise _Seen(total.copy(), min(sensitivity, WHOLE))
+
+    monkeypatch.setattr(Watched, "_noisy", cheap)
+    settings = {"thin": False, "n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True}
+    assert largest_ratio(MAPS["corners"], kind=ROUNDS[0], **settings)[0] > 1.41
+    assert largest_ratio(MAPS["corners"], kind=ROUNDS[1], **settings)[0] <= 1
+
+
+# Whole runs. What is released is made up, the same for all data sets, so that later rounds have the same centres.
+PUBLIC = np.random.default_rng(5).normal(size=(40, 2))
+ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])
+
+
+def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_classes=2, **settings):
+    """Run `fit` on units, each a list of ``(row, label)``; return every exact sum and its sensitivity."""
+    found = []
+
+    def made_up(self, total, share, sensitivity):
+        found.append((total.astype(np.float64), sensitivity))
+        return np.random.default_rng(len(found)).normal(scale=WHOLE, size=total.shape) + 5 * WHOLE, 2**60
+
+    X = np.array([ROWS[row] for unit in units_of for row, _ in unit])
+    y = np.array([label for unit in units_of for _, label in unit])
+    names = [number for number, unit in enumerate(units_of) for _ in unit]
+    personal = None if epsilons is None else [epsilons[number] for number in names]
+    model = LabelMomentsClassifier(
+        classes=list(range(n_classes)), rounds=2, delta=1e-3, relation=relation, insecure_release_seed=0, **settings
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(MomentsSource, "_noisy", made_up)
+        model.fit(X, y, X_public=PUBLIC, units=names, personal_epsilons=personal)
+    return found, model
+
+
+OTHERS = [[(0, 1)], [(1, 0), (2, 1)], [(2, 0)], [(1, 1)], [(0, 0), (0, 0), (1, 0)], [(2, 1)]]
+CHANGED = [[(1, 1)], [(0, 0)], [(0, 1), (0, 1), (0, 1)], [(2, 0)] * 7, [(1, 0), (0, 1)]]
+
+
+def ratios_of_runs(monkeypatch, relation, epsilons=None, **settings):
+    """Return, for every round, the largest distance of neighbours' sums in sensitivities."""
+    if relation == "add-or-remove-one":
+        alone = totals(monkeypatch, OTHERS, relation, **settings)[0]
+        runs = [totals(monkeypatch, [*OTHERS, unit], relation, **settings)[0] for unit in CHANGED]
+        pairs = [(alone, run) for run in runs]
+    else:
+        runs = [totals(monkeypatch, [*OTHERS, unit], relation, epsilons, **settings)[0] for unit in CHANGED]
+        pairs = list(product(runs, runs))
+    return [
+        max(np.linalg.norm(one[number][0] - other[number][0]) / one[number][1] for one, other in pairs)
+        for number in range(len(runs[0]))
+    ]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("relation", [one.value for one in Relation])
+def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
+    ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes)
+    assert len(ratios) == (3 if relation == "add-or-remove-one" else 2)
+    assert 0.3 < max(ratios) <= 1 + 1e-14
+
+
+def test_whole_runs_weigh_units_by_their_budgets(monkeypatch):
+    epsilons = [2.0, 1.0, 1.0, 2.0, 0.5, 2.0, 0.5]
+    ratios = ratios_of_runs(monkeypatch, "replace-one", epsilons)
+    part = gaussian_mu(0.5, 1e-3) / gaussian_mu(2.0, 1e-3)
+    assert 0.3 * part < max(ratios) <= part * (1 + 1e-12)
+
+
+def test_forgotten_weights_of_units_are_caught(monkeypatch):
+    weights = LabelMomentsClassifier._weights
+
+    def forgotten(self, units_of, epsilons):
+        found, groups, total = weights(self, units_of, epsilons)
+        return np.ones_like(found), groups, total
+
+    monkeypatch.setattr(LabelMomentsClassifier, "_weights", forgotten)
+    for relation in Relation:
+        assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
+
+
+def test_a_centre_from_private_labels_is_caught(monkeypatch):
+    residuals = MomentsSource.residuals
+
+    def private(self, share, total_weight, *, centre, scale=None):
+        if centre is None:
+            return residuals(self, share, total_weight, centre=None, scale=scale)
+        seen_labels = np.concatenate([targets for _, targets, _ in self.blocks])
+        steep = 1e3 * (seen_labels.mean() - 0.45)
+        # What is published stays the same; only the sum knows.
+        found = residuals(self, share, total_weight, centre=centre * 0 + steep, scale=scale)
+        object.__setattr__(found, "centre", centre)
+        return found
+
+    monkeypatch.setattr(MomentsSource, "residuals", private)
+    assert max(ratios_of_runs(monkeypatch, "replace-one")) > 1.01
+
+
+def test_a_count_that_is_not_charged_is_caught(monkeypatch):
+    def rounds_and_sums():
+        run = totals(monkeypatch, OTHERS, "add-or-remove-one")
+        X, y = ROWS[[0, 1, 2] * 4], [0, 1, 1] * 4
+        model = LabelMomentsClassifier(
+            classes=[0, 1], rounds=2, delta=1e-3, relation="add-or-remove-one", insecure_release_seed=0
+        ).fit(X, y, X_public=PUBLIC)
+        return len(run[0]), model.spend_[-1][0]
+
+    assert rounds_and_sums() == (3, 3)
+
+    def exact(self, share):
+        return float(sum(len(weights) for _, _, weights in self.blocks)), 0.0
+
+    monkeypatch.setattr(MomentsSource, "count", exact)
+    assert rounds_and_sums() == (2, 2)
+
+
+# An audit from outside: one record with one feature, whose label is the other one next door.
+AUDITED = Budget(epsilon=1.0, delta=0.05)
+
+
+class AlreadyPriced:
+    """The noise of a whole budget, worked out once; tens of thousands of meters would take minutes."""
+
+    def __init__(self, factor):
+        meter = SumsMeter([WeightedGroup("everyone", AUDITED)])
+        self._sigma = factor * meter.sigma(1.0)
+
+    def sigma(self, share):
+        return self._sigma
+
+    def charge(self, sigma, *, variance, entries):
+        pass
+
+
+def attacked(label, i, *, kind, meter):
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]])[[label if kind == "class sums" else 0]]
+    if kind != "class sums":
+        rows = rows[:, :1]
+    weight = float(label) if kind == "count" else 1.0
+    one = MomentsSource(
+        blocks=PrivateBlocks(blocks_of(rows, np.array([label]), np.array([weight])), lambda rows: rows),
+        n_classes=2,
+        nonnegative=kind == "class sums",
+        relation=Relation.REPLACE_ONE,
+        meter=meter,
+        noise=SeededNoise(i),
+    )
+    if kind == "count":
+        return _count(one)
+    found = one.first(1.0, 1.0) if kind == "class sums" else one.residuals(1.0, 1.0, centre=None)
+    if kind == "class sums":
+        # (feature, class): from (0, 0) to (1, 1).
+        of_second = found.mean / 2 + found.values[:, 0]
+        return float(of_second[1] - (found.mean - of_second)[0]) / math.sqrt(2)
+    return float(found.values[0, 0])
+
+
+def _count(one):
+    total = sum(int(weights.sum() * WHOLE) for _, _, weights in one.blocks)
+    noisy, _ = one._noisy(np.array([[total]]), 1.0, WHOLE)
+    return float(noisy[0, 0]) / WHOLE
+
+
+def proven(kind, n_runs, factor=1.0):
+    mu, meter = gaussian_mu(AUDITED.epsilon, AUDITED.delta), AlreadyPriced(factor)
+    # The best half-line at so many runs, from the distribution that is claimed; fixed beforehand.
+    lower = {"class sums": -S, "residuals": -0.5, "count": 0.0}[kind]
+    threshold = lower + 1.58 / mu * (1.0 if kind != "class sums" else math.sqrt(2))
+    return audit_pipeline(
+        lambda label, i: attacked(label, i, kind=kind, meter=meter),
+        1,
+        0,
+        delta=AUDITED.delta,
+        n_runs=n_runs,
+        confidence=0.99,
+        event=lambda score: score > threshold,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["class sums", "residuals", "count"])
+def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
+    """The worst pair, noise of the library; false-alarm rate one per cent, and a fixed seed."""
+    result = proven(kind, 20_000)
+    assert 0.8 * AUDITED.epsilon < result.epsilon_lower <= AUDITED.epsilon
+    assert not result.caught(AUDITED.epsilon)
+
+
+@pytest.mark.slow
+def test_an_attacker_finds_noise_that_is_too_small():
+    assert proven("residuals", 6000, factor=0.7).caught(AUDITED.epsilon)
+
+
+def test_the_audited_event_is_as_likely_as_claimed():
+    """What the audit above would find with runs without end."""
+    mu = gaussian_mu(AUDITED.epsilon, AUDITED.delta)
+    p, q = norm.sf(1.58 - mu), norm.sf(1.58)
+    assert 0.95 < math.log((p - AUDITED.delta) / q) <= 1
+
+
+def test_a_row_answers_alike_whoever_else_is_there():
+    """Scores of a row must not depend on how many rows are in its block."""
+    rng = np.random.default_rng(3)
+    features = whole_features(rng.normal(size=(6667, 50))) / UNIT
+    centre = rng.normal(size=(50, 3))
+    few, more = (moments.release.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
+    assert np.array_equal(few[0], more[0][:6666])
+    assert np.array_equal(few[1], more[1][:6666])
+
+
+def test_a_units_number_of_records_shows_nowhere(monkeypatch):
+    """The same sums released: outputs must not tell how many records a unit has."""
+    outputs = [totals(monkeypatch, [*OTHERS, [(0, 1)] * k])[1] for k in (1, 49)]
+    assert np.array_equal(outputs[0].moments_[0].values, outputs[1].moments_[0].values)

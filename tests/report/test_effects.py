@@ -1,0 +1,292 @@
+"""A run without votes says what was released, and shows what pushes its model which way."""
+
+import importlib.util
+import json
+import math
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from dpensemble.errors import FileError
+from dpensemble.report import PrivateRecord, RunRecord, render
+from dpensemble.report.drawing import WIDTH
+from dpensemble.report.effects import effects_view, factor, importances, picture, pushes
+
+# The helpers of the other tests of the page.
+_spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))
+page_helpers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(page_helpers)
+HOSTILE, WORST, read, words = page_helpers.HOSTILE, page_helpers.WORST, page_helpers.read, page_helpers.words
+
+LONG = "a very long name " * 20
+AGE = {
+    "column": "age",
+    "kind": "number",
+    "importance": 0.9,
+    "points": [[90.0, [-1.0]], [17.0, [-2.3]], [30.5, [0.2]], [1490400.0, [0.7]], ["missing", [0.1]]],
+}
+STATUS = {
+    "column": "marital status",
+    "kind": "category",
+    "importance": math.log(2),
+    "points": [[f"kind {n}", [0.3 * n - 1.4]] for n in range(12)],
+}
+SMALL = [AGE | {"column": f"column {n}", "importance": 0.01} for n in range(20)]
+SOFT = replace(
+    WORST,
+    method="label-moments",
+    guarantee=WORST.guarantee | {"assumptions": ["Only the noisy moments are published."]},
+    student=WORST.student | {"brier": 0.09964},
+    baseline=None,
+    labels=16281,
+    asked=16281,
+    worst_case_spend=[],
+    effects=[STATUS, AGE, *SMALL],
+    data=WORST.data | {"private_units": 16281, "public_rows": 16281, "kinds_of_columns": "age (number)"},
+    settings={
+        "title": "Label moments",
+        "law": "GaussianSum(sigma=6.8)",
+        "gated": False,
+        "n_teachers": None,
+        "teacher": "each unit answers by itself",
+        "noise_chosen": "from the budget",
+        "noise_in_words": "Gaussian noise of 6.8 sensitivities on a sum of vectors",
+        "rounds": 3,
+    },
+)
+
+
+def of_classes(effects, n):
+    """Return effects on each of n classes, more on the later ones."""
+    return [
+        one | {"points": [[entry, [value * k for k in range(n)]] for entry, (value,) in one["points"]]}
+        for one in effects
+    ]
+
+
+THREE = replace(
+    SOFT, effects=of_classes(SOFT.effects, 3), data=SOFT.data | {"classes": ["setosa", "versicolor", "virginica"]}
+)
+RECORDS = {
+    "two classes": SOFT,
+    "three classes": THREE,
+    "nothing known of columns": replace(SOFT, effects=[]),
+    "no points": replace(SOFT, effects=[AGE | {"points": []}]),
+    "no classes": replace(SOFT, data={}, versions={}, seconds={}, student=None),
+    "one number": replace(SOFT, effects=[AGE | {"points": [[1.0, [0.0]]], "importance": 0.0}]),
+    "only missing": replace(SOFT, effects=[AGE | {"points": [["missing", [0.5]]]}]),
+    "enormous": replace(SOFT, effects=[AGE | {"points": [[-1e300, [-1e308]], [1e300, [1e5]]], "importance": 1e200}]),
+    "one round": replace(SOFT, settings=SOFT.settings | {"rounds": 1}),
+}
+
+
+def drawings(page):
+    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", str(page), re.DOTALL)]  # noqa: S314
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_pages_without_votes_are_well_formed_and_load_nothing(name):
+    page = render(RECORDS[name])
+    reader = read(page)
+    assert not {tag for tag, _ in reader.tags} & {"script", "link", "img", "iframe"}
+    idents = [value for attribute, value in reader.attributes if attribute == "id"]
+    assert len(idents) == len(set(idents))
+    assert all("scope" in attrs for tag, attrs in reader.tags if tag == "th")
+    assert ("What pushes which way" in page) == (name not in {"nothing known of columns", "no points"})
+    assert "nan" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL).lower()
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_drawings_stay_inside_and_say_in_words_what_they_show(name):
+    for root in drawings(render(RECORDS[name])):
+        assert root.get("role") == "img"
+        assert root.find("title").text
+        assert root.find("desc").text
+        assert root.get("aria-labelledby").split() == [root.find(part).get("id") for part in ("title", "desc")]
+        width, height = (float(part) for part in root.get("viewBox").split()[2:])
+        for element in root.iter():
+            for attribute, bound in (("x", width), ("x1", width), ("x2", width), ("cx", width),
+                                     ("y", height), ("y1", height), ("y2", height), ("cy", height)):  # fmt: skip
+                assert 0 <= float(element.get(attribute, 0)) <= bound, (element.tag, element.attrib)
+            for attribute in ("width", "height"):
+                assert float(element.get(attribute, 0)) >= 0
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_nothing_is_said_of_teachers_and_votes_where_there_are_none(name):
+    page = re.sub(r"<style.*?</style>", "", render(RECORDS[name]), flags=re.DOTALL)
+    for word in ("teacher", "vote", "Each released label", "answered", "learned from", "noisy labels", "curve"):
+        assert word not in page
+
+
+def test_the_page_says_what_was_released():
+    text = words(render(SOFT))
+    assert "What was released No record was asked for an answer of its own." in text
+    assert "one vector of bounded length to each of 3 sums, and only the sums, with random noise" in text
+    assert "Released 3 noisy sums" in text
+    assert "all of epsilon 1 at delta 1e-05" in text
+    assert "Label moments, 3 noisy sums" in text
+    assert "Labels that the model gives the public rows Public rows labelled by the model 16,281" in text
+    assert "the noisy sums, and the model and the labels that were made from them" in text
+    assert "The private records and their sums before noise was added" in text
+    assert "How many records there are" not in text
+    one = words(render(RECORDS["one round"]))
+    assert "bounded length to one sum, and only the sum, with" in one
+    assert "Released 1 noisy sum Noise Gaussian" in one
+
+
+def test_the_page_says_what_else_was_released_and_how_much_of_the_budget_was_used():
+    guarantee = SOFT.guarantee | {"relation": "add-or-remove-one", "unit": "unit", "epsilon": 0.5}
+    text = words(render(replace(SOFT, guarantee=guarantee)))
+    assert "Every unit added one vector" in text
+    assert "How many units there are was released with noise, too." in text
+    assert "50.0% of epsilon 1 at delta" in text
+
+
+def test_pages_of_votes_say_nothing_of_sums_and_pushes():
+    page = render(WORST)
+    for word in ("What was released", "What pushes", "noisy sum", "Brier", ".pictures"):
+        assert word not in page
+
+
+def test_the_brier_score_is_told_but_not_drawn():
+    page = render(SOFT)
+    assert "Brier score 0.100" in words(page)
+    assert "the lower, the better" in words(page)
+    quality = next(root for root in drawings(page) if root.find("title").get("id") == "quality-title")
+    assert "rier" not in ElementTree.tostring(quality, encoding="unicode")
+
+
+def test_two_classes_get_pictures_of_the_most_important_columns():
+    page = render(SOFT)
+    pictures = [root for root in drawings(page) if root.find("title").get("id").startswith("effect-")]
+    assert len(pictures) == 6
+    bars, line = pictures[:2]
+    assert bars.find("title").text == "marital status: pushes towards >50K"
+    assert len(bars.findall("rect")) == 8
+    names = [text.text for text in bars.iter("text") if text.get("class") == "plain"]
+    assert names == ["kind 11", "kind 10", "kind 9", "kind 8", "kind 7", "kind 2", "kind 1", "kind 0"]
+    assert "more likely >50K →" in [text.text for text in bars.iter("text")]
+    assert "kind 11 ×6.7" in bars.find("desc").text
+    assert "and 4 more that push less" in bars.find("desc").text
+    assert line.find("desc").text == "Odds ÷10 at 17, ×2 at 1,490,400, ×1.11 where missing."
+    text = words(page)
+    assert "the odds of >50K" in text
+    assert "the higher, the more likely >50K" in text
+    assert "to the right, more likely >50K" in text
+    assert "7 more columns push less" in text
+
+
+def test_numbers_stand_in_order_at_equal_distances():
+    root = drawings(picture(AGE, 2.3, "yes", "one"))[0]
+    at = [float(pair.split()[0]) for pair in root.find("path").get("d")[1:].split("L")]
+    steps = [b - a for a, b in pairwise(at)]
+    assert len(at) == 4
+    assert max(steps) - min(steps) < 0.2
+    ticks = [text.text for text in root.iter("text")]
+    assert "17" in ticks
+    assert "1,490,400" in ticks
+    assert "missing" in ticks
+
+
+def test_more_classes_get_tables_of_the_furthest_pushes():
+    text = words(render(THREE))
+    assert "effect-1" not in render(THREE)
+    assert "Class More likely at Less likely at" in text
+    assert text.count("More likely at") == 4
+    view = effects_view(THREE)
+    assert [name for name, _ in view["tables"]] == ["marital status", "age", "column 0", "column 1"]
+    # Added to all classes alike, a push changes nothing: the middle one of 0, v and 2 v is not moved.
+    assert sorted(view["tables"][0][1]) == [
+        ("setosa", "kind 0 (×4.1)", "kind 11 (÷6.7)"),
+        ("virginica", "kind 11 (×6.7)", "kind 0 (÷4.1)"),
+    ]
+    assert len(pushes(of_classes([AGE], 9)[0], [str(n) for n in range(9)])) == 5
+    still = AGE | {"points": [[1.0, [0.25, 0.25, 0.25]]]}
+    assert pushes(still, ["a", "b", "c"]) == [(name, "1 (×1)", "1 (×1)") for name in "abc"]
+
+
+def test_importances_are_cut_to_what_fits():
+    root = drawings(importances(SOFT.effects[:15]))[0]
+    assert float(root.get("viewBox").split()[2]) == WIDTH
+    assert len(root.findall("rect")) == 15
+    assert "marital status ×2" in root.find("desc").text
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_hostile_and_long_names_are_escaped_and_cut(n_classes):
+    def hostile(name):
+        found = [
+            one | {"column": name, "points": [[name if isinstance(e, str) else e, v] for e, v in one["points"]]}
+            for one in SOFT.effects
+        ]
+        return found if n_classes == 2 else of_classes(found, n_classes)
+
+    for name in (HOSTILE, LONG):
+        record = replace(SOFT, effects=hostile(name), data={"classes": [name] * n_classes})
+        page = render(record)
+        read(page)
+        assert "<script" not in page
+        assert "<img" not in page
+        for root in drawings(page):
+            assert max(len(text.text) for text in root.iter("text")) <= 40
+        shown = re.findall(r"<section>\s*<h2>What pushes.*?</section>", page, re.DOTALL)
+        assert LONG[:70] not in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("effect", "text"),
+    [(0.0, "×1"), (math.log(2), "×2"), (-math.log(2), "÷2"), (0.3, "×1.35"), (-1e-6, "×1"), (math.log(12.4), "×12"),
+     (math.log(4321), "×4,300"), (20.0, "×5e+08"), (-1e308, "÷1e+304")],
+)  # fmt: skip
+def test_pushes_are_written_as_factors(effect, text):
+    assert factor(effect) == text
+
+
+@pytest.mark.parametrize("record", [SOFT, THREE, RECORDS["nothing known of columns"]])
+def test_records_come_back_the_same(record):
+    assert record.soft
+    assert record.schema == 5
+    assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+    assert "effects" not in PrivateRecord.__dataclass_fields__
+
+
+BROKEN = {
+    "no list": {"age": 1},
+    "no object": [1],
+    "an entry is missing": [{"column": "age"}],
+    "an entry too many": [AGE | {"more": 1}],
+    "another kind": [AGE | {"kind": "text"}],
+    "a kind that is no text": [AGE | {"kind": ["number"]}],
+    "a column without a name": [AGE | {"column": None}],
+    "importance that is no number": [AGE | {"importance": "much"}],
+    "importance below zero": [AGE | {"importance": -1.0}],
+    "importance that is not finite": [AGE | {"importance": math.nan}],
+    "points that are no list": [AGE | {"points": {}}],
+    "a point that is no pair": [AGE | {"points": [[1.0]]}],
+    "a point that is a number": [AGE | {"points": [1.0]}],
+    "an entry that is a list": [AGE | {"points": [[[1.0], [1.0]]]}],
+    "an entry that is not finite": [AGE | {"points": [[math.inf, [1.0]]]}],
+    "an effect that is a number": [AGE | {"points": [[1.0, 1.0]]}],
+    "an effect that is a text": [AGE | {"points": [[1.0, ["1"]]]}],
+    "an effect that is not finite": [AGE | {"points": [[1.0, [math.nan]]]}],
+    "no effect": [AGE | {"points": [[1.0, []]]}],
+    "one for each of two classes": [AGE | {"points": [[1.0, [0.5, -0.5]]]}],
+    "more classes than there are": [AGE | {"points": [[1.0, [0.5, -0.5, 1.0]]]}],
+    "different numbers of classes": [AGE | {"points": [[1.0, [0.5]], [2.0, [0.5, -0.5, 1.0]]]}],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("data", [SOFT.data, {k: v for k, v in SOFT.data.items() if k != "classes"}])
+def test_effects_of_unknown_shapes_are_refused(name, data):
+    values = replace(SOFT, data=data).to_dict() | {"effects": BROKEN[name]}
+    if name == "more classes than there are" and "classes" not in data:
+        assert RunRecord.from_dict(values).effects == BROKEN[name]
+        return
+    with pytest.raises(FileError, match=r"^the run record's effects are not as this version writes them; [^.]*\.$"):
+        RunRecord.from_dict(values)
