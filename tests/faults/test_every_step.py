@@ -150,7 +150,6 @@ def test_killed_at_every_step(scene):
     [
         ("fresh", "int", 130, "interrupted"),
         ("existing", "term", 143, "terminated"),
-        ("no-exchange", "int", 130, "interrupted"),
     ],
     indirect=["scene"],
 )
@@ -166,7 +165,7 @@ def test_told_to_stop_at_every_step(scene, what, code, word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", ["existing", "no-exchange"], indirect=True)
+@pytest.mark.parametrize("scene", ["no-exchange"], indirect=True)
 def test_disk_full_at_every_step(scene):
     for at in range(len(scene.steps)):
         scene.set()
