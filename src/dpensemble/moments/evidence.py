@@ -27,8 +27,8 @@ from dpensemble.moments.release import Moments, columns, expected
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
-# Rows from which curvatures are estimated: so many, or so many a feature.
-_FEWEST_ROWS, _ROWS_PER_FEATURE = 4000, 6
+# Rows from which curvatures are estimated: as many as so many products allow, but never fewer than these.
+_MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 # Largest change of a logit in one step, and the mean one at which steps end.
 _LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
 _MOST_STEPS = 12
@@ -63,7 +63,7 @@ class PublicRows:
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.features.shape
-        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features)
+        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
         rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
         some = self.features[rows]
         dense = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
