@@ -52,6 +52,8 @@ class PublicRows:
         Public rows that are real, where others were made up from them.
     kappa : float, default=1.0
         How much worse than a sample of the same population public rows stand for private ones.
+    shares : ndarray of shape (n_rows,), optional
+        Share of each row in every mean; by default all alike.
     """
 
     features: Any
@@ -59,6 +61,7 @@ class PublicRows:
     n_classes: int
     real_rows: int
     kappa: float = 1.0
+    shares: Floats | None = None
     _some: tuple[Any, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,13 +74,15 @@ class PublicRows:
 
     def average(self, weights: Floats) -> Floats:
         """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""
-        return np.asarray(self.features.T @ weights) / self.features.shape[0]
+        shares = 1 / self.features.shape[0] if self.shares is None else self.shares[:, None]
+        return np.asarray(self.features.T @ (weights * shares))
 
     def curvature(self, weights: Floats) -> Floats:
         """Return the mean of ``weight phi outer phi`` over rows, shape (n_features, n_features)."""
         some, rows = self._some
-        weighted = some * weights[rows, None].astype(np.float32)
-        found: Floats = (some.T @ weighted).astype(np.float64) / len(rows)
+        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
+        weighted = some * (weights[rows] * shares / shares.sum())[:, None].astype(np.float32)
+        found: Floats = (some.T @ weighted).astype(np.float64)
         return found
 
 
