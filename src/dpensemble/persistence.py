@@ -139,8 +139,22 @@ def _vet_arrays(estimator: Any) -> None:
         # A forest hands rows to its trees without checking their width again.
         for tree in trees:
             _vet_tree(tree.tree_, estimator.n_features_in_)
+    if isinstance(estimator, TableMap) and hasattr(estimator, "columns_"):
+        _vet_table_map(estimator)
     if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
         _vet_encoder(estimator)
+
+
+def _vet_table_map(table_map: TableMap) -> None:
+    """Refuse places of features that a sparse product would follow out of bounds."""
+    start = 0
+    for column in table_map.columns_:
+        own = [len(one) for one in column["knots"]] if "knots" in column else [len(column["categories"]) + 1]
+        if list(column["sizes"]) != own or column["start"] != start:
+            raise _Unvetted("it holds a broken feature map")
+        start += sum(own) + 1
+    if table_map.n_features_out_ != start + 1 or table_map.n_features_in_ != len(table_map.columns_):
+        raise _Unvetted("it holds a broken feature map")
 
 
 def _vet_encoder(encoder: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -30,6 +32,7 @@ from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.records import ReleasedLabels
 from dpensemble.methods.settings import keep
 from dpensemble.moments import (
+    MEAN_SHARE,
     Learned,
     MomentsSource,
     PrivateBlocks,
@@ -58,7 +61,7 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
     feature_map : scikit-learn transformer, optional
         Turns rows into features; cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`), of which the principal directions over
-        public rows are taken (`DirectionsMap`).
+        public rows are taken (`DirectionsMap`) where those are at least 1,000.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
@@ -88,6 +91,8 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
         Groups, rounds, noise. Public.
     labels_ : ReleasedLabels
         The published model's label of every public row.
+    drift_ : Drift
+        Whether public rows look like the private ones, as far as what was released tells. May be published.
     effects_ : list of dict
         How far each column of a table pushes towards each class, the most important column first. May be published.
     classes_ : ndarray of shape (n_classes,)
@@ -274,10 +279,14 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
         start = perf_counter()
         feature_map = bounded_map(
             self.feature_map,
+            n_public=len(public),
             n_rows=int(total) if design.relation is Relation.REPLACE_ONE else len(public),
             n_classes=len(classes),
             epsilon=self.epsilon,
         ).fit(public)
+        if not (feature_map.nonnegative_ and design.relation is Relation.REPLACE_ONE):
+            # Elsewhere the mean of features comes with the first round.
+            design = replace(design, before=MEAN_SHARE)
         noise, meter = noise_source(self.insecure_release_seed), design.meter()
         source = MomentsSource(
             blocks=PrivateBlocks(
@@ -296,6 +305,9 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
         about_to_spend(design.groups)
         with progress_bar("Releasing moments", design.rounds) as advance:
             learned: Learned = learn(source, feature_map, public, classes, design, total, advance)
+        self.drift_ = learned.drift
+        if learned.drift is not None and learned.drift.alarm:
+            warnings.warn(learned.drift.warning(), UserWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}
         start = perf_counter()
         self.model_ = Pipeline([("encoder", feature_map), ("student", learned.model)])

@@ -1,6 +1,7 @@
 """Label moments: soft votes of single units, released as noisy sums, and a student fitted to them."""
 
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
+from dpensemble.moments.drift import MEAN_SHARE, Drift, drift
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.evidence import PublicRows, fit_moments, starting_fit
 from dpensemble.moments.learning import Learned, bounded_map, distilled, learn
@@ -13,8 +14,10 @@ from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.release import Moments, MomentsSource
 
 __all__ = [
+    "MEAN_SHARE",
     "BoundedMap",
     "DirectionsMap",
+    "Drift",
     "ImageMap",
     "Learned",
     "Moments",
@@ -27,6 +30,7 @@ __all__ = [
     "bounded_map",
     "column_effects",
     "distilled",
+    "drift",
     "fit_linear",
     "fit_moments",
     "learn",

@@ -27,8 +27,8 @@ from dpensemble.moments.release import Moments, columns, expected
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
-# Rows from which curvatures are estimated: so many, or so many a feature.
-_FEWEST_ROWS, _ROWS_PER_FEATURE = 4000, 6
+# Rows from which curvatures are estimated: as many as so many products allow, but never fewer than these.
+_MOST_PRODUCTS, _FEWEST_ROWS, _ROWS_PER_FEATURE = 4e9, 4000, 6
 # Largest change of a logit in one step, and the mean one at which steps end.
 _LONGEST_STEP, _SHORT_STEP = 8.0, 0.03
 _MOST_STEPS = 12
@@ -52,6 +52,8 @@ class PublicRows:
         Public rows that are real, where others were made up from them.
     kappa : float, default=1.0
         How much worse than a sample of the same population public rows stand for private ones.
+    shares : ndarray of shape (n_rows,), optional
+        Share of each row in every mean; by default all alike.
     """
 
     features: Any
@@ -59,11 +61,12 @@ class PublicRows:
     n_classes: int
     real_rows: int
     kappa: float = 1.0
+    shares: Floats | None = None
     _some: tuple[Any, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.features.shape
-        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features)
+        most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
         rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
         some = self.features[rows]
         dense = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
@@ -71,13 +74,15 @@ class PublicRows:
 
     def average(self, weights: Floats) -> Floats:
         """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""
-        return np.asarray(self.features.T @ weights) / self.features.shape[0]
+        shares = 1 / self.features.shape[0] if self.shares is None else self.shares[:, None]
+        return np.asarray(self.features.T @ (weights * shares))
 
     def curvature(self, weights: Floats) -> Floats:
         """Return the mean of ``weight phi outer phi`` over rows, shape (n_features, n_features)."""
         some, rows = self._some
-        weighted = some * weights[rows, None].astype(np.float32)
-        found: Floats = (some.T @ weighted).astype(np.float64) / len(rows)
+        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
+        weighted = some * (weights[rows] * shares / shares.sum())[:, None].astype(np.float32)
+        found: Floats = (some.T @ weighted).astype(np.float64)
         return found
 
 

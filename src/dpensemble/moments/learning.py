@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -15,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._arrays import Floats
 from dpensemble.datasets import fit_encoder
 from dpensemble.errors import DataError
+from dpensemble.moments.drift import DISTRUST, Drift, drift
 from dpensemble.moments.evidence import PublicRows, fit_moments, starting_fit
 from dpensemble.moments.linear import fit_linear
 from dpensemble.moments.maps.directions import DirectionsMap
@@ -29,6 +31,11 @@ from dpensemble.moments.whole import UNIT, whole_features
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
 
 
+#: Public rows below which a table's features are taken as they are, beside made-up rows, and the share of those.
+FEW_ROWS = 1000
+_MADE_UP_ROWS, _MADE_UP_SHARE = 2000, 0.3
+
+
 class Rounds(Protocol):
     """What a run's design says of its rounds."""
 
@@ -36,25 +43,31 @@ class Rounds(Protocol):
     def shares(self) -> tuple[float, ...]: ...  # noqa: D102
 
     @property
+    def before(self) -> float: ...  # noqa: D102
+
+    @property
     def count_share(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A published model, what it was learned from, and the prior scale of every block of features."""
+    """A published model, what it was learned from, prior scales of blocks, and how public rows compare."""
 
     model: MomentsModel
     rounds: tuple[Moments, ...]
     scales: Floats
+    drift: Drift | None
 
 
-def bounded_map(feature_map: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
+def bounded_map(feature_map: Any, *, n_public: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
     """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded.
 
     Parameters
     ----------
     feature_map : transformer or None
         What was asked for.
+    n_public : int
+        Public rows.
     n_rows : int
         Public number that stands for that of private units.
     n_classes : int
@@ -62,6 +75,9 @@ def bounded_map(feature_map: Any, *, n_rows: int, n_classes: int, epsilon: float
     epsilon : float
         Budget.
     """
+    if feature_map is None and n_public < FEW_ROWS:
+        # Directions of so few rows are those of chance.
+        return TableMap()
     if feature_map is None:
         # Noise falls with the number of records and the budget; more classes leave less of it to each.
         wanted = _DIRECTIONS[n_classes > 2] * np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
@@ -101,14 +117,21 @@ def learn(
     -------
     Learned
     """
-    features = whole_features(feature_map.transform(public)) / UNIT
-    rows = PublicRows(features, feature_map.blocks_, len(classes), real_rows=features.shape[0])
+    rows = _rows(feature_map, public, len(classes))
     if rounds.count_share:
         total_weight, _ = source.count(rounds.count_share)
+    real = rows.features[: rows.real_rows]
+    found: Drift | None = None
+    if rounds.before:
+        found = drift(*source.mean(rounds.before, total_weight), real, total_weight)
+        rows = _trusted(rows, found)
     fitted, released = starting_fit(rows), []
     for number, share in enumerate(rounds.shares):
         if number == 0:
             released.append(source.first(share, total_weight))
+            if released[0].mean is not None:
+                found = drift(released[0].mean, released[0].mean_spread, real, total_weight)
+                rows = _trusted(rows, found)
         else:
             scale = None
             if hasattr(feature_map, "squares_"):
@@ -119,7 +142,31 @@ def learn(
         else:
             fitted = fit_linear(released, rows, n_units=total_weight)
         on_done(1)
-    return Learned(MomentsModel.of(fitted.coefficients, classes), tuple(released), fitted.scales)
+    return Learned(MomentsModel.of(fitted.coefficients, classes), tuple(released), fitted.scales, found)
+
+
+def _trusted(rows: PublicRows, found: Drift) -> PublicRows:
+    """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
+    return replace(rows, kappa=DISTRUST) if found.alarm else rows
+
+
+def _rows(feature_map: Any, public: Any, n_classes: int) -> PublicRows:
+    """Return the features of public rows; where they are few, of rows with columns drawn each by itself, too."""
+    features, shares = whole_features(feature_map.transform(public)) / UNIT, None
+    if isinstance(feature_map, TableMap) and len(public) < FEW_ROWS:
+        # Few rows say little of which entries go together; these keep the fit from trusting what chance put together.
+        draw = np.random.default_rng(0)
+        picked = {name: draw.integers(len(public), size=_MADE_UP_ROWS) for name in public.columns}
+        made_up = public.iloc[picked[public.columns[0]]].reset_index(drop=True)
+        for name in public.columns:
+            made_up[name] = public[name].to_numpy()[picked[name]]
+        more = whole_features(feature_map.transform(made_up)) / UNIT
+        features = sparse.vstack([features, more], format="csr")
+        even = np.repeat(
+            [(1 - _MADE_UP_SHARE) / len(public), _MADE_UP_SHARE / _MADE_UP_ROWS], [len(public), len(made_up)]
+        )
+        shares = even
+    return PublicRows(features, feature_map.blocks_, n_classes, real_rows=len(public), shares=shares)
 
 
 def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:

@@ -150,6 +150,21 @@ class MomentsSource:
         noisy, variance = self._noisy(np.array([[total]]), share, WHOLE)
         return max(float(noisy[0, 0]) / WHOLE, 1.0), math.sqrt(variance) / WHOLE
 
+    def mean(self, share: float, total_weight: float) -> tuple[Floats, float]:
+        """Release the mean of features with noise, and return it with the noise's standard deviation.
+
+        A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2.
+        """
+        found: ExactSum | None = None
+        for features, _, weights in self.blocks:
+            found = found or ExactSum(features.shape[1], 1)
+            found.add(features, whole_answers(weights[:, None], weights))
+        if found is None:
+            raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
+        sensitivity = 2 * WHOLE if self.relation is Relation.REPLACE_ONE else WHOLE
+        noisy, variance = self._noisy(found.total, share, sensitivity)
+        return noisy[:, 0] / WHOLE / total_weight, math.sqrt(variance) / WHOLE / total_weight
+
     def first(self, share: float, total_weight: float) -> Moments:
         """Release the first round, which expects even shares of the classes."""
         if not self.class_sums_first:

@@ -71,7 +71,7 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
         second = (second.toarray() if sparse.issparse(second) else second) / n_rows
         variances, vectors = linalg.eigh(second - np.outer(self.mean_, self.mean_))
         variances, vectors = variances[::-1], vectors[:, ::-1]
-        kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], 1e-300))))
+        kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :kept] * variances[:kept] ** (-self.whitening / 2)
         self.n_features_out_ = kept + 1
         octaves = np.floor(np.log2(np.arange(1, kept + 1))).astype(np.int64)

@@ -1,0 +1,71 @@
+"""Whether public rows look like the private ones, as far as what was released tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, stats
+
+from dpensemble._arrays import Floats
+
+#: Share of the budget's ``mu**2`` that the noisy mean of features takes where it does not come for free.
+MEAN_SHARE = 0.03
+#: Chance of a false alarm, and how much worse than a sample public rows are taken for after an alarm.
+FALSE_ALARM, DISTRUST = 1e-3, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far public rows are from the private ones; public.
+
+    Parameters
+    ----------
+    statistic : float
+        Squared distance of the released mean of features from public rows' mean, in units of what chance does.
+    tail : float
+        Chance of at least that much if both are samples of one population.
+    """
+
+    statistic: float
+    tail: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether public rows differ from private ones by more than chance does."""
+        return self.tail < FALSE_ALARM
+
+    def warning(self) -> str:
+        """Return what to tell people after an alarm."""
+        return (
+            f"public rows do not look like the private ones (chance of such a difference: {max(self.tail, 1e-300):.1g}), so they "
+            "are trusted less and the student is less accurate; use public rows of the same population."
+        )
+
+
+def drift(mean: Floats, spread: float, features: Any, n_units: float) -> Drift:
+    """Compare a released mean of private features with public rows; costs no privacy.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+        Noisy mean over private units.
+    spread : float
+        Standard deviation of the noise on each entry.
+    features : ndarray or sparse matrix of shape (n_rows, n_features)
+        Public rows, in units of 1.
+    n_units : float
+        Number of private units, or an estimate.
+    """
+    rows, size = features.shape
+    dense = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
+    own = dense.mean(axis=0)
+    covariance = dense.T @ dense / rows - np.outer(own, own)
+    # A feature counts as seen once more than it was, at its largest: means of few rows are far from normal.
+    covariance[np.diag_indices(size)] += np.abs(dense).max(axis=0) ** 2 / rows
+    covariance *= 1 / n_units + 1 / rows
+    covariance[np.diag_indices(size)] += spread**2
+    gap = mean - own
+    statistic = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
+    return Drift(statistic, float(stats.chi2.sf(statistic, size)))

@@ -1,0 +1,70 @@
+"""The method that public facts speak for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
+from dpensemble.methods.auto import PublicFacts, recommend
+
+PLAIN = {"n_public": 5000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False, "epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("facts", "method"),
+    [
+        ({}, "label-moments"),
+        ({"n_public": 100}, "label-moments"),
+        ({"n_public": 99}, "private-majority"),
+        ({"n_public": 99, "n_classes": 3}, "label-moments"),
+        ({"n_public": 99, "has_units": True}, "label-moments"),
+        ({"n_public": 99, "has_blanks": True}, "label-moments"),
+        ({"n_classes": 26, "epsilon": 0.1}, "label-moments"),
+    ],
+)
+def test_the_rule(facts, method):
+    found = recommend(PublicFacts(**PLAIN | facts))
+    assert found.method == method
+    assert found.why.endswith(".")
+    assert found.otherwise.endswith(".")
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=3200), "name": rng.choice(["u", "v"], size=3200)})
+    labels = np.where(table["x"] + (table["name"] == "u") > 0.5, "yes", "no")
+    return table, labels
+
+
+@pytest.mark.parametrize(
+    ("n_public", "kind"), [(300, LabelMomentsClassifier), (60, PrivateMajorityClassifier)], ids=["many", "few"]
+)
+def test_tables_with_texts_go_through_whatever_is_chosen(tables, n_public, kind):
+    table, labels = tables
+    model = AutoClassifier(classes=["no", "yes"], epsilon=2.0, random_state=0, insecure_release_seed=0)
+    model.fit(table[:2800], labels[:2800], X_public=table[2800 : 2800 + n_public])
+    assert type(model.fitted_) is kind
+    assert model.design_.settings()["method"] == model.recommendation_.method
+    assert model.score(table[2800:], labels[2800:]) > 0.75
+    assert len(model.labels_) == n_public
+    assert model.guarantee_.epsilon <= 2.0
+    assert np.array_equal(model.student_.predict(table[2800:2900]), model.predict(table[2800:2900]))
+
+
+def test_a_student_of_ones_own_learns_from_the_published_model(tables):
+    table, labels = tables
+    model = AutoClassifier(DecisionTreeClassifier(max_depth=3), classes=["no", "yes"], epsilon=2.0, random_state=0)
+    model.fit(table[:2000], labels[:2000], X_public=table[2000:2600])
+    assert isinstance(model.student_.named_steps["student"], DecisionTreeClassifier)
+    assert model.score(table[2600:], labels[2600:]) > 0.75
+
+
+def test_private_rows_play_no_part_in_the_choice(tables):
+    table, labels = tables
+    model = AutoClassifier(classes=["no", "yes"], delta=1e-4)
+    chosen = {
+        model.fit(table[:n], labels[:n], X_public=table[2800:2850]).recommendation_.method for n in (300, 1000, 2800)
+    }
+    assert chosen == {"private-majority"}
