@@ -38,9 +38,10 @@ class Drift:
 
     def warning(self) -> str:
         """Return what to tell people after an alarm."""
+        chance = f"chance of such a difference: {max(self.tail, 1e-300):.1g}"
         return (
-            f"public rows do not look like the private ones (chance of such a difference: {max(self.tail, 1e-300):.1g}), so they "
-            "are trusted less and the student is less accurate; use public rows of the same population."
+            f"public rows do not look like the private ones ({chance}), so they are trusted less and the "
+            "student is less accurate; use public rows of the same population."
         )
 
 
