@@ -14,7 +14,7 @@ from dpensemble.workflow.comparison_data import _published_images
 from dpensemble.workflow.comparison_learners import compared_learner
 from dpensemble.workflow.comparison_methods import _of_one_step, fitting_trial
 
-WITHOUT_EXTRAS = ["bagging", "pate", "bagged-pate", "private-majority", "darrm"]
+WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 SEEDED = {"random_state": 0, "insecure_release_seed": 1, "n_jobs": 1}
 
 
@@ -55,6 +55,8 @@ class TestRows:
         assert rows["bagging"].bought == {"subsample": 40, "models": 1}
         assert rows["bagging"].epsilon == 0
         assert rows["bagging"].released == "1 model"
+        assert rows["label-moments"].released == "model"
+        assert rows["label-moments"].text == "5 noisy sums"
         assert rows["pate"].bought["teachers"] == 50
         assert rows["pate"].bought["labels"] < rows["bagged-pate"].bought["labels"]
         assert rows["pate"].text == f"{rows['pate'].bought['labels']} labels"
@@ -88,7 +90,9 @@ class TestRows:
         assert "too small for one label" in rows["bagged-pate"].error
         assert "Only binary classification" in rows["private-majority"].error
         assert "Only binary classification" in rows["darrm"].error
-        for name in WITHOUT_EXTRAS:
+        # Sums of vectors can be had at every budget.
+        assert rows["label-moments"].epsilon <= 0.01
+        for name in WITHOUT_EXTRAS[1:]:
             assert rows[name].accuracies == ()
             assert rows[name].text == "cannot run"
         assert rows["no privacy"].accuracy > 0.8

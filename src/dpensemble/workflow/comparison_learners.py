@@ -37,6 +37,8 @@ class ComparedLearner:
     by_default: bool
     # None for what has no gradients.
     dp_sgd: Callable[[int], DPSGDClassifier] | None
+    # Channels, height and width, where rows are images.
+    image_shape: tuple[int, int, int] | None = None
 
     def teacher_and_student(self, n_records: int, n_teachers: int) -> dict[str, Any]:
         """Return both for a voting method."""
@@ -58,6 +60,7 @@ def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
         alone=lambda n_rows: _classical(name, n_rows),
         by_default=by_gradients,
         dp_sgd=(lambda n_rows: _dp_sgd(name, linear_network, None, n_rows)) if by_gradients else None,
+        image_shape=data.image_shape,
     )
 
 
@@ -80,7 +83,11 @@ def _network(data: ComparisonData) -> ComparedLearner:
         return TorchClassifier(module, input_shape=shape, epochs=epochs)
 
     return ComparedLearner(
-        name=NETWORK, alone=alone, by_default=False, dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows)
+        name=NETWORK,
+        alone=alone,
+        by_default=False,
+        dp_sgd=lambda n_rows: _dp_sgd(NETWORK, module, shape, n_rows),
+        image_shape=shape,
     )
 
 
