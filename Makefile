@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench reproduce torch clean
+.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench arena reproduce torch clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
@@ -62,6 +62,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 # Published tables beside ours; long. ARGS="--quick" for a part.
+# Beside other libraries, which are installed in an environment of their own; hours, and it resumes.
+arena: torch
+	$(BIN)/python benchmarks/arena $(ARGS)
+
 reproduce: $(VENV)/.installed
 	$(BIN)/python reproductions/personalised_pate_table5.py $(ARGS)
 
