@@ -61,11 +61,11 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/optimal_vote.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
-# Published tables beside ours; long. ARGS="--quick" for a part.
 # Beside other libraries, which are installed in an environment of their own; hours, and it resumes.
 arena: torch
 	$(BIN)/python benchmarks/arena $(ARGS)
 
+# Published tables beside ours; long. ARGS="--quick" for a part.
 reproduce: $(VENV)/.installed
 	$(BIN)/python reproductions/personalised_pate_table5.py $(ARGS)
 
