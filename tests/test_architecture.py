@@ -34,7 +34,7 @@ FENCES = {
     "rich": {"cli", "_progress"},
     "jinja2": {"report"},
     "skops": {"persistence"},
-    "threadpoolctl": {"teachers", "cost"},
+    "threadpoolctl": {"teachers", "cost", "moments"},
     "joblib": {"teachers", "neural"},
     "pandas": {"datasets", "moments", "workflow", "cli"},
     "sklearn": {"teachers", "student", "methods", "datasets", "moments", "workflow", "persistence", "neural"},

@@ -89,6 +89,12 @@ def test_one_round_of_units_without_known_truth(shown):
     assert "the model labelled: 16,281\n" in text
 
 
+def test_a_sum_that_compares_public_rows_is_named(shown):
+    assert "compares public rows" not in shown(SOFT)
+    text = shown(replace(SOFT, settings=SOFT.settings | {"compares_rows": True}))
+    assert "only the noisy sums leave. One more compares public rows with them." in text
+
+
 def test_a_vote_says_how_many_rows_got_a_label(shown):
     text = shown(VOTED)
     assert "Public rows that got a label: 90 of 16,281 public rows after asking about 100, 85.7% of them right" in text

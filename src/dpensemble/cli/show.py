@@ -58,8 +58,9 @@ def _released(record: RunRecord) -> list[str]:
     """Say what left the private records where nothing was voted on."""
     rounds, unit = record.settings["rounds"], record.guarantee["unit"]
     each, only = ("to it", "the noisy sum leaves") if rounds == 1 else ("to each", "the noisy sums leave")
+    more = " One more compares public rows with them." if record.settings.get("compares_rows") else ""
     return [
-        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.",
+        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.{more}",
         f"Public rows that the model labelled: {record.labels:,}{_right(record)}",
     ]
 

@@ -106,6 +106,7 @@ class SoftVotes(Design):
             "n_classes": self.n_classes,
             "accounting": self.accounting.value,
             "rounds": self.rounds,
+            "compares_rows": self.before > 0,
             "relation": self.relation.value,
             "n_teachers": None,
         }

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets import fit_encoder
@@ -117,6 +118,20 @@ def learn(
     -------
     Learned
     """
+    # Many small products: threads that wait for each other take many times as long on a busy machine.
+    with threadpool_limits(1, user_api="blas"):
+        return _learned(source, feature_map, public, classes, rounds, total_weight, on_done)
+
+
+def _learned(
+    source: MomentsSource,
+    feature_map: Any,
+    public: Any,
+    classes: NDArray[Any],
+    rounds: Rounds,
+    total_weight: float,
+    on_done: Callable[[int], None],
+) -> Learned:
     rows = _rows(feature_map, public, len(classes))
     if rounds.count_share:
         total_weight, _ = source.count(rounds.count_share)

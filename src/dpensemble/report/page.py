@@ -126,6 +126,7 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "is_one": record.settings["rounds"] == 1,
         "noise": record.settings["noise_in_words"],
         "share": "all" if share > 99.9 else f"{share:.1f}%",
+        "has_mean": bool(record.settings.get("compares_rows")),
         "has_count": record.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value,
     }
 
