@@ -171,12 +171,15 @@ def test_told_to_stop_while_workers_learn(command, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, capsys, monkeypatch):
+def test_an_interrupt_after_the_files_are_in_place_says_so(command, tmp_path, capsys, monkeypatch, request):
     def interrupted(*_):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(5)
 
     monkeypatch.setattr("dpensemble.cli.train.print_run", interrupted)
+    # A suite that runs in the background is started with interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     assert main([*map(str, command(tmp_path / "out"))]) == 130
     said = f"dpensemble: interrupted; the release was finished and stands in {tmp_path / 'out'}.\n"
     assert capsys.readouterr().err.lstrip("\n") == said
