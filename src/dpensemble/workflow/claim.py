@@ -62,11 +62,12 @@ class Claim:
     def _take(self) -> None:
         for _ in range(_TRIES):
             durable.step("claim")
-            self.beside.mkdir(mode=durable.OWN_FOLDER, exist_ok=True)
             path = self.beside / _LOCK
             try:
+                self.beside.mkdir(mode=durable.OWN_FOLDER, exist_ok=True)
                 handle = os.open(path, os.O_RDWR | os.O_CREAT, durable.OWN_FILE)
-            except FileNotFoundError:
+            except (FileNotFoundError, FileExistsError):
+                # Whoever held it removed it in between; a folder that vanishes during mkdir counts as existing.
                 continue
             if not _locked(handle):
                 os.close(handle)
