@@ -399,3 +399,32 @@ def test_a_units_number_of_records_shows_nowhere(monkeypatch):
     """The same sums released: outputs must not tell how many records a unit has."""
     outputs = [totals(monkeypatch, [*OTHERS, [(0, 1)] * k])[1] for k in (1, 49)]
     assert np.array_equal(outputs[0].moments_[0].values, outputs[1].moments_[0].values)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_released_mean_of_features_charges_for_what_a_unit_can_do(monkeypatch, relation):
+    """All neighbours of two-unit data sets whose rows point any way, with sums as they are before the noise."""
+    rows = np.vstack([np.eye(2), -np.eye(2), [[0.6, -0.8]], [[3.0, 4.0]]])
+    seen = []
+
+    def noisy(self, total, share, sensitivity):
+        seen.append((total.astype(float), sensitivity))
+        return total.astype(float), 2**60
+
+    monkeypatch.setattr(MomentsSource, "_noisy", noisy)
+
+    def total(picked):
+        X, n = rows[list(picked)], len(picked)
+        blocks = PrivateBlocks(blocks_of(X, np.zeros(n, dtype=np.int64), np.ones(n)), lambda part: part)
+        MomentsSource(blocks=blocks, n_classes=2, nonnegative=False, relation=relation, meter=None, noise=None).mean(
+            0.5, float(n)
+        )
+        return seen[-1]
+
+    ratios = []
+    for first, second, other in product(range(len(rows)), repeat=3):
+        sum_here, charged = total([first, second])
+        neighbour = [first, other] if relation is Relation.REPLACE_ONE else [first]
+        ratios.append(np.linalg.norm(sum_here - total(neighbour)[0]) / charged)
+    assert max(ratios) <= 1
+    assert max(ratios) > 0.9999

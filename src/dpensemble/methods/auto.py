@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
 from dpensemble._checks import declared_classes
 from dpensemble.datasets import fit_encoder
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
+from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.settings import keep
-from dpensemble.student import class_probabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +82,13 @@ def recommend(facts: PublicFacts) -> Recommendation:
         )
     return Recommendation(
         "label-moments",
-        f"On tables with {_FEWEST_PUBLIC} public rows or more it was the most accurate of this library's methods at "
-        "every budget measured.",
+        f"On tables with {_FEWEST_PUBLIC} public rows or more it was the most accurate of this library's methods in 53 "
+        "of 56 measurements (fourteen tables, four budgets), and close to it in the others.",
         _VOTES,
     )
 
 
-class AutoClassifier(ClassifierMixin, BaseEstimator):
+class AutoClassifier(TableClassifier):
     """Private classifier by the method that public facts speak for.
 
     Chosen by the number of public rows, columns and classes, by units and blanks: never by private records. The
@@ -137,8 +134,6 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):
 
     name: ClassVar[str] = "auto"
     title: ClassVar[str] = "Chosen by public facts"
-    takes_tables: ClassVar[bool] = True
-    takes_budgets: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -213,39 +208,6 @@ class AutoClassifier(ClassifierMixin, BaseEstimator):
         for name in _PASSED_ON:
             setattr(self, name, getattr(model, name))
         self.effects_ = getattr(model, "effects_", [])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the student's label for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels among ``classes_``.
-        """
-        found = self.predict_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[found]
-        return labels
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the student's class probabilities for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        return class_probabilities(self.student_, inputs.new_rows(self, X, self.columns_), self.classes_)
 
 
 # Attributes of the chosen method's estimator that are this one's, too.

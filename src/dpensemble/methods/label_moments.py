@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
@@ -29,6 +27,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.records import ReleasedLabels
 from dpensemble.methods.settings import keep
 from dpensemble.moments import (
@@ -47,7 +46,7 @@ from dpensemble.relations import Relation
 _EVERYONE = "everyone"
 
 
-class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
+class LabelMomentsClassifier(TableClassifier):
     """Private classifier by noisy moments of labels: no teachers are trained, and public rows need no labels.
 
     The logistic loss of a linear student needs of the labels only their *moments*, the sums of features over the
@@ -115,9 +114,6 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
 
     name: ClassVar[str] = "label-moments"
     title: ClassVar[str] = "Label moments"
-    #: Rows go to `fit` as tables, with texts and blanks as they are.
-    takes_tables: ClassVar[bool] = True
-    takes_budgets: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -342,40 +338,6 @@ class LabelMomentsClassifier(ClassifierMixin, BaseEstimator):
             for_release=for_release,
             groups=tuple(groups) if len(groups) > 1 else (),
         )
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the student's label for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels among ``classes_``.
-        """
-        found = self.predict_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[found]
-        return labels
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the student's class probabilities for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        found: Floats = self.student_.predict_proba(inputs.new_rows(self, X, self.columns_))
-        return found
 
 
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
