@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, table_pairs
 from dpensemble.cost import DominatingPairs
-from dpensemble.cost.composition import AdaptiveComposition, ProductComposition, grouped
+from dpensemble.cost.composition import AdaptiveComposition, ProductComposition
+from dpensemble.cost.groups import grouped
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
 pytestmark = pytest.mark.slow

@@ -92,3 +92,9 @@ def test_domination_of_randomized_response():
     pairs = DominatingPairs([[truth, 1 - truth]], [[1 - truth, truth]])
     assert pairs.dominate_randomized_response(0.299)
     assert not pairs.dominate_randomized_response(0.301)
+
+
+def test_an_outcome_that_only_one_law_can_produce_is_refused_whichever_it_is():
+    for p, q in (([[1.0, 0.0]], [[0.5, 0.5]]), ([[0.5, 0.5]], [[1.0, 0.0]])):
+        with pytest.raises(AccountingError, match="only one of two"):
+            DominatingPairs(p, q)

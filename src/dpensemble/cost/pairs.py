@@ -38,7 +38,8 @@ class DominatingPairs:
     Raises
     ------
     AccountingError
-        If a probability is not finite, is negative, does not add up to 1, or an outcome is possible under `p` only.
+        If a probability is not finite, is negative, does not add up to 1, or an outcome is possible under one of the
+        two only.
 
     Examples
     --------
@@ -61,7 +62,8 @@ class DominatingPairs:
                 raise AccountingError(f"the rows of {name} must be probabilities that sum to 1.")
             table.flags.writeable = False
             object.__setattr__(self, name, table)
-        if np.any((q == 0) & (p > 0)):
+        # In both orders: the composition drops outcomes that the first of two laws cannot produce.
+        if np.any((q == 0) != (p == 0)):
             raise AccountingError("an outcome that only one of two neighbours can produce has unlimited loss.")
 
     def __len__(self) -> int:

@@ -14,17 +14,25 @@ import numpy as np
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member
+from dpensemble._rounding import round_up
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
     AdaptiveComposition,
     ProductComposition,
     composition_of,
+    layout_number,
+    layout_size,
 )
 from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.pld import pld_epsilon
+from dpensemble.cost.searching import answers_within, gaussian_guess
 from dpensemble.errors import AccountingError
+
+# Costs whose Renyi conversion is above this are left to it.
+MOST_CEILING = MOST_EPSILON / 3
 
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
 DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
@@ -61,7 +69,8 @@ class Part:
 class PrivacyCost:
     """Privacy loss of everything answered so far.
 
-    Costs of successive (also adaptively chosen) answers add; ``cost * 100`` is a hundred of the same. A cost with a
+    Costs of successive answers, each chosen by those before it, add; ``cost * 100`` is a hundred of the same. How many
+    there are of each kind must be settled beforehand: for numbers that depend on answers use a filter. A cost with a
     NaN, infinite or negative entry is refused, so no arithmetic accident can make answers look free.
 
     Parameters
@@ -179,11 +188,6 @@ class PrivacyCost:
                     f"conversion={conversion.value!r} needs the finite outcomes of every answer, and only a "
                     "Renyi curve is known here; use 'best'."
                 )
-            if self._n_answers > MOST_ANSWERS:
-                raise AccountingError(
-                    f"conversion={conversion.value!r} is for at most {MOST_ANSWERS} answers, "
-                    f"not {self._n_answers}; use 'best'."
-                )
             return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts, delta)
         return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
 
@@ -202,7 +206,7 @@ class PrivacyCost:
         """
         delta = delta_of(delta)
         found = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
-        if self.parts and self._n_answers <= MOST_ANSWERS and found[0][0] <= MOST_EPSILON / 3:
+        if self.parts and found[0][0] <= MOST_CEILING:
             # Losses too large for the grid leave the Renyi conversion.
             with suppress(AccountingError):
                 found.append((self._exact(delta), Conversion.EXACT))
@@ -222,6 +226,13 @@ class PrivacyCost:
         # The cheap conversion often suffices.
         if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
             return True
+        if conversion == Conversion.BEST and self.parts and delta:
+            if improved_epsilon(self.rdp, self.orders, delta) > MOST_CEILING:
+                return False
+            with suppress(AccountingError):
+                composed = self.composed(delta)
+                return composed is None or composed.delta(epsilon) <= delta
+            return False
         return self.epsilon(delta, conversion) <= epsilon
 
     def _pure(self, conversion: Conversion) -> float:
@@ -239,21 +250,25 @@ class PrivacyCost:
         return sum(part.count for part in self.parts or ())
 
     def _exact(self, delta: float) -> float:
+        composed = self.composed(delta)
+        return 0.0 if composed is None else composed.epsilon(delta)
+
+    def composed(self, delta: float) -> LossCurve | None:
+        """Return what exact composition says of all deltas of the answers, tightest near `delta`; None without any."""
         if not self.parts:
-            return 0.0
+            return None
         if len(self.parts) > 1:
             ceiling = improved_epsilon(self.rdp, self.orders, delta)
-            return ProductComposition([(part.pairs, part.count) for part in self.parts], ceiling).epsilon(delta)
-        return self._composition(delta).epsilon(self.parts[0].count, delta)
+            return ProductComposition([(part.pairs, part.count) for part in self.parts], ceiling).curve
+        return self.layout(self.parts[0].count, delta).curve(self.parts[0].count)
 
-    def _composition(self, delta: float) -> AdaptiveComposition:
-        """Return the adaptive composition of answers of a single kind, laid out for a round number of them."""
+    def layout(self, count: int, delta: float) -> AdaptiveComposition:
+        """Return the composition for about so many of these answers, all of one kind."""
         assert self.parts is not None  # noqa: S101
-        part = self.parts[0]
         # By the count and delta alone, so that one question has one answer whatever was asked before.
-        laid_out = min(2 ** math.ceil(math.log2(part.count)), MOST_ANSWERS)
-        ceiling = improved_epsilon(self.rdp / part.count * laid_out, self.orders, delta)
-        return composition_of(part.pairs, laid_out, min(ceiling, MOST_EPSILON / 2))
+        laid_out = layout_size(layout_number(count))
+        ceiling = improved_epsilon(self.rdp / self.parts[0].count * laid_out, self.orders, delta)
+        return composition_of(self.parts[0].pairs, laid_out, round_up(min(ceiling, MOST_EPSILON / 2), 2))
 
     def __repr__(self) -> str:
         answers = "unknown answers" if self.parts is None else f"{self._n_answers} answers"
@@ -296,7 +311,21 @@ def largest_count(
     within = last_fitting(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0, most)
     if cheap == conversion or one.parts is None:
         return within
-    return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06, most)
+    most = min(MOST_ANSWERS, sys.maxsize if most is None else most)
+    if within >= most or len(one.parts) != 1 or one.parts[0].count != 1:
+        return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06, most)
+
+    def laid_out(size: int) -> AdaptiveComposition | None:
+        if improved_epsilon(one.rdp * size, one.orders, delta) > MOST_CEILING:
+            return None
+        with suppress(AccountingError):
+            return one.layout(size, delta)
+        return None
+
+    guess = gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), epsilon, delta)
+    # Exact composition seldom gives more than a quarter above the conversion.
+    guess = min(max(within, guess), max(1, round(1.25 * within)), most)
+    return max(within, answers_within(laid_out, epsilon, delta, guess, most))
 
 
 def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:

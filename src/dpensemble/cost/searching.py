@@ -1,0 +1,51 @@
+"""How many answers of one kind fit a budget by exact composition, in one or two compositions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpensemble.cost.composition import AdaptiveComposition, layout_number, layout_size
+
+
+def answers_within(
+    composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
+) -> int:
+    """Return how many answers fit, each number by the composition that is laid out for it, at most `most`.
+
+    `composition` takes a size of a layout, and returns None where it is out of range. Sizes are tried from the one of
+    `guess`, in one direction, so what a number of answers costs never depends on how it was searched.
+    """
+    number, rising, falling = layout_number(max(1, guess)), False, False
+    while number >= 0:
+        top, bottom = layout_size(number), layout_size(number - 1)
+        laid_out = composition(top)
+        found = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
+        if found >= min(top, most):
+            if top >= most or falling:
+                return min(top, most)
+            number, rising = number + 1, True
+        elif found > bottom:
+            return found
+        elif rising:
+            return bottom
+        else:
+            number, falling = number - 1, True
+    return 0
+
+
+def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
+    """Return about how many answers fit whose losses have so large a variance, if they were Gaussian."""
+    low, high = 0.0, 2.0
+    while _gaussian_delta(high, epsilon) < delta:
+        high *= 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _gaussian_delta(middle, epsilon) < delta else (low, middle)
+    return int(min(low**2 / variance, 2.0**50))
+
+
+def _gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
+    above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+    return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
