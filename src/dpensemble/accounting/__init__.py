@@ -3,6 +3,7 @@
 from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.fresh import fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
 from dpensemble.accounting.meters.by_record import PerRecordMeter
@@ -18,8 +19,10 @@ from dpensemble.accounting.published.groups import PublishedRdp, published_group
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.queries import exact_query_rdp
+from dpensemble.accounting.repeated import RepeatedAnswers, RepeatedCost, RepeatedSums
 from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
+from dpensemble.accounting.sparse import SparseCost
 from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
 from dpensemble.accounting.sums import SumsMeter, WeightedGroup, gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpensemble.accounting.worst_case.answers import table_pairs
@@ -39,9 +42,13 @@ __all__ = [
     "PublishedPerRecordMeter",
     "PublishedRdp",
     "PureAnswersMeter",
+    "RepeatedAnswers",
+    "RepeatedCost",
+    "RepeatedSums",
     "ScheduledMeter",
     "SmoothCost",
     "SmoothRelease",
+    "SparseCost",
     "SubsampledCost",
     "SubsampledMeter",
     "SumsMeter",
@@ -50,6 +57,7 @@ __all__ = [
     "conjectured_lnmax_rdp",
     "data_dependent_meter",
     "exact_query_rdp",
+    "fresh_cost",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",

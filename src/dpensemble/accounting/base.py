@@ -87,6 +87,16 @@ class Meter(ABC):
     def one_query(self) -> PrivacyCost:
         """Most that a single query can cost; public."""
 
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
+        """Return the most that each group can be charged, as Renyi curves, before anything is admitted.
+
+        Returns
+        -------
+        tuple of PrivacyCost or None
+            None, or None for a group, where only epsilon and delta are known; public.
+        """
+        return None
+
     @property
     def spent_epsilon(self) -> float:
         """Epsilon of the cost; never above the budget, within which every query was admitted."""

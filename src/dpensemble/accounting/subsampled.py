@@ -39,7 +39,13 @@ from dpensemble._rounding import round_up
 from dpensemble.accounting.change import Change
 from dpensemble.accounting.price import price
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
-from dpensemble.cost.composition import MOST_ANSWERS, MOST_EPSILON, AdaptiveComposition, composition_of
+from dpensemble.cost.composition import (
+    MOST_EPSILON,
+    AdaptiveComposition,
+    composition_of,
+    layout_number,
+    layout_size,
+)
 from dpensemble.cost.conversion import improved_delta, improved_epsilon
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
@@ -178,7 +184,7 @@ class SubsampledCost:
         """
         inner = self.inner_epsilon(epsilon)
         # The same layout for neighbouring questions.
-        laid_out = min(MOST_ANSWERS, math.ceil(2 ** (math.ceil(4 * math.log2(max(1, answers))) / 4)))
+        laid_out = layout_size(layout_number(max(1, answers)))
         weights = {}
         for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
             alone = self._delta_of(ballots, answers, inner)
@@ -186,7 +192,7 @@ class SubsampledCost:
                 weights[ballots] = self._chances[ballots] * alone
         for ballots in sorted(weights, key=weights.__getitem__, reverse=True)[:_MOST_COMPOSED]:
             one = self._one(ballots)
-            if one.parts is None or ballots in self._composed or answers > MOST_ANSWERS:
+            if one.parts is None or ballots in self._composed:
                 continue
             ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
             largest = min(MOST_EPSILON / 2, round_up(1.1 * min(inner, ceiling), 1))

@@ -31,12 +31,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Basis
 
@@ -45,6 +47,8 @@ _SLACK = 181.0
 # Pays for the rounding of the formula itself.
 _ROUNDING = 1e-12
 _SMALLEST_VARIANCE = 2**40
+# Far above the slack of any run, and far below any divergence that is spent.
+_PROMISED_SLACK = 1e-6
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -112,6 +116,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return low
 
 
+def slack_of(entries: int, variance: int) -> float:
+    """Return the logarithm of the ratio by which a sum with discrete noise can differ from one with Gaussian noise."""
+    integer_between("variance", variance, _SMALLEST_VARIANCE, 2**500)
+    return _SLACK * integer_between("entries", entries, 1, 2**62) / variance
+
+
 @dataclass(frozen=True, slots=True)
 class WeightedGroup:
     """Units with one budget, whose vectors have one weight.
@@ -159,8 +169,8 @@ class SumsMeter:
         if not groups or len({group.budget.delta for group in groups}) != 1:
             raise InvalidParameterError("groups must be at least one, with budgets at one delta.")
         self.groups = tuple(groups)
-        self._squares, self._slack = 0.0, 0.0
-        self._sums = 0
+        self._squares, self._slack, self._most_slack = 0.0, 0.0, math.inf
+        self._charges: list[dict[str, Any]] = []
 
     @property
     def mu(self) -> float:
@@ -195,16 +205,26 @@ class SumsMeter:
             If some group's budget does not cover it.
         """
         sigma = real_between("sigma", sigma, 1e-6, 1e12)
-        integer_between("variance", variance, _SMALLEST_VARIANCE, 2**500)
         squares = self._squares + 1 / sigma**2
-        slack = self._slack + _SLACK * integer_between("entries", entries, 1, 2**62) / variance
+        slack = self._slack + slack_of(entries, variance)
         for group in self.groups:
-            if self._epsilon(group, squares, slack) > group.budget.epsilon:
+            if self._epsilon(group, squares, slack) > group.budget.epsilon or slack > self._most_slack:
                 raise BudgetError(
                     f"a sum with noise sigma={sigma:.6g} does not fit what is left of epsilon="
                     f"{group.budget.epsilon:g} at delta={group.budget.delta:g}; use more noise, or a smaller share."
                 )
-        self._squares, self._slack, self._sums = squares, slack, self._sums + 1
+        self._squares, self._slack = squares, slack
+        self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
+
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
+        """Return the most that each group can be charged, as Renyi curves; discrete noise is held to them from then on.
+
+        Probabilities within a factor of ``exp(slack)`` on both sides add ``(2 order - 1) / (order - 1)`` slacks to a
+        divergence, at most 3 from order 2 on.
+        """
+        self._most_slack = _PROMISED_SLACK
+        mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
+        return tuple(PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3 * _PROMISED_SLACK) for mu in mus)
 
     def _epsilon(self, group: WeightedGroup, squares: float, slack: float) -> float:
         if not group.weight or not squares:
@@ -232,7 +252,7 @@ class SumsMeter:
     @property
     def accounting(self) -> str:
         """Name and source of the analysis."""
-        sums = "1 noisy sum" if self._sums == 1 else f"{self._sums} noisy sums"
+        sums = "1 noisy sum" if len(self._charges) == 1 else f"{len(self._charges)} noisy sums"
         return (
             f"exact trade-off of the Gaussian mechanism, {sums} (Balle and Wang 2018, Theorem 8; Dong, Roth and Su "
             "2022, Corollary 3.3); the noise drawn is a discrete Gaussian, whose difference is charged"
@@ -240,7 +260,12 @@ class SumsMeter:
 
     def spend_curve(self) -> list[tuple[int, tuple[float, ...]]]:
         """Return the number of sums and what each group was charged for them."""
-        return [(self._sums, self.group_epsilons)]
+        return [(len(self._charges), self.group_epsilons)]
+
+    @property
+    def charges(self) -> tuple[dict[str, Any], ...]:
+        """``sigma``, ``variance`` and ``entries`` of every sum charged so far; public."""
+        return tuple(self._charges)
 
 
 def noise_variance(sigma: float, sensitivity: int) -> int:

@@ -11,6 +11,7 @@ from dpensemble.laws.majority import RandomizedResponseMajority
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
 from dpensemble.laws.optimal import OptimalVote
 from dpensemble.laws.sampling import integer_weights, least_mixing_weight, mixed_probabilities, sample
+from dpensemble.laws.sparse import SparseNoisyMax
 from dpensemble.laws.tables import RandomizedResponse, TableLaw
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "RandomizedResponseMajority",
     "ReleaseLaw",
     "RenyiRule",
+    "SparseNoisyMax",
     "TableLaw",
     "decisive_law",
     "integer_weights",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,8 +12,7 @@ from dpensemble.accounting.meters.groups import Costs, Group, most_votings
 from dpensemble.accounting.price import Price, price
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost, largest_count
-from dpensemble.cost.composition import MOST_ANSWERS, MOST_EPSILON, AdaptiveComposition, composition_of
-from dpensemble.cost.conversion import improved_epsilon
+from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.electorate import Stage
 from dpensemble.errors import AccountingError
@@ -92,12 +90,6 @@ def _votings(spent: PrivacyCost, one: PrivacyCost, budget: Budget, conversion: C
 def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
     """Return the composition that converts answers of one kind, and fewer of them; None if it cannot."""
     assert cost.parts is not None  # noqa: S101
-    pairs, count = cost.parts[0].pairs, cost.parts[0].count
-    # Laid out as `PrivacyCost.best` does, which then finds it ready.
-    laid_out = 2 ** math.ceil(math.log2(count))
-    ceiling = improved_epsilon(cost.rdp / count * laid_out, cost.orders, delta)
-    if laid_out > MOST_ANSWERS:
-        return None
     with suppress(AccountingError):
-        return composition_of(pairs, laid_out, min(ceiling, MOST_EPSILON / 2))
+        return cost.layout(cost.parts[0].count, delta)
     return None

@@ -10,6 +10,7 @@ from dpensemble.accounting.subsampled import NEGLIGIBLE, SubsampledCost
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.errors import AccountingError
 
 #: A number of queries that nobody asks.
 ENDLESS = 2**31 - 1
@@ -50,6 +51,16 @@ class SubsampledMeter(PublicNumberMeter):
     def cost(self) -> PrivacyCost:
         """Renyi curve of all admitted queries; converted it is above `spent_epsilon`."""
         return self.subsampled.renyi(self._admitted)
+
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
+        """Return what all queries that can be admitted cost; None where some number of holders has no price."""
+        if self.sure_queries == ENDLESS:
+            return None
+        try:
+            return (self.subsampled.renyi(self.sure_queries),)
+        except AccountingError:
+            # Few holders may be priced where all teachers are not.
+            return None
 
     @property
     def one_query(self) -> PrivacyCost:

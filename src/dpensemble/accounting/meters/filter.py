@@ -174,6 +174,10 @@ class FilterMeter(GroupMeter):
         number = int(np.argmax(self.charged_group_epsilons))
         return PrivacyCost(rdp=np.array([self._spent()[number]]), orders=np.array([self._filters[number].order]))
 
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
+        """Return what each filter admits, at its own order."""
+        return tuple(PrivacyCost(rdp=np.array([one.allowed]), orders=np.array([one.order])) for one in self._filters)
+
     def _spent(self) -> tuple[float, ...]:
         """Return the largest divergence charged to any record of each group, at its filter's order."""
         return self._accountees.largest(self._checks * self._check + self._labels * self._label, len(self.groups))

@@ -94,6 +94,10 @@ class ScheduledMeter(GroupMeter):
         fitting = min(self._admissible(votes), self.sure_queries - self._asked)
         return self._admit(fitting, votes.n_queries)
 
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
+        """Return what all queries that can be admitted cost each group."""
+        return tuple(self._cost(number, self.sure_queries) for number in range(len(self.groups)))
+
     def next_chunk(self, asked: int) -> int:
         """Return how many queries of the present stage fit."""
         return self.electorate.left_in_stage(asked, max(0, self.sure_queries - asked))

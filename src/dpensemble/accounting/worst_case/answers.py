@@ -191,11 +191,11 @@ def _(law: ExponentialVote, change: Change) -> PrivacyCost:
         return listed_cost(law, change)
     # Losses of one answer lie in a range of that width, wherever it starts (Dong, Durfee and Rogers 2020, section 3).
     mixed = law.mixing_weight(change.classes)
-    return _bounded_range(law.pure_epsilon(change.moved), 2 * PROBABILITY_ERROR * change.classes**2 / mixed)
+    return bounded_range_cost(law.pure_epsilon(change.moved), 2 * PROBABILITY_ERROR * change.classes**2 / mixed)
 
 
 @lru_cache(maxsize=64)
-def _bounded_range(width: float, slack: float) -> PrivacyCost:
+def bounded_range_cost(width: float, slack: float) -> PrivacyCost:
     """Price answers whose losses lie in a range of some width, widened by a slack that pays for rounding.
 
     Losses between two values are dominated by the pair of laws that takes those two alone; ranges that start in the

@@ -1,0 +1,335 @@
+"""The aggregator: votes in, noisy answers out, each charged before it is drawn."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpensemble._checks import declared_classes, integer_between, member
+from dpensemble._random import noise_source
+from dpensemble._spending import about_to_spend
+from dpensemble.accounting.gaussian_sum import GaussianSum
+from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text
+from dpensemble.aggregation.drawn import DrawnRecords, Draws
+from dpensemble.aggregation.payloads import SOFT_PARTS, Named, Payloads
+from dpensemble.budget import Budget
+from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes, Sampling
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Guarantee
+from dpensemble.laws import LawChoice, ReleaseLaw, SparseNoisyMax, sample
+from dpensemble.relations import Basis, Relation
+from dpensemble.teachers.discrete_noise import DiscreteNoise
+
+_SENT_BACK = "Only the answers are published; votes stay secret, and so does which records are behind them."
+_COMMON = (
+    _SENT_BACK,
+    "The number of answers, classes, voters and settings do not depend on the private records; stopping earlier does "
+    "not lower the epsilon.",
+    "That a request was refused is not covered.",
+    "This covers the answers of one aggregator; the losses of further releases from the same records add to it.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a number of answers costs, whatever the votes are.
+
+    Parameters
+    ----------
+    answers : int
+        Number of answers, from the first.
+    epsilon, delta : float
+        What they cost together; epsilon is infinite where they use up the delta.
+    fits : bool
+        Whether the budget allows them.
+    """
+
+    answers: int
+    epsilon: float
+    delta: float
+    fits: bool
+
+
+class Aggregator:
+    """Answers from votes that you bring, under a budget.
+
+    Nothing is trained. You hand in one ballot a voter (or counts, or log-probabilities), and get a noisy answer whose
+    cost is known beforehand. The number of answers is settled when the aggregator is made, and the guarantee covers all
+    of them.
+
+    Parameters
+    ----------
+    law : str, ReleaseLaw, SparseNoisyMax or GaussianSum
+        What answers: a law or its short name, which then has its usual noise for so many voters; for very many classes
+        `SparseNoisyMax`; `GaussianSum` releases the noisy mean of the voters' probabilities.
+    classes : int or sequence
+        Labels, or their number if they are numbered from 0. Public.
+    n_voters : int
+        Number of ballots in each answer. Public.
+    relation : str
+        ``"replace-one"`` or ``"add-or-remove-one"``: what happens to one unit. Either way it can change the ballots of
+        the voters that saw it, from any classes to any others, while the number of voters stays.
+    budget : Budget
+        Epsilon and delta of all answers together.
+    ledger : LedgerAccount or LedgerGrant, optional
+        Account of the data set in a `dpensemble.ledger.Ledger`, where all answers are charged before the first and kept
+        by key; a named grant of it (``account.grant("name")``) is gone on with after a restart.
+    sampling : str, default="fixed"
+        ``"fixed"``: each unit stays with its voters. ``"fresh"``: `draw` draws the records of every answer anew.
+    rate : float, optional
+        Probability that a record is drawn for an answer, for fresh sampling.
+    clip : float, optional
+        Takes `log_probs` for the exponential mechanism: what lies more than `clip` nats below a voter's largest counts
+        as that far below, so that a class gets from 0 to 1 vote of each voter.
+    answers : int, optional
+        Number of answers; by default as many as the budget allows.
+    votes_per_unit : int, default=1
+        Most voters that one unit reaches.
+    unit : str, default="record"
+        What is protected, in the guarantee's words.
+    insecure_release_seed : int, optional
+        For experiments: whoever knows it can undo the noise.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a setting is out of range, or does not go with another.
+    BudgetError
+        If the budget does not cover the answers.
+    AccountingError
+        If the law has no price with these settings.
+
+    References
+    ----------
+    Fixed sampling is PATE: N. Papernot, M. Abadi, U. Erlingsson, I. Goodfellow and K. Talwar, ICLR 2017. Aggregated
+    votes and probabilities of prompted language models: T. Wu, A. Panda, J. T. Wang and P. Mittal, "Privacy-preserving
+    in-context learning for large language models", ICLR 2024. Prices: `dpensemble.accounting.price`,
+    `dpensemble.accounting.fresh` and `dpensemble.accounting.sparse`.
+
+    Examples
+    --------
+    >>> from dpensemble.laws import GaussianNoisyMax
+    >>> votes = Aggregator(GaussianNoisyMax(8.0), ["no", "yes"], 50, relation="replace-one",
+    ...                    budget=Budget(epsilon=2, delta=1e-6))
+    >>> votes.remaining(), round(votes.quote(10).epsilon, 1)
+    (8, 2.1)
+    >>> first = votes.answer(counts=[2, 48], key="patient 7")
+    >>> first.label, votes.answer(counts=[2, 48], key="patient 7").replayed, votes.remaining()
+    ('yes', True, 7)
+    """
+
+    def __init__(
+        self,
+        law: str | ReleaseLaw | SparseNoisyMax | GaussianSum,
+        classes: int | Sequence[Any],
+        n_voters: int,
+        *,
+        relation: str,
+        budget: Budget,
+        ledger: Any = None,
+        sampling: str = "fixed",
+        rate: float | None = None,
+        clip: float | None = None,
+        answers: int | None = None,
+        votes_per_unit: int = 1,
+        unit: str = "record",
+        insecure_release_seed: int | None = None,
+    ) -> None:
+        numbered = isinstance(classes, int) and not isinstance(classes, bool)
+        self.classes: Any = (
+            range(integer_between("classes", classes, 2)) if numbered else tuple(declared_classes(classes))  # type: ignore[arg-type]
+        )
+        if not isinstance(budget, Budget):
+            raise InvalidParameterError(f"budget={budget!r:.60} is no Budget; give Budget(epsilon=1, delta=1e-5).")
+        if not isinstance(law, SparseNoisyMax | GaussianSum):
+            law = LawChoice.of(law).law(integer_between("n_voters", n_voters, 1), len(self.classes))
+        self.design = GivenVotes(
+            law=law,
+            n_classes=len(self.classes),
+            n_voters=n_voters,
+            votes=votes_per_unit,
+            relation=member("relation", relation, Relation),
+            sampling=member("sampling", sampling, Sampling),
+            rate=rate,
+            clip=clip,
+            answers=answers,
+            budget=budget,
+        )
+        self.unit = unit
+        self._noise = noise_source(insecure_release_seed)
+        self._read = Payloads(self.design, self.classes)
+        self._lock, self._ledger = threading.Lock(), ledger
+        self._draws = None if rate is None else Draws(n_voters, self.design.rate or 0.0, self._noise)
+        self._most = self.design.most_answers
+        # A grant that was charged before is gone on with; else the first answer charges it.
+        self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
+
+    def quote(self, n: int) -> Quote:
+        """Return what the first `n` answers cost together; looks at no votes, and charges nothing.
+
+        Parameters
+        ----------
+        n : int
+            Number of answers, from 1; may be more than the budget allows.
+        """
+        n, budget = integer_between("n", n, 1), self.design.groups[0].budget
+        epsilon = self.design.cost.epsilon(n, budget.delta)
+        return Quote(answers=n, epsilon=epsilon, delta=budget.delta, fits=n <= self._most)
+
+    def remaining(self) -> int:
+        """Return how many answers are left; public."""
+        return self._most - (0 if self._book is None else self._book.answered)
+
+    def guarantee(self) -> Guarantee:
+        """Return what is promised of all answers together, taken or not."""
+        budget, design = self.design.groups[0].budget, self.design
+        drawn = (
+            "Every answer's records were drawn by this aggregator, each by itself, and which were drawn is secret.",
+            "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
+        )
+        seen = (f"One {self.unit} reaches at most {design.votes} of the {design.n_voters} voters.",)
+        return Guarantee(
+            epsilon=design.spent,
+            delta=budget.delta,
+            basis=Basis.WORST_CASE,
+            relation=design.relation,
+            unit=self.unit,
+            accounting=f"{design.cost.accounting}, {self._most:,} answers of {design.law.words()}",
+            assumptions=((*drawn, *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
+            for_release=self._noise.for_release,
+        )
+
+    def draw(self, n_records: int) -> DrawnRecords:
+        """Draw records for one answer; secret, for one use by `answer`.
+
+        Parameters
+        ----------
+        n_records : int
+            Number of private records (or units).
+
+        Returns
+        -------
+        DrawnRecords
+            Positions of the records that each voter may see.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the aggregator's sampling is fixed.
+        """
+        if self._draws is None:
+            raise InvalidParameterError("draw is for sampling='fresh'; with 'fixed' records stay with their voters.")
+        with self._lock:
+            return self._draws.draw(n_records)
+
+    def answer(
+        self,
+        *,
+        ballots: Any = None,
+        counts: Any = None,
+        log_probs: Any = None,
+        key: str | None = None,
+        drawn: DrawnRecords | Sequence[DrawnRecords] | None = None,
+    ) -> Answer:
+        """Charge for, draw and return answers; the same key with the same votes gives the same answer for nothing.
+
+        Parameters
+        ----------
+        ballots : array-like of shape (n_voters,) or (n_queries, n_voters), optional
+            A label for each voter. Private, as all votes are; give one of the three kinds.
+        counts : array-like of shape (n_classes,) or (n_queries, n_classes), or mapping, optional
+            Votes for each class, which add up to the number of voters; as a mapping from labels for one query.
+        log_probs : array-like of shape (n_voters, n_classes) or (n_queries, n_voters, n_classes), optional
+            Logarithms of each voter's probabilities, where the aggregator has a `clip` or its law is a `GaussianSum`.
+        key : str, optional
+            Name of the request, public. By default a new one.
+        drawn : DrawnRecords or sequence, optional
+            For fresh sampling: what `draw` gave, for each query.
+
+        Returns
+        -------
+        Answer
+            May be published.
+
+        Raises
+        ------
+        DataError
+            If votes cannot be used, or the key was used with other votes; nothing is charged then.
+        BudgetError
+            If fewer answers are left than were asked for; nothing is charged then.
+        """
+        key, votes = check_key(key), self._votes(ballots, counts, log_probs)
+        payload = _payload(votes)
+        with self._lock:
+            numbers = self._numbers(drawn, len(votes), key)
+            told = self._open_book().charge(key, payload, len(votes))
+            if self._draws is not None:
+                self._draws.use(numbers, key)
+            if told is not None:
+                return from_text(told, self.classes, key, replayed=True)
+            told = self._open_book().store(key, self._drawn_text(votes))
+        return from_text(told, self.classes, key, replayed=False)
+
+    def _open_book(self) -> Book:
+        if self._book is None:
+            # The whole budget is told of before the first answer, which may still be forbidden.
+            about_to_spend(
+                self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation
+            )
+            self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
+        return self._book
+
+    def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
+        kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
+        given = [name for name, value in kinds.items() if value is not None]
+        wanted = ("log_probs",) if self.design.soft else ("ballots", "counts")
+        if len(given) != 1 or given[0] not in wanted:
+            raise DataError(f"this aggregator takes {' or '.join(wanted)}, one of them; give it by name.")
+        if log_probs is not None:
+            return self._read.soft(log_probs)
+        return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
+
+    def _numbers(self, drawn: Any, n_queries: int, key: str) -> list[int]:
+        """Return the draws behind a request, by number."""
+        if self._draws is not None:
+            return self._draws.check(drawn, n_queries, key)
+        if drawn is not None:
+            raise DataError("drawn is for sampling='fresh'; leave it out.")
+        return []
+
+    def _drawn_text(self, votes: Any) -> str:
+        """Draw the noise of answers that are paid for."""
+        law = self.design.law
+        if isinstance(law, GaussianSum):
+            draws, variance = DiscreteNoise(self._noise), self.design.sum_variance
+            units = SOFT_UNIT * self.design.n_voters
+            means = [[(entry + draws.gaussian(variance)) / units for entry in row] for row in votes.tolist()]
+            return as_text([int(np.argmax(row)) for row in means], means)
+        if isinstance(law, SparseNoisyMax):
+            return as_text([self._sparse(law, one) for one in votes], None)
+        found = sample(law, self._table(votes), self._noise)
+        return as_text(np.where(found < self.design.n_classes, found, -1).tolist(), None)
+
+    def _sparse(self, law: SparseNoisyMax, votes: Named) -> int:
+        place = law.sample(votes.counts, self._noise)
+        return int(votes.ids[place]) if place < len(votes.ids) else -1
+
+    def _table(self, votes: Any) -> Any:
+        if self.design.soft:
+            return votes / SOFT_PARTS
+        table = np.zeros((len(votes), self.design.n_classes), dtype=np.int64)
+        for row, one in zip(table, votes, strict=True):
+            row[one.ids] = one.counts
+        return table
+
+
+def _payload(votes: Any) -> bytes:
+    """Return votes as bytes, the same for the same counts however they were handed in."""
+    if isinstance(votes, np.ndarray):
+        return json.dumps(votes.tolist(), separators=(",", ":")).encode()
+    return json.dumps([[one.ids.tolist(), one.counts.tolist()] for one in votes], separators=(",", ":")).encode()

@@ -1,0 +1,119 @@
+"""What is released, and the book in which answers stand by their keys."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from dpensemble.errors import BudgetError, DataError
+
+_LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Released answers to one request.
+
+    Parameters
+    ----------
+    labels : tuple
+        A label for each query; None where the law gave no answer.
+    means : tuple of tuple of float or None
+        Noisy mean of the voters' probabilities for each query, where the law releases it.
+    key : str
+        Name of the request: asking again by it gives the same answer for nothing.
+    replayed : bool
+        Whether the answer was stored from before.
+    """
+
+    labels: tuple[Any, ...]
+    means: tuple[tuple[float, ...], ...] | None
+    key: str
+    replayed: bool
+
+    @property
+    def label(self) -> Any:
+        """The label of the only query."""
+        if len(self.labels) != 1:
+            raise DataError(f"there are {len(self.labels)} labels; read them from .labels.")
+        return self.labels[0]
+
+
+class Book(Protocol):
+    """Where answers are charged and kept; `dpensemble.ledger` has one that lasts."""
+
+    @property
+    def answered(self) -> int:
+        """Number of answers charged so far."""
+
+    def charge(self, key: str, payload: bytes, answers: int) -> str | None:
+        """Charge for answers to a payload before anything is drawn, or return what was stored by this key."""
+
+    def store(self, key: str, text: str) -> str:
+        """Keep what was drawn for a key, and return what is to be told by it."""
+
+
+class MemoryBook:
+    """A book that lasts as long as its process, for a number of answers."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self.answered = most, 0
+        # What votes were given is kept as a keyed hash only.
+        self._secret = secrets.token_bytes(32)
+        self._payloads: dict[str, bytes] = {}
+        self._texts: dict[str, str] = {}
+
+    def charge(self, key: str, payload: bytes, answers: int) -> str | None:
+        """Charge for answers to a payload, or return what was stored by this key."""
+        digest = blake2b(payload, key=self._secret, digest_size=32).digest()
+        known = self._payloads.get(key)
+        if known is not None:
+            if not secrets.compare_digest(known, digest):
+                raise other_payload(key)
+            # None where an earlier attempt was charged and released nothing.
+            return self._texts.get(key)
+        require_left(answers, self._most - self.answered)
+        self.answered += answers
+        self._payloads[key] = digest
+        return None
+
+    def store(self, key: str, text: str) -> str:
+        """Keep what was drawn for a key."""
+        return self._texts.setdefault(key, text)
+
+
+def require_left(answers: int, left: int) -> None:
+    """Refuse more answers than are left."""
+    if answers > left:
+        raise BudgetError(f"{answers:,} answers were asked for, and {left:,} are left; ask for at most that many.")
+
+
+def other_payload(key: str) -> DataError:
+    """Return the error of a key that comes with other votes than before."""
+    return DataError(f"key={key!r} was used with other votes; use a new key for a new request.", parameter="key")
+
+
+def check_key(key: object) -> str:
+    """Return a request's key, or a new one."""
+    if key is None:
+        return secrets.token_hex(16)
+    if isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable():
+        return key
+    raise DataError(f"key={key!r:.40} is not a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
+
+
+def as_text(outcomes: Sequence[int], means: Sequence[Sequence[float]] | None) -> str:
+    """Return what was drawn as text, the same to the byte whenever it is told."""
+    return json.dumps({"outcomes": list(outcomes), "means": means}, separators=(",", ":"))
+
+
+def from_text(text: str, labels: Sequence[Any] | range, key: str, *, replayed: bool) -> Answer:
+    """Return the answer that a stored text holds."""
+    found = json.loads(text)
+    named = tuple(None if one < 0 else labels[one] for one in found["outcomes"])
+    means = None if found["means"] is None else tuple(tuple(row) for row in found["means"])
+    return Answer(named, means, key, replayed)

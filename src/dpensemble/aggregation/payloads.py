@@ -1,0 +1,135 @@
+"""Votes as they are handed in, checked as a whole before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpensemble._arrays import Integers
+from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes
+from dpensemble.errors import DataError
+
+# Soft ballots are whole numbers of this part of a vote, so that sums are exact.
+SOFT_PARTS = 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Named:
+    """Classes with votes in one query, and their votes; private."""
+
+    ids: Integers
+    counts: Integers
+
+
+class Payloads:
+    """Turns votes into whole counts.
+
+    Parameters
+    ----------
+    design : GivenVotes
+        Number of voters, classes and what kind of votes.
+    labels : sequence
+        Names of the classes.
+    """
+
+    def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
+        self._design, self._labels = design, labels
+        self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
+
+    def ballots(self, ballots: Any) -> list[Named]:
+        """Read one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
+        rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
+        ids = self._ids(rows)
+        return [Named(*np.unique(row, return_counts=True)) for row in ids]
+
+    def _ids(self, rows: Any) -> Integers:
+        if self._place is None:
+            if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= len(self._labels))):
+                raise DataError(f"ballots must be whole numbers from 0 to {len(self._labels) - 1}, the classes.")
+            return rows.astype(np.int64)
+        try:
+            found = [self._place[label] for label in rows.ravel().tolist()]
+        except (KeyError, TypeError):
+            raise DataError("ballots hold a label that is none of the declared classes.") from None
+        return np.array(found, dtype=np.int64).reshape(rows.shape)
+
+    def counts(self, counts: Any) -> list[Named]:
+        """Read votes by class, by name where they have names, else of shape (n_classes,) or (n_queries, n_classes)."""
+        if hasattr(counts, "columns"):
+            names = list(counts.columns)
+            return [
+                one for row in counts.to_numpy().tolist() for one in self.counts(dict(zip(names, row, strict=True)))
+            ]
+        if hasattr(counts, "to_dict"):
+            counts = counts.to_dict()
+        if isinstance(counts, Mapping):
+            ids = self._ids(np.array(list(counts), dtype=None if self._place is None else object))
+            rows, ids = self._whole(np.array([list(counts.values())])), ids[None]
+        else:
+            rows = self._whole(self._rows("counts", counts, self._design.n_classes, "one a class"))
+            ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
+        if np.any(rows.sum(axis=1) != self._design.n_voters):
+            raise DataError(
+                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter; make "
+                "abstaining a class if voters may abstain."
+            )
+        found = []
+        for row, names in zip(rows, ids, strict=True):
+            named = np.flatnonzero(row)
+            order = np.argsort(names[named])
+            found.append(Named(names[named][order], row[named][order]))
+        return found
+
+    def _whole(self, rows: Any) -> Integers:
+        if rows.dtype.kind == "f" and np.all(np.isfinite(rows)) and np.all(rows == np.floor(rows)):
+            rows = rows.astype(np.int64) if np.all(np.abs(rows) < 2**53) else rows
+        if rows.dtype.kind not in "iu" or np.any(rows < 0) or np.any(rows > self._design.n_voters):
+            raise DataError(f"counts must be whole numbers from 0 to n_voters={self._design.n_voters}.")
+        return rows.astype(np.int64)
+
+    def soft(self, log_probs: Any) -> Integers:
+        """Read log-probabilities, shape (n_voters, n_classes) or with queries first; return their whole sums."""
+        if hasattr(log_probs, "columns"):
+            if set(log_probs.columns) != set(self._labels):
+                raise DataError("log_probs has columns that are not the declared classes; name them alike.")
+            log_probs = log_probs[list(self._labels)]
+        try:
+            given = np.asarray(log_probs, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError("log_probs must be an array of numbers.") from None
+        shape = (self._design.n_voters, self._design.n_classes)
+        if given.ndim not in (2, 3) or given.shape[-2:] != shape or not given.size:
+            raise DataError(f"log_probs must have the shape {shape}, or that after a number of queries.")
+        # In the positive form, so that NaN fails too.
+        if not np.all(given <= 1e-6) or np.any(np.isneginf(given).all(axis=-1)):
+            raise DataError("log_probs must be logarithms of probabilities: no NaN, none above 0, one finite a voter.")
+        given = given.reshape(-1, *shape)
+        if self._design.clip is not None:
+            below = np.maximum(given - given.max(axis=-1, keepdims=True), -self._design.clip)
+            parts = np.floor((1 + below / self._design.clip) * SOFT_PARTS)
+            # Whatever rounding did, no voter has more than one vote for any class.
+            return np.clip(parts, 0, SOFT_PARTS).astype(np.int64).sum(axis=1)
+        return _whole_probabilities(given).sum(axis=1)
+
+    def _rows(self, name: str, given: Any, width: int, what: str) -> Any:
+        try:
+            rows = np.asarray(given, dtype=object if self._place is not None and name == "ballots" else None)
+        except ValueError:
+            rows = np.empty(0)
+        if rows.ndim == 1:
+            rows = rows[None]
+        if rows.ndim != 2 or rows.shape[1] != width or not rows.size:
+            raise DataError(f"{name} must be {width:,} values, {what}, or a table with so many columns.")
+        return rows
+
+
+def _whole_probabilities(log_probs: Any) -> Integers:
+    """Return probabilities in whole units, each voter's at most one unit long as a vector."""
+    found = np.floor(np.exp(np.minimum(log_probs, 0.0)) * SOFT_UNIT)
+    # Lengths are enforced: a margin of 1e-9 pays for the rounding of root and product.
+    lengths = np.sqrt(np.einsum("qvc,qvc->qv", found, found))
+    factors = np.where(lengths <= SOFT_UNIT * (1 - 1e-9), 1.0, SOFT_UNIT * (1 - 2e-9) / np.maximum(lengths, 1.0))
+    return np.floor(found * factors[:, :, None]).astype(np.int64)

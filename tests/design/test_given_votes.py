@@ -1,0 +1,85 @@
+"""The price of votes between 0 and 1, against neighbours of tiny worlds; settings of the design."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dpensemble.accounting import GaussianSum, RepeatedAnswers
+from dpensemble.audit import hockey_stick, sampled_probabilities
+from dpensemble.budget import Budget
+from dpensemble.design import GivenVotes, Sampling
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.laws import ExponentialVote, GaussianNoisyMax, SparseNoisyMax
+from dpensemble.relations import Relation
+
+EPSILONS = (0.0, 0.1, 0.5, 1.0, 1.9)
+BUDGET = Budget(epsilon=3, delta=1e-5)
+SOFT = GivenVotes(
+    law=ExponentialVote(1.0), n_classes=3, n_voters=2, relation=Relation.ADD_OR_REMOVE_ONE, clip=5.0, budget=BUDGET
+)
+
+
+def soft_ballots():
+    """Corners of the cube of votes, each voter's largest being 1, and some inner points."""
+    corners = [np.array(one, dtype=float) for one in product((0, 1), repeat=3) if any(one)]
+    return [*corners, np.array([1, 0.5, 0.25]), np.array([0.75, 1, 0])]
+
+
+def rows(law):
+    return [
+        [sampled_probabilities(law, (mine + other)[None])[0] for mine in soft_ballots()] for other in soft_ballots()
+    ]
+
+
+@pytest.mark.parametrize("scale", [0.7, 1.0, 5.0])
+def test_no_soft_ballot_reveals_more_than_is_charged(scale):
+    design = replace(SOFT, law=ExponentialVote(scale))
+    pairs = design.cost.one.parts[0].pairs
+    closest = 0.0
+    for row in rows(design.law):
+        for p, q in product(row, repeat=2):
+            for epsilon in EPSILONS:
+                assert hockey_stick(p, q, epsilon) <= pairs.hockey_stick(epsilon)
+            closest = max(closest, hockey_stick(p, q, 0.0) / pairs.hockey_stick(0.0))
+    # Two opposite ballots come close to it, so the price of ballots of 0 and 1 alone would be no bound.
+    assert closest > 0.9
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_soft_ballots_of_fresh_records_reveal_no_more_than_is_charged(relation):
+    rate = 0.2
+    fresh = replace(SOFT, relation=relation, sampling=Sampling.FRESH, rate=rate)
+    pairs = fresh.cost.one.parts[0].pairs
+    for row in rows(fresh.law):
+        for nobody, p, q in product(row, repeat=3):
+            here = (1 - rate) * nobody + rate * p
+            there = nobody if relation is Relation.ADD_OR_REMOVE_ONE else (1 - rate) * nobody + rate * q
+            for epsilon in EPSILONS:
+                most = pairs.hockey_stick(epsilon) + 1e-14
+                assert hockey_stick(here, there, epsilon) <= most
+                assert hockey_stick(there, here, epsilon) <= most
+
+
+def test_the_design_says_everything_public():
+    design = GivenVotes(
+        law=GaussianNoisyMax(5.0), n_classes=4, n_voters=60, relation=Relation.REPLACE_ONE, answers=2, budget=BUDGET
+    )
+    found = design.settings()
+    assert (found["n_voters"], found["answers"], found["sampling"], found["sigma"]) == (60, 2, "fixed", 5.0)
+    assert isinstance(design.cost, RepeatedAnswers)
+    assert design.with_noise(9.0).law == GaussianNoisyMax(9.0)
+    assert design.with_noise(9.0).spent < design.spent <= 3
+    assert design.with_budget(Budget(epsilon=2.5, delta=1e-5)).groups[0].budget.epsilon == 2.5
+    assert replace(design, law=GaussianSum(5.0)).with_noise(7.0).law == GaussianSum(7.0)
+    assert replace(design, law=SparseNoisyMax(5.0, 40.0)).with_noise(7.0).law == SparseNoisyMax(7.0, 40.0)
+
+
+def test_more_answers_than_the_budget_covers_are_refused():
+    with pytest.raises(BudgetError, match=r"1,000 answers need epsilon .*ask for fewer"):
+        _ = replace(SOFT, answers=1000).most_answers
+    with pytest.raises(InvalidParameterError, match="budget=None"):
+        _ = replace(SOFT, budget=None).most_answers
+    with pytest.raises(InvalidParameterError, match="is no law"):
+        replace(SOFT, law=3, clip=None)
