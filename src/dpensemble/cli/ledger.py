@@ -1,0 +1,104 @@
+"""``dpensemble ledger``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.ledger import AccountState, Filter, Ledger
+from dpensemble.ledger.keys import read_statement
+from dpensemble.workflow.durable import ANY_FILE, replace_file
+
+
+def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
+    """Carry out one of the commands on a ledger, and print what came of it."""
+    found, words = _ACTIONS[action](ledger, **values)
+    typer.echo(json.dumps(found, indent=2) if as_json else words)
+
+
+def _create(where: str) -> tuple[Any, str]:
+    made = Ledger.create(where)
+    found = {"ledger": made.place, "id": made.id, "public_key": made.public_key, "signing_key": str(made.key_path),
+             "witness": str(made.witness_path)}  # fmt: skip
+    return found, (
+        f"A ledger in {made.place}. Its signing key is {made.key_path}, and {made.witness_path} notices an old copy: "
+        "keep back-ups of both, apart from the ledger's."
+    )
+
+
+def _open(
+    where: str, data_set: str, *, epsilon: float, delta: float | None, group: str | None, **terms: Any
+) -> tuple[Any, str]:
+    ledger = Ledger(where)
+    if (delta is None) is (group is None):
+        raise InvalidParameterError("--delta belongs to the account of a data set, and not to that of a --group.")
+    if group is not None:
+        state = ledger.open_group(data_set, group, epsilon=epsilon).state(group)
+    else:
+        assert delta is not None  # noqa: S101
+        how, relation = terms.pop("how"), terms.pop("relation")
+        account = ledger.open_account(
+            data_set, epsilon=epsilon, delta=delta, filter=how, relation=relation.value, **terms
+        )
+        state = account.state()
+    return state.to_dict(), _line(state)
+
+
+def _show(where: str) -> tuple[Any, str]:
+    ledger = Ledger(where)
+    states = [state for account in ledger.accounts() for state in account.states()]
+    lines = [_line(state) for state in states]
+    return [state.to_dict() for state in states], "\n".join(lines) or f"{ledger.place} has no accounts yet."
+
+
+def _line(state: AccountState) -> str:
+    terms, whom = state.terms, "" if state.whom == "everyone" else f", {state.whom}"
+    how = "epsilons add up" if terms.filter is Filter.BASIC else f"Renyi filter at order {terms.order:g}"
+    return (
+        f"{state.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good ({how}); "
+        f"{state.share_left:.1%} left, enough for one release of epsilon {state.fitting_epsilon:g} without a delta."
+    )
+
+
+def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
+    found = Ledger(where).verify([read_statement(path) for path in checkpoint])
+    kept = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
+    return asdict(found), (
+        f"The ledger holds: {found.entries:,} entries, {found.accounts:,} accounts, {found.grants:,} releases, "
+        f"{found.requests:,} requests{kept}."
+    )
+
+
+def _export(where: str, out: Path) -> tuple[Any, str]:
+    entries = Ledger(where).entries()
+    _write(out, "".join(json.dumps(entry.to_dict(), sort_keys=True) + "\n" for entry in entries))
+    return {"out": str(out), "entries": len(entries)}, f"{len(entries):,} entries are in {out}."
+
+
+def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
+    statement = Ledger(where).checkpoint()
+    _write(out, json.dumps(statement, indent=2) + "\n")
+    return statement, f"Entry {statement['number']:,} is signed in {out}; keep it elsewhere."
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        replace_file(out, text, ANY_FILE)
+    except OSError as error:
+        raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
+
+
+_ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {
+    "create": _create,
+    "open": _open,
+    "show": _show,
+    "verify": _verify,
+    "export": _export,
+    "checkpoint": _checkpoint,
+}

@@ -1,0 +1,19 @@
+"""A ledger that never forgets: lifetime budgets of data sets, charged before noise is drawn."""
+
+from dpensemble.ledger.accounts import AccountState, LedgerAccount
+from dpensemble.ledger.filters import Amount, Filter, Terms
+from dpensemble.ledger.grants import LedgerBook, LedgerGrant
+from dpensemble.ledger.ledger import Ledger
+from dpensemble.ledger.verify import Verified
+
+__all__ = [
+    "AccountState",
+    "Amount",
+    "Filter",
+    "Ledger",
+    "LedgerAccount",
+    "LedgerBook",
+    "LedgerGrant",
+    "Terms",
+    "Verified",
+]

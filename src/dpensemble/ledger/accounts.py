@@ -1,0 +1,246 @@
+"""What one data set may still spend, and the charges that it admits."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpensemble._spending import Spending
+from dpensemble.budget import Budget
+from dpensemble.errors import BudgetError, LedgerError
+from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Filter, Terms
+from dpensemble.ledger.grants import LedgerBook, LedgerGrant
+from dpensemble.ledger.names import EVERYONE, check_name, now
+from dpensemble.ledger.store import Transaction, accounts, charges
+
+if TYPE_CHECKING:
+    from dpensemble.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountState:
+    """Where an account stands; public.
+
+    Parameters
+    ----------
+    data_set, whom : str
+        Whose account.
+    terms : Terms
+        What it allows.
+    spent, left : Amount
+        In whole units.
+    """
+
+    data_set: str
+    whom: str
+    terms: Terms
+    spent: Amount
+    left: Amount
+
+    @property
+    def share_left(self) -> float:
+        """Share of the limit that is left."""
+        return self.left.loss / self.terms.limit.loss
+
+    @property
+    def fitting_epsilon(self) -> float:
+        """Largest epsilon of a release without a delta that would still fit, rounded down; 0 if none would."""
+        low, high = 0.0, self.terms.budget.epsilon
+        while high - low > 1e-4 * max(high, 1e-3):
+            middle = (low + high) / 2
+            asked = self.terms.price(Spending(name=self.whom, epsilon=middle, delta=0.0))
+            low, high = (middle, high) if asked.loss <= self.left.loss else (low, middle)
+        return math.floor(low * 1e4) / 1e4
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain values; losses in units of 1."""
+        return {
+            "data_set": self.data_set,
+            "whom": self.whom,
+            **self.terms.to_dict(),
+            "limit": self.terms.limit.loss / LOSS_UNITS,
+            "spent": self.spent.loss / LOSS_UNITS,
+            "left": self.left.loss / LOSS_UNITS,
+            "share_left": self.share_left,
+            "delta_left": self.left.delta / DELTA_UNITS,
+            "fitting_epsilon": self.fitting_epsilon,
+        }
+
+
+class LedgerAccount:
+    """The account of a data set in a ledger; `fit` of every method takes it as ``ledger=``.
+
+    Made by `Ledger.open_account` and `Ledger.account`.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger.
+    data_set : str
+        Name of the data set.
+    """
+
+    def __init__(self, ledger: Ledger, data_set: str) -> None:
+        self.ledger, self.data_set = ledger, data_set
+
+    def __repr__(self) -> str:
+        return f"LedgerAccount({self.ledger.place!r}, {self.data_set!r})"
+
+    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+        """Return what charges one release, and does not charge it again where it is announced twice.
+
+        Parameters
+        ----------
+        what : str
+            Public name of the method.
+        """
+        seen: set[Any] = set()
+
+        def charge(spendings: Sequence[Spending]) -> None:
+            announced = tuple(
+                (one.name, one.epsilon, one.delta, None if one.cost is None else one.cost.rdp.tobytes())
+                for one in spendings
+            )
+            if announced not in seen:
+                self._charge(spendings, {"what": what})
+                seen.add(announced)
+
+        return charge
+
+    def charge_budget(self, what: str, budget: Budget) -> None:
+        """Charge a release of your own, of which epsilon and delta are known, before you make it.
+
+        Parameters
+        ----------
+        what : str
+            A few public words.
+        budget : Budget
+            What it costs.
+
+        Raises
+        ------
+        BudgetError
+            If the release would pass what the account allows. Nothing is charged.
+        LedgerError
+            If the charge did not reach the disk.
+        """
+        spending = Spending(name=EVERYONE, epsilon=budget.epsilon, delta=budget.delta)
+        self._charge([spending], {"what": check_name("what", what)})
+
+    def state(self, whom: str = EVERYONE) -> AccountState:
+        """Return where the account stands; public.
+
+        Parameters
+        ----------
+        whom : str, default="everyone"
+            A person or group that has an account of its own.
+        """
+        for found in self.states():
+            if found.whom == whom:
+                return found
+        raise LedgerError(f"{whom} has no account in {self.data_set!r}; open it first.")
+
+    def states(self) -> list[AccountState]:
+        """Return where the accounts of everyone, and of each person or group that has one, stand."""
+        with self.ledger.reading() as transaction:
+            return self._states(transaction)
+
+    def grant(self, name: str) -> LedgerGrant:
+        """Return a named grant for an `Aggregator`, which goes on with it after a restart.
+
+        Parameters
+        ----------
+        name : str
+            Public. The same name stands for the same settings and answers, which are charged once.
+        """
+        return LedgerGrant(self, check_name("name", name))
+
+    def book(self, design: Any) -> LedgerBook:
+        """Return a new grant's book; an `Aggregator` calls this."""
+        return self.grant(secrets.token_hex(8)).book(design)
+
+    def resumed(self, _design: Any) -> None:
+        """Return nothing: a grant without a name begins anew."""
+
+    def _states(self, transaction: Transaction) -> list[AccountState]:
+        totals = {whom: Amount(*sums) for whom, sums in transaction.totals(self.data_set).items()}
+        shared, found = totals.get(EVERYONE, Amount()), []
+        for row in transaction.rows(accounts, data_set=self.data_set):
+            terms = Terms.from_dict(json.loads(row.terms))
+            spent = shared if row.whom == EVERYONE else shared + totals.get(row.whom, Amount())
+            left = Amount(max(0, terms.limit.loss - spent.loss), max(0, terms.limit.delta - spent.delta))
+            found.append(AccountState(data_set=self.data_set, whom=row.whom, terms=terms, spent=spent, left=left))
+        return sorted(found, key=lambda state: (state.whom != EVERYONE, state.whom))
+
+    def _charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+        with self.ledger.writing() as transaction:
+            self.charge_in(transaction, spendings, about)
+
+    def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+        """Charge a release within a transaction, or refuse it."""
+        if not all(one.worst_case for one in spendings):
+            raise BudgetError(
+                "ledger= takes releases whose guarantee holds for every data set, and analysis='data-dependent' or "
+                "'until-spent' holds for the data at hand only; use 'worst-case'."
+            )
+        states = {state.whom: state for state in self._states(transaction)}
+        _require_relation(states, spendings)
+        taken = _taken(states, spendings)
+        for whom, state in states.items():
+            # What everyone is charged, each person and group is charged too.
+            asked = taken.get(EVERYONE, Amount())
+            if whom != EVERYONE:
+                asked += taken.get(whom, Amount())
+            if not (state.spent + asked).within(state.terms.limit):
+                raise _refusal(state, asked)
+        told = [{"whom": whom, "loss": one.loss, "delta": one.delta} for whom, one in taken.items()]
+        entry = transaction.append("grant", {"data_set": self.data_set, "charges": told, "time": now(), **about})
+        for one in told:
+            transaction.add(charges, number=entry.number, data_set=self.data_set, **one)
+
+
+def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spending]) -> None:
+    """Refuse a release whose loss is stated for other neighbours than the account's."""
+    allowed = {state.terms.relation for state in states.values()}
+    for spending in spendings:
+        if spending.relation is not None and spending.relation not in allowed:
+            raise BudgetError(
+                f"ledger: the account is for relation={min(allowed).value!r}, and this release is for "
+                f"{str(spending.relation)!r}, whose losses do not add to it; use relation={min(allowed).value!r}."
+            )
+
+
+def _taken(states: dict[str, AccountState], spendings: Sequence[Spending]) -> dict[str, Amount]:
+    """Return what a release takes of each account; groups without one of their own are charged to everyone."""
+    if EVERYONE not in states or not spendings:
+        raise LedgerError("the data set has no account of everyone; open it first.")
+    terms = states[EVERYONE].terms
+    taken: dict[str, Amount] = {}
+    for spending in spendings:
+        whom = spending.name if spending.name in states else EVERYONE
+        asked, before = terms.price(spending), taken.get(whom, Amount())
+        # A record is in one group, so of several that share an account the largest counts.
+        taken[whom] = Amount(max(asked.loss, before.loss), max(asked.delta, before.delta))
+    return taken
+
+
+def _refusal(state: AccountState, asked: Amount) -> BudgetError:
+    """Return the error of a release that would pass what an account allows; it names public numbers only."""
+    terms, parts = state.terms, []
+    if asked.loss > state.left.loss:
+        unit = "epsilon" if terms.filter is Filter.BASIC else f"Renyi divergence at order {terms.order:g}"
+        loss, left, limit = (one / LOSS_UNITS for one in (asked.loss, state.left.loss, terms.limit.loss))
+        parts.append(f"takes {loss:.6g} of {unit}, and {left:.6g} of {limit:.6g} is left")
+    if asked.delta > state.left.delta:
+        delta, left = asked.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
+        parts.append(f"takes a delta of {delta:.3g}, and {left:.3g} is left for releases without a Renyi curve")
+    fits = state.fitting_epsilon
+    would = f"a release of epsilon up to {fits:.4g} without a delta would fit" if fits else "nothing fits any more"
+    return BudgetError(
+        f"ledger: this release {' and '.join(parts)} for {state.whom} of data set {state.data_set!r} (lifetime epsilon "
+        f"{terms.budget.epsilon:g} at delta {terms.budget.delta:g}); nothing was charged, and {would}."
+    )

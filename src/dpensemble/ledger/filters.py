@@ -1,0 +1,185 @@
+r"""What may be spent on a data set for as long as it lives, in whole numbers, and what a release takes of it.
+
+Releases are chosen one after the other, each by what earlier ones gave, and so is when to stop. That is what a privacy
+filter is for: it admits a release while a sum of declared costs stays within a limit that was fixed beforehand. A
+composed privacy-loss curve is no such sum, and stopping by it is not private. Each release here is a *grant*: a fit, or
+a fixed number of answers of one law. Inside it answers are composed exactly; across grants two filters are offered.
+
+*Renyi.* A grant declares its Renyi divergence at one order ``a``, fixed when the account is opened. While the sum of
+what was declared is at most ``B``, all of it together has a divergence of at most ``B`` at ``a``, whatever was chosen
+by what (V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1). For
+one order this is short: with ``L_k`` the likelihood ratio of the first ``k`` grants, ``E'[L_k**a]`` grows by a factor
+of at most ``exp((a - 1) r_k)`` given what came before, so ``L_k**a exp(-(a - 1) (r_1 + ... + r_k))`` is a
+supermartingale under the second law, and the exponent is bounded along every path, stopping included. ``B`` is what
+converts to epsilon at delta (Canonne, Kamath and Steinke 2020, Proposition 12).
+
+*A grant of which only (epsilon, delta) is known* is dominated by one that reveals everything with probability delta and
+else is randomized response at epsilon (Kairouz, Oh and Viswanath 2017, Theorem 3.5), of which the filter is charged the
+divergence. Its delta goes to a second sum. Let ``w`` be the chance, given the past, that no grant so far has revealed
+everything; it is the same function of the past under both laws, so restricting both to "nothing revealed" multiplies
+their densities alike and the bound above still holds for what is left; what is cut off has a chance of at most the
+second sum's limit under the first law. So epsilon holds at the delta of the conversion plus that limit. The account
+sets a share of its delta aside for that.
+
+*Basic.* Epsilons and deltas add up. That sum, too, may be stopped at any time (R. Rogers, A. Roth, J. Ullman and S.
+Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, and nothing on
+one: a release of epsilon 1 fits an account of epsilon 1.
+
+*Whole numbers.* Losses are counted in millionths, deltas in units of 1e-18; what is taken is rounded up, what is
+allowed down, and integers add up exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpensemble._checks import member, real_between
+from dpensemble._spending import Spending
+from dpensemble.accounting.meters.filter import allowance
+from dpensemble.accounting.worst_case.answers import pure_cost
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+#: Whole units in a loss of 1 and in a delta of 1.
+LOSS_UNITS, DELTA_UNITS = 10**6, 10**18
+#: More units than any account allows; what costs more is written as this many.
+TOO_MUCH = 2**62
+
+
+class Filter(StrEnum):
+    """How the costs of grants add up."""
+
+    RENYI = "renyi"
+    BASIC = "basic"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A loss in millionths and a delta in units of 1e-18."""
+
+    loss: int = 0
+    delta: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.loss + other.loss, self.delta + other.delta)
+
+    def within(self, limit: Amount) -> bool:
+        """Tell whether neither part exceeds that of a limit."""
+        return self.loss <= limit.loss and self.delta <= limit.delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What an account allows; fixed when it is opened.
+
+    Parameters
+    ----------
+    budget : Budget
+        Epsilon and delta of everything ever released from the data set.
+    filter : Filter or str, default="renyi"
+        How the costs of releases add up.
+    order : float, optional
+        Renyi order; by default that at which Gaussian noise costs least.
+    approximate : float, default=0.1
+        Share of delta set aside for releases of which only (epsilon, delta) is known; Renyi filter only.
+    relation : Relation or str, default="replace-one"
+        Neighbouring relation of all releases: losses under different ones do not add up.
+
+    Examples
+    --------
+    >>> terms = Terms(budget=Budget(epsilon=3, delta=1e-5))
+    >>> terms.order, terms.limit
+    (8.0, Amount(loss=1770839, delta=1000000000000))
+    """
+
+    budget: Budget
+    filter: Filter = Filter.RENYI
+    order: float | None = None
+    approximate: float = 0.1
+    relation: Relation = Relation.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", member("relation", self.relation, Relation))
+        object.__setattr__(self, "filter", member("filter", self.filter, Filter))
+        object.__setattr__(self, "approximate", real_between("approximate", self.approximate, 0.0, 0.99))
+        if self.filter is Filter.BASIC:
+            if self.order is not None:
+                raise InvalidParameterError(f"order={self.order!r} is for filter='renyi'; leave it out.")
+        elif self.order is None:
+            rdp = [allowance(float(order), self._converted, Conversion.IMPROVED) / order for order in DEFAULT_ORDERS]
+            object.__setattr__(self, "order", float(DEFAULT_ORDERS[int(np.argmax(rdp))]))
+        elif self.order not in DEFAULT_ORDERS:
+            raise InvalidParameterError(f"order={self.order!r} is not a whole number from 2 to 257.", parameter="order")
+        if self.limit.loss < 1:
+            at = "" if self.order is None else f" at order={self.order:g}"
+            raise InvalidParameterError(
+                f"epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g} is too small for an account with "
+                f"filter={self.filter.value!r}{at}; allow more, use a larger order (which the accounts of a data set "
+                "share), or filter='basic'."
+            )
+
+    @property
+    def _converted(self) -> Budget:
+        return Budget(epsilon=self.budget.epsilon, delta=self.budget.delta * (1 - self.approximate) * (1 - 1e-12))
+
+    @property
+    def limit(self) -> Amount:
+        """What may be taken in all, rounded down."""
+        if self.filter is Filter.BASIC:
+            return Amount(_down(self.budget.epsilon, LOSS_UNITS), _down(self.budget.delta, DELTA_UNITS))
+        assert self.order is not None  # noqa: S101
+        allowed = allowance(self.order, self._converted, Conversion.IMPROVED)
+        return Amount(_down(allowed, LOSS_UNITS), _down(self.budget.delta * self.approximate, DELTA_UNITS))
+
+    def price(self, spending: Spending) -> Amount:
+        """Return what a release takes, rounded up."""
+        if self.filter is Filter.RENYI:
+            assert self.order is not None  # noqa: S101
+            if isinstance(spending.cost, PrivacyCost) and spending.cost.orders[-1] >= self.order:
+                # A divergence at a larger order is no smaller.
+                place = int(np.searchsorted(spending.cost.orders, self.order))
+                return Amount(_up(float(spending.cost.rdp[place]), LOSS_UNITS), 0)
+            at = int(np.flatnonzero(self.order == DEFAULT_ORDERS)[0])
+            loss = float(pure_cost(spending.epsilon).rdp[at])
+            return Amount(_up(loss, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
+        return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the terms as plain values."""
+        return {
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "filter": self.filter.value,
+            "order": self.order,
+            "approximate": self.approximate,
+            "relation": self.relation.value,
+        }
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> Terms:
+        """Return terms from what `to_dict` gave."""
+        rest = {name: found[name] for name in ("filter", "order", "approximate", "relation")}
+        return cls(budget=Budget(epsilon=found["epsilon"], delta=found["delta"]), **rest)
+
+
+def _up(value: float, units: int) -> int:
+    if not math.isfinite(value):
+        return TOO_MUCH
+    return min(TOO_MUCH, math.ceil(_exact(value) * units))
+
+
+def _down(value: float, units: int) -> int:
+    return min(TOO_MUCH - 1, math.floor(_exact(value) * units))
+
+
+def _exact(value: float) -> Fraction:
+    """Return the number that was written, so that 0.4 and 0.6 make 1; it is within a rounding of the double."""
+    return Fraction(repr(float(value)))

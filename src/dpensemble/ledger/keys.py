@@ -1,0 +1,94 @@
+"""The ledger's signing key, and what it signs: where the chain stands, for safe-keeping elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import LedgerError
+from dpensemble.ledger.chain import canonical
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+except ImportError as error:
+    raise LedgerError("a ledger needs cryptography and others; install dpensemble[ledger].") from error
+
+
+class SigningKey:
+    """An Ed25519 key in a file that its owner alone can read."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(raw)
+        self._votes = hashlib.sha256(b"dpensemble votes" + raw).digest()
+
+    @classmethod
+    def made(cls, path: Path) -> SigningKey:
+        """Make a new key and keep it in a file."""
+        key = Ed25519PrivateKey.generate()
+        raw = key.private_bytes_raw()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(raw.hex() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise LedgerError(
+                f"the signing key {path} cannot be written ({error.strerror}); choose another place."
+            ) from None
+        return cls(raw)
+
+    @classmethod
+    def read(cls, path: Path) -> SigningKey:
+        """Read a key from its file."""
+        try:
+            return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
+        except OSError as error:
+            raise LedgerError(
+                f"the signing key {path} cannot be read ({error.strerror}); put back the file that was made with the "
+                "ledger, or name it by signing_key."
+            ) from None
+        except ValueError:
+            raise LedgerError(f"the signing key {path} is damaged; put back the file that was made with it.") from None
+
+    @property
+    def public(self) -> str:
+        """The public key, in hexadecimal digits."""
+        return self._key.public_key().public_bytes_raw().hex()
+
+    def signed(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return a statement with its signature."""
+        return fields | {"signature": self._key.sign(canonical(fields).encode()).hex()}
+
+    def hash_votes(self, payload: bytes) -> str:
+        """Return a hash of votes that says nothing of them to whoever has not the key."""
+        return hmac.new(self._votes, payload, hashlib.sha256).hexdigest()
+
+
+def checked(statement: dict[str, Any], public: str) -> dict[str, Any]:
+    """Return what a signed statement says, refusing one that the key did not sign."""
+    fields = {name: value for name, value in statement.items() if name != "signature"}
+    try:
+        signature = bytes.fromhex(statement["signature"])
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, canonical(fields).encode())
+    except (InvalidSignature, KeyError, TypeError, ValueError):
+        raise LedgerError(
+            "the checkpoint is not signed by the ledger's key; it was made for another ledger, or changed."
+        ) from None
+    return fields
+
+
+def read_statement(path: Path) -> dict[str, Any]:
+    """Read a signed statement from a file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path} cannot be read as a checkpoint ({type(error).__name__}).") from None
+    if not isinstance(found, dict):
+        raise LedgerError(f"{path} is no checkpoint of a ledger.")
+    return found

@@ -1,0 +1,263 @@
+"""The one module that speaks to a database: SQLite by default, PostgreSQL where several machines answer.
+
+Every write is one transaction that nobody else can be in at the same time: ``BEGIN IMMEDIATE`` in SQLite, an advisory
+lock in PostgreSQL. It has reached the disk when it returns (``synchronous=FULL`` over a write-ahead log; PostgreSQL's
+``synchronous_commit``). Rows are added and never changed, which triggers enforce. What other tables than `entries` hold
+can be worked out from the entries, and `verify` does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import LedgerError
+from dpensemble.ledger.chain import Entry, following
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+except ImportError as error:
+    raise LedgerError("a ledger needs SQLAlchemy and others; install dpensemble[ledger].") from error
+
+#: Version of the tables; a ledger of another one is refused.
+SCHEMA = 1
+# Seconds that a writer waits for others.
+_PATIENCE = 60
+# Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
+_LOCK = 0x6470656E73656D62
+
+_METADATA = sa.MetaData()
+
+
+def _table(name: str, *columns: Any) -> sa.Table:
+    return sa.Table(f"dpensemble_{name}", _METADATA, *columns)
+
+
+_key, _text, _count = sa.String(200), sa.Text, sa.BigInteger
+entries = _table(
+    "entries",
+    sa.Column("number", _count, primary_key=True, autoincrement=False),
+    sa.Column("kind", _key, nullable=False),
+    sa.Column("body", _text, nullable=False),
+    sa.Column("previous", sa.String(64), nullable=False, unique=True),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+)
+accounts = _table(
+    "accounts",
+    sa.Column("data_set", _key, primary_key=True),
+    sa.Column("whom", _key, primary_key=True),
+    sa.Column("terms", _text, nullable=False),
+)
+charges = _table(
+    "charges",
+    sa.Column("number", _count, primary_key=True),
+    sa.Column("data_set", _key, primary_key=True),
+    sa.Column("whom", _key, primary_key=True),
+    sa.Column("loss", _count, nullable=False),
+    sa.Column("delta", _count, nullable=False),
+)
+grants = _table(
+    "grants",
+    sa.Column("data_set", _key, primary_key=True),
+    sa.Column("name", _key, primary_key=True),
+    sa.Column("settings", _text, nullable=False),
+    sa.Column("answers", _count, nullable=False),
+)
+requests = _table(
+    "requests",
+    sa.Column("data_set", _key, primary_key=True),
+    sa.Column("grant_name", _key, primary_key=True),
+    sa.Column("request", _key, primary_key=True),
+    sa.Column("votes", sa.String(64), nullable=False),
+    sa.Column("total", _count, nullable=False),
+    sa.UniqueConstraint("data_set", "grant_name", "total"),
+)
+answers = _table(
+    "answers",
+    sa.Column("data_set", _key, primary_key=True),
+    sa.Column("grant_name", _key, primary_key=True),
+    sa.Column("request", _key, primary_key=True),
+    sa.Column("told", _text, nullable=False),
+)
+
+
+def step(name: str) -> None:
+    """Stand for one step on the way to the disk; tests put something here that kills."""
+
+
+class Transaction:
+    """Reads and additions that happen together, or not at all."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, table: sa.Table, **where: Any) -> list[Any]:
+        """Return the rows of a table with these values, in the order of its first column."""
+        query = sa.select(table).where(*(table.c[name] == value for name, value in where.items()))
+        return list(self._connection.execute(query.order_by(table.columns[0])))
+
+    def row(self, table: sa.Table, **where: Any) -> Any:
+        """Return the one row with these values, or None."""
+        found = self.rows(table, **where)
+        return found[0] if found else None
+
+    def largest(self, table: sa.Table, column: str, **where: Any) -> int:
+        """Return the largest value of a column, or 0."""
+        query = sa.select(sa.func.max(table.c[column])).where(*(table.c[name] == v for name, v in where.items()))
+        return int(self._connection.execute(query).scalar() or 0)
+
+    def totals(self, data_set: str) -> dict[str, tuple[int, int]]:
+        """Return the sums of losses and deltas charged to each group of a data set."""
+        query = sa.select(charges.c.whom, sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta))
+        found = self._connection.execute(query.where(charges.c.data_set == data_set).group_by(charges.c.whom))
+        return {whom: (int(loss), int(delta)) for whom, loss, delta in found}
+
+    def last(self) -> Entry | None:
+        """Return the newest entry."""
+        found = self._connection.execute(sa.select(entries).order_by(entries.c.number.desc()).limit(1)).first()
+        return None if found is None else Entry(*found)
+
+    def entry(self, number: int) -> Entry | None:
+        """Return an entry by its number."""
+        found = self.row(entries, number=number)
+        return None if found is None else Entry(*found)
+
+    def all_entries(self) -> Iterator[Entry]:
+        """Yield all entries in turn."""
+        query = sa.select(entries).order_by(entries.c.number).execution_options(yield_per=1000)
+        for found in self._connection.execute(query):
+            yield Entry(*found)
+
+    def add(self, table: sa.Table, **values: Any) -> None:
+        """Add a row."""
+        self._connection.execute(sa.insert(table).values(**values))
+
+    def append(self, kind: str, fields: dict[str, Any]) -> Entry:
+        """Add an entry to the chain."""
+        entry = following(self.last(), kind, fields)
+        self.add(
+            entries,
+            number=entry.number,
+            kind=entry.kind,
+            body=entry.body,
+            previous=entry.previous,
+            hash=entry.hash,
+        )
+        return entry
+
+
+class Store:
+    """A database with the tables of a ledger.
+
+    Parameters
+    ----------
+    where : str or path
+        A file, for SQLite, or an address such as ``postgresql://user@host/name``.
+    """
+
+    def __init__(self, where: str | Path) -> None:
+        address = str(where)
+        self.file = None if "://" in address else Path(address).absolute()
+        #: The place in words that may be shown: no password.
+        self.place = str(self.file)
+        if self.file is not None:
+            self._url = sa.URL.create("sqlite", database=str(self.file))
+        else:
+            try:
+                self._url = sa.make_url(address.replace("postgresql://", "postgresql+psycopg://", 1))
+            except SQLAlchemyError:
+                raise LedgerError("ledger is no address of a database; give a file, or postgresql://...") from None
+            self.place = self._url.render_as_string(hide_password=True)
+            if self._url.get_backend_name() != "postgresql":
+                raise LedgerError(
+                    f"ledger={self.place!r} is neither a file nor a PostgreSQL database; give one of them."
+                )
+        options = {"connect_args": {"timeout": _PATIENCE, "isolation_level": None}} if self.file is not None else {}
+        try:
+            # A connection for each transaction: none is shared with a fork.
+            self._engine = sa.create_engine(self._url, poolclass=NullPool, **options)
+        except ImportError:
+            raise LedgerError("a ledger in PostgreSQL needs psycopg; install dpensemble[ledger].") from None
+        if self.file is not None:
+            sa.event.listen(self._engine, "connect", _durable_sqlite)
+
+    def exists(self) -> bool:
+        """Tell whether there are tables of a ledger."""
+        if self.file is not None and not self.file.exists():
+            return False
+        with self._told("read"):
+            return bool(sa.inspect(self._engine).has_table(entries.name))
+
+    def create(self) -> None:
+        """Make the tables, whose rows can be added and never changed."""
+        with self._told("made"), self._engine.begin() as connection:
+            _METADATA.create_all(connection)
+            for table in _METADATA.tables.values():
+                for statement in _KEPT[self._engine.dialect.name]:
+                    connection.exec_driver_sql(statement.format(table=table.name))
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Read within the block, as of one moment."""
+        with self._told("read"), self._engine.connect() as connection:
+            connection.exec_driver_sql(
+                "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+            )
+            yield Transaction(connection)
+            connection.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Read and add within the block while nobody else does; on the disk when the block is left, or not at all."""
+        with self._told("written"), self._engine.connect() as connection:
+            if self.file is not None:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            step("begun")
+            try:
+                yield Transaction(connection)
+                step("added")
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+            step("committed")
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Say in one sentence what a database cannot do, without what was in it."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            said = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            raise LedgerError(
+                f"ledger {self.place} cannot be {what} ({said[:200]}), so no noise is drawn; mend it and try again."
+            ) from None
+
+
+def _durable_sqlite(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+_KEPT = {
+    "sqlite": [
+        f"CREATE TRIGGER IF NOT EXISTS {{table}}_{event} BEFORE {event} ON {{table}} "
+        "BEGIN SELECT RAISE(ABORT, 'rows of a ledger are never changed'); END"
+        for event in ("UPDATE", "DELETE")
+    ],
+    "postgresql": [
+        "CREATE OR REPLACE FUNCTION dpensemble_kept() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'rows of a ledger are never changed'; END $$",
+        "CREATE OR REPLACE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION dpensemble_kept()",
+    ],
+}

@@ -1,0 +1,79 @@
+"""Answers whose book is a ledger: paid for once, gone on with after a restart, told again by their keys."""
+
+import pytest
+
+from dpensemble.errors import BudgetError, DataError, LedgerError
+from dpensemble.ledger import Ledger
+
+from .conftest import votes
+
+
+def test_a_grant_is_charged_once_and_gone_on_with(patients, where):
+    first = votes(patients.grant("october"))
+    assert patients.state().spent.loss == 0
+    told = [first.answer(counts=[50, 50], key=str(i)).label for i in range(12)]
+    spent = patients.state().spent
+    assert spent.loss > 0
+    # Another process, later.
+    later = votes(Ledger(where).account("patients").grant("october"))
+    assert later.remaining() == 18
+    again = [later.answer(counts=[50, 50], key=str(i)) for i in range(12)]
+    assert [one.label for one in again] == told
+    assert all(one.replayed for one in again)
+    assert later.remaining() == 18
+    assert patients.state().spent == spent
+    with pytest.raises(DataError, match="other votes"):
+        later.answer(counts=[51, 49], key="3")
+    with pytest.raises(BudgetError, match="19 answers were asked for, and 18 are left"):
+        later.answer(counts=[[50, 50]] * 19)
+    assert later.remaining() == 18
+    assert patients.ledger.verify().requests == 12
+
+
+def test_a_grant_with_other_settings_is_refused(patients):
+    votes(patients.grant("october")).answer(counts=[50, 50])
+    with pytest.raises(LedgerError, match="other settings"):
+        votes(patients.grant("october"), sigma=61.0)
+    with pytest.raises(LedgerError, match="other settings"):
+        votes(patients.grant("october"), answers=29)
+
+
+def test_two_that_begin_at_once_share_a_grant(patients):
+    one, two = (votes(patients.grant("october")) for _ in range(2))
+    one.answer(counts=[50, 50])
+    two.answer(counts=[50, 50])
+    assert one.remaining() == two.remaining() == 28
+    assert patients.ledger.verify().grants == 1
+
+
+def test_a_grant_that_the_account_does_not_allow_is_refused_at_the_first_answer(ledger):
+    account = ledger.open_account("few", epsilon=0.3, delta=1e-6)
+    asked = votes(account.grant("october"))
+    with pytest.raises(BudgetError, match="nothing was charged"):
+        asked.answer(counts=[50, 50])
+    assert account.state().spent.loss == 0
+
+
+def test_without_a_name_every_aggregator_has_a_grant_of_its_own(patients):
+    for _ in range(2):
+        asked = votes(patients)
+        asked.answer(counts=[50, 50])
+        assert asked.remaining() == 29
+    assert patients.ledger.verify().grants == 2
+
+
+def test_what_was_told_is_in_the_ledger_and_what_was_voted_is_not(patients, where):
+    votes(patients.grant("october")).answer(counts=[37, 63], key="row 5")
+    text = "".join(entry.body for entry in patients.ledger.entries())
+    assert "row 5" in text
+    assert (
+        "37"
+        not in "".join(e.body for e in patients.ledger.entries() if e.kind in ("request", "answer"))
+        .split('"votes"')[0]
+        .split("time")[0]
+    )
+    # The same votes have another hash under another key.
+    other = Ledger.create(where.with_name("other.db")).open_account("patients", epsilon=3, delta=1e-5)
+    votes(other.grant("october")).answer(counts=[37, 63], key="row 5")
+    hashes = [next(e for e in a.ledger.entries() if e.kind == "request").fields["votes"] for a in (patients, other)]
+    assert hashes[0] != hashes[1]

@@ -1,0 +1,275 @@
+"""The ledger: what it admits and refuses, and that nothing in it can be changed, cut off or put back unnoticed."""
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+
+from dpensemble import Budget
+from dpensemble._spending import Spending
+from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError
+from dpensemble.ledger import Ledger
+from dpensemble.ledger.chain import entry_hash
+from dpensemble.relations import Relation
+
+
+def spend(account, epsilon=0.5, delta=1e-9, name="everyone", **rest):
+    account.one_release("test")([Spending(name=name, epsilon=epsilon, delta=delta, **rest)])
+
+
+def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_charged_nothing(ledger):
+    account = ledger.open_account("patients", epsilon=1, delta=1e-5, filter="basic")
+    spend(account, 0.6)
+    before = account.state()
+    assert before.spent.loss == 600_000
+    with pytest.raises(BudgetError, match=r"takes 0.5 of epsilon, and 0.4 of 1 is left.*up to 0.3999 .*would fit"):
+        spend(account, 0.5)
+    with pytest.raises(BudgetError, match=r"takes a delta of 1e-05"):
+        spend(account, 0.1, 1e-5)
+    assert account.state() == before
+    # An oversized request bricks nothing.
+    spend(account, 0.4)
+    assert account.state().fitting_epsilon == 0
+    with pytest.raises(BudgetError, match="nothing fits any more"):
+        spend(account, 1e-6)
+
+
+def test_it_lasts(ledger, patients, where):
+    spend(patients)
+    again = Ledger(where).account("patients")
+    assert again.state() == patients.state()
+    assert again.state().spent.loss > 0
+    assert [one.data_set for one in Ledger(where).accounts()] == ["patients"]
+
+
+def test_one_release_is_charged_once_however_often_it_is_announced(patients):
+    one = patients.one_release("fit")
+    spending = Spending(name="everyone", epsilon=0.5, delta=1e-9)
+    one([spending])
+    spent = patients.state().spent
+    one([spending])
+    assert patients.state().spent == spent
+    one([Spending(name="everyone", epsilon=0.4, delta=1e-9)])
+    assert patients.state().spent.loss > spent.loss
+
+
+def test_groups_have_budgets_of_their_own_and_pay_for_what_everyone_pays(ledger):
+    account = ledger.open_account("patients", epsilon=3, delta=1e-5, filter="basic")
+    ledger.open_group("patients", "cautious", epsilon=1)
+    spend(account, 0.7, name="cautious")
+    assert account.state().spent.loss == 0
+    with pytest.raises(BudgetError, match=r"for cautious of data set"):
+        spend(account, 0.4)
+    spend(account, 0.3)
+    assert account.state("cautious").left.loss == 0
+    # Groups without an account are charged to everyone, the largest of them once.
+    with pytest.raises(BudgetError, match="cautious"):
+        spend(account, 0.1, name="others")
+    both = [Spending(name=name, epsilon=0.2, delta=1e-9) for name in ("cautious", "others")]
+    with pytest.raises(BudgetError):
+        account.one_release("fit")(both)
+    with pytest.raises(LedgerError, match="has no account"):
+        account.state("nobody")
+
+
+def test_losses_under_another_relation_do_not_add_up(patients):
+    spend(patients, relation=Relation.REPLACE_ONE)
+    before = patients.state()
+    with pytest.raises(BudgetError, match=r"for relation='replace-one', and this release is for 'add-or-remove-one'"):
+        spend(patients, relation=Relation.ADD_OR_REMOVE_ONE)
+    assert patients.state() == before
+
+
+def test_a_guarantee_for_the_data_at_hand_only_is_refused(patients):
+    with pytest.raises(BudgetError, match="use 'worst-case'"):
+        spend(patients, worst_case=False)
+    assert patients.state().spent.loss == 0
+
+
+@pytest.mark.parametrize("table", ["entries", "accounts", "charges"])
+def test_rows_are_never_changed(ledger, patients, where, table):
+    spend(patients)
+    with sqlite3.connect(where) as raw:
+        for statement in ("DELETE FROM dpensemble_{}", "UPDATE dpensemble_{} SET rowid = rowid + 50"):
+            with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+                raw.execute(statement.format(table))
+    raw.close()
+
+
+def forge(where, *statements):
+    """Change a ledger as somebody who owns the file can."""
+    with sqlite3.connect(where) as raw:
+        for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            raw.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            raw.execute(*([statement] if isinstance(statement, str) else statement))
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "match"),
+    [
+        ("UPDATE dpensemble_entries SET body = replace(body, 'test', 'tost') WHERE number = 3", "entry 3"),
+        ("DELETE FROM dpensemble_entries WHERE number = 3", "entry 3"),
+        ("UPDATE dpensemble_entries SET kind = 'answer' WHERE number = 3", "entry 3"),
+        ("UPDATE dpensemble_charges SET loss = 1", "dpensemble_charges of the ledger"),
+        ("DELETE FROM dpensemble_charges WHERE number = 3", "dpensemble_charges of the ledger"),
+        ("UPDATE dpensemble_accounts SET terms = replace(terms, '3.0', '9.0')", "dpensemble_accounts of the ledger"),
+        ("INSERT INTO dpensemble_answers VALUES ('patients', 'g', 'k', 't')", "dpensemble_answers of the ledger"),
+    ],
+)
+def test_verify_finds_what_was_changed(ledger, patients, where, statement, match):
+    spend(patients)
+    spend(patients)
+    assert ledger.verify().grants == 2
+    forge(where, statement)
+    with pytest.raises(LedgerError, match=match):
+        ledger.verify()
+
+
+def test_an_old_copy_that_is_put_back_gives_no_budget_back(ledger, patients, where, tmp_path):
+    spend(patients)
+    shutil.copy(where, tmp_path / "backup.db")
+    spend(patients)
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "backup.db", where)
+    with pytest.raises(LedgerError, match=r"lacks entry 4.*old copy"):
+        spend(patients)
+    with pytest.raises(LedgerError, match="old copy"):
+        Ledger(where)
+
+
+def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger, patients, where):
+    spend(patients)
+    spend(patients)
+    checkpoint = json.loads(json.dumps(ledger.checkpoint()))
+    assert ledger.verify([checkpoint]).entries == 4
+    ledger.witness_path.unlink()
+    # Whoever owns the file can make it consistent, but not what was signed.
+    with sqlite3.connect(where) as raw:
+        number, kind, body, previous, _ = raw.execute("SELECT * FROM dpensemble_entries WHERE number = 4").fetchone()
+    raw.close()
+    body = body.replace("test", "tost")
+    new = (body, entry_hash(number, kind, body, previous))
+    forge(
+        where,
+        ("UPDATE dpensemble_entries SET body = ?, hash = ? WHERE number = 4", new),
+    )
+    assert ledger.verify().entries == 4
+    with pytest.raises(LedgerError, match="lacks entry 4 as a signed checkpoint has it"):
+        ledger.verify([checkpoint])
+    forge(where, "DELETE FROM dpensemble_entries WHERE number = 4", "DELETE FROM dpensemble_charges WHERE number = 4")
+    assert ledger.verify().entries == 3
+    with pytest.raises(LedgerError, match="lacks entry 4"):
+        ledger.verify([checkpoint])
+
+
+@pytest.mark.parametrize("change", [{"number": 1}, {"signature": "00"}, {"ledger": "other"}, {"hash": None}])
+def test_a_checkpoint_that_was_changed_is_refused(ledger, patients, change):
+    with pytest.raises(LedgerError, match="not signed by the ledger's key"):
+        ledger.verify([ledger.checkpoint() | change])
+
+
+def test_the_key_is_its_owners_alone_and_nothing_secret_is_in_the_ledger(ledger, patients, where):
+    spend(patients)
+    assert ledger.key_path.stat().st_mode & 0o077 == 0
+    secret = ledger.key_path.read_text().strip()
+    assert secret not in where.read_bytes().hex()
+    assert secret not in json.dumps([entry.to_dict() for entry in ledger.entries()])
+
+
+def test_bad_ledgers_are_refused_in_a_sentence(ledger, where, tmp_path):
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(LedgerError, match="already"):
+        Ledger.create(where)
+    (tmp_path / "text.db").write_text("not a database" * 100)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Ledger(tmp_path / "text.db")
+    with pytest.raises(LedgerError, match="cannot be made"):
+        Ledger.create(tmp_path / "missing" / "ledger.db")
+    for address in ("mysql://root:hidden@host/name", "nothing://"):
+        with pytest.raises(LedgerError) as error:
+            Ledger(address)
+        assert "hidden" not in str(error.value)
+    with pytest.raises(LedgerError, match="cannot be read") as error:
+        Ledger("postgresql://me:hidden@127.0.0.1:1/name")
+    assert "hidden" not in str(error.value)
+
+
+def test_a_ledger_of_another_version_or_key_is_refused(ledger, where, tmp_path):
+    other = Ledger.create(tmp_path / "other.db")
+    with pytest.raises(LedgerError, match="another ledger"):
+        _ = Ledger(where, signing_key=other.key_path).key
+    with pytest.raises(LedgerError, match="cannot be read"):
+        _ = Ledger(where, signing_key=tmp_path / "no.key").key
+    (tmp_path / "bad.key").write_text("zz")
+    with pytest.raises(LedgerError, match="damaged"):
+        _ = Ledger(where, signing_key=tmp_path / "bad.key").key
+    forge(where, "UPDATE dpensemble_entries SET body = replace(body, '\"schema\":1', '\"schema\":2')")
+    with pytest.raises(LedgerError, match="no ledger of version 1"):
+        Ledger(where)
+
+
+def test_a_disk_that_takes_nothing_more_charges_nothing(ledger, patients, monkeypatch):
+    before = patients.state()
+    from dpensemble.ledger import store
+
+    def full(connection, record):
+        connection.execute("PRAGMA query_only = ON")
+
+    monkeypatch.setattr(store, "_durable_sqlite", full)
+    ledger._store.__init__(ledger.place)
+    with pytest.raises(LedgerError, match="no noise is drawn"):
+        spend(patients)
+    monkeypatch.undo()
+    monkeypatch.setenv("DPENSEMBLE_STATE", str(ledger.key_path.parent))
+    assert Ledger(ledger.place).account("patients").state() == before
+
+
+def test_a_witness_that_cannot_be_kept_stops_the_release(ledger, patients):
+    ledger.witness_path.write_text("{")
+    with pytest.raises(LedgerError, match="cannot be read"):
+        spend(patients)
+    ledger.witness_path.unlink()
+    ledger.witness_path.mkdir()
+    with pytest.raises(LedgerError, match="old copy"):
+        spend(patients)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"data_set": ""}, InvalidParameterError, "data_set=''"),
+        ({"data_set": " patients"}, InvalidParameterError, "blanks"),
+        ({"data_set": "a" * 201}, InvalidParameterError, "data_set='aaa"),
+        ({"data_set": 5}, InvalidParameterError, "data_set=5"),
+        ({"epsilon": -1}, InvalidParameterError, "epsilon=-1"),
+        ({"delta": 0}, InvalidParameterError, "delta=0"),
+        ({"relation": "swap"}, InvalidParameterError, "relation='swap'"),
+        ({"filter": "none"}, InvalidParameterError, "filter='none'"),
+        ({"data_set": "patients"}, LedgerError, "open already"),
+    ],
+    ids=str,
+)
+def test_bad_accounts_are_refused(ledger, patients, given, error, match):
+    with pytest.raises(error, match=match):
+        ledger.open_account(**{"data_set": "others", "epsilon": 1, "delta": 1e-5} | given)
+    assert len(ledger.accounts()) == 1
+
+
+def test_an_account_that_is_not_open_is_named(ledger, patients):
+    with pytest.raises(LedgerError, match="there are 'patients'"):
+        ledger.account("patient")
+    with pytest.raises(LedgerError, match="no account"):
+        ledger.open_group("patient", "cautious", epsilon=1)
+
+
+def test_a_release_of_ones_own_is_charged(patients):
+    patients.charge_budget("a histogram", Budget(epsilon=0.5, delta=1e-9))
+    last = patients.ledger.entries()[-1]
+    assert last.fields["what"] == "a histogram"
+    assert last.fields["charges"][0]["loss"] == patients.state().spent.loss
