@@ -1,0 +1,11 @@
+"""Certificates: what a plan or a run claims, in a file that a program without this library can check."""
+
+from dpensemble.certificates.certificate import (
+    certificate_of,
+    certificate_of_fit,
+    certificate_of_sums,
+    confirmed,
+    verifier_path,
+)
+
+__all__ = ["certificate_of", "certificate_of_fit", "certificate_of_sums", "confirmed", "verifier_path"]

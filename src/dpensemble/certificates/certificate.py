@@ -1,0 +1,151 @@
+"""Certificates of plans and of runs, and the program that checks them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from dpensemble.accounting import Accounting, Change, WeightedGroup
+from dpensemble.certificates.votes import coarsest, votes_part
+from dpensemble.design import Drawn, PrivateTeachers, VotingDesign
+from dpensemble.errors import AccountingError, FileError
+
+_FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 1, 5_000_000
+_SECONDS = 600
+
+
+def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
+    """Return the certificate that so many answers keep the budget of every group of records.
+
+    Parameters
+    ----------
+    design : VotingDesign
+        A run with its budget and noise, such as that of a `Plan`.
+    labels : int
+        Number of answers; all of them are given.
+
+    Returns
+    -------
+    dict
+        Plain values for JSON. Public, like the settings: it holds the law for all counts that could occur.
+
+    Raises
+    ------
+    AccountingError
+        If the accounting of the run is not exact composition of one law, or too large for the verifier.
+
+    Examples
+    --------
+    >>> from dpensemble import PATEClassifier, plan
+    >>> from dpensemble.laws import LaplaceNoisyMax
+    >>> design = PATEClassifier(law=LaplaceNoisyMax(10), n_teachers=20).design(n_classes=2)
+    >>> found = plan(design, epsilon=1)
+    >>> sorted(certificate_of(found.design, found.labels))
+    ['delta', 'epsilon', 'format', 'parts', 'version']
+    """
+    stages = design.electorate.stages
+    other = isinstance(design, (Drawn, PrivateTeachers))
+    if other or design.gated or design.accounting is not Accounting.EXACT or len(stages) > 1:
+        raise AccountingError(
+            "certificates are for exact accounting of votes that answer every query under one law; use a law without "
+            "a gate, accounting='exact', and ordinary teachers that are dealt their records in one partition or more."
+        )
+    parts = []
+    for group, cost in zip(design.groups, design.costs, strict=True):
+        turns = stages[0].pools[group.pool].turns(labels)
+        if cost is None or not turns:
+            continue
+        if cost.parts is None:
+            raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
+        change: Change = design.change(group)
+        followed = coarsest(cost.layout(turns, group.budget.delta), turns, group.budget)
+        body = votes_part(stages[0].law, change, followed, group.budget.epsilon)
+        parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))
+    return _together(parts)
+
+
+def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the certificate that Gaussian sums keep the budget of every group of units.
+
+    Parameters
+    ----------
+    groups : tuple of WeightedGroup
+        Budgets and weights of the units.
+    rounds : list of dict
+        ``sigma`` (noise in sensitivities), ``variance`` of the discrete noise and ``entries`` of each sum.
+    """
+    parts = []
+    for group in groups:
+        body = {"rounds": [{**each, "sigma": repr(each["sigma"]), "weight": repr(group.weight)} for each in rounds]}
+        parts.append(_part("sums", group.budget.epsilon, group.budget.delta, body))
+    return _together(parts)
+
+
+def certificate_of_fit(model: Any) -> dict[str, Any]:
+    """Return the certificate of what a fitted estimator released.
+
+    Parameters
+    ----------
+    model : estimator
+        One that votes, or one of label moments.
+
+    Raises
+    ------
+    AccountingError
+        If there is none for such a run; see `certificate_of`.
+    """
+    charges = getattr(model, "charges_", None)
+    if charges is not None:
+        return certificate_of_sums(model.design_.groups, list(charges))
+    return certificate_of(model.design_, model.labels_.n_asked)
+
+
+def verifier_path() -> Path:
+    """Return the verifier, one file that imports nothing of this library."""
+    here = Path(__file__).parents[1]
+    for path in (here / "verify.py", here.parents[1] / "verify" / "verify.py"):
+        if path.exists():
+            return path
+    raise FileError("the verifier is not installed; get verify/verify.py from the repository.")
+
+
+def confirmed(path: Path) -> tuple[bool, str]:
+    """Run the verifier on a file, in a process of its own; return whether it says yes, and what it says."""
+    try:
+        # -I: neither this library nor the folder at hand is on its path.
+        found = subprocess.run(  # noqa: S603
+            [sys.executable, "-I", str(verifier_path()), str(path)],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"no: not done after {_SECONDS} seconds"
+    if "No module named 'flint'" in found.stderr:
+        raise FileError("the verifier needs python-flint; pip install 'dpensemble[verify]'.")
+    said = found.stdout.strip() or f"no: the verifier failed ({found.returncode})"
+    return found.returncode == 0 and said.startswith("yes:"), said
+
+
+def _part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "epsilon": repr(float(epsilon)), "delta": repr(float(delta)), "body": body}
+
+
+def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    if not parts:
+        raise AccountingError("no answer is charged to anybody, so there is nothing to certify.")
+    found = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "epsilon": max((part["epsilon"] for part in parts), key=float),
+        "delta": max((part["delta"] for part in parts), key=float),
+        "parts": parts,
+    }
+    size = len(json.dumps(found, separators=(",", ":")))
+    if size > _MOST_BYTES:
+        raise AccountingError(f"the certificate would have {size:,} bytes, and the verifier takes {_MOST_BYTES:,}.")
+    return found

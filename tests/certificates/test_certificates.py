@@ -1,0 +1,321 @@
+"""What is certified, and that the verifier says no to everything else."""
+
+import ast
+import copy
+import importlib.util
+import json
+import sys
+import time
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dpensemble import PATEClassifier, plan
+from dpensemble.accounting import Change, SumsMeter, WeightedGroup, price
+from dpensemble.budget import Budget
+from dpensemble.certificates import certificate_of, certificate_of_sums, confirmed, verifier_path
+from dpensemble.errors import AccountingError
+from dpensemble.laws import (
+    ConfidentNoisyMax,
+    ExponentialVote,
+    GaussianNoisyMax,
+    LaplaceNoisyMax,
+    OptimalVote,
+    TableLaw,
+)
+from dpensemble.laws.sampling import integer_weights
+
+pytest.importorskip("flint")
+SPEC = importlib.util.spec_from_file_location("verify_alone", verifier_path())
+verify = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(verify)
+
+
+@cache
+def text_of(law, n_teachers=20, n_classes=2, epsilon=1.0):
+    design = PATEClassifier(law=law, n_teachers=n_teachers).design(n_classes=n_classes)
+    found = plan(design, epsilon=epsilon, delta=1e-5)
+    return json.dumps(certificate_of(found.design, found.labels))
+
+
+def said(tmp_path, certificate):
+    """What the verifier says, in this process; a refusal has to be its own."""
+    path = tmp_path / "certificate.json"
+    path.write_text(certificate if isinstance(certificate, str) else json.dumps(certificate))
+    try:
+        return verify.check(path)
+    except (verify.RefusedError, OSError, ArithmeticError, TypeError, ValueError) as problem:
+        return f"no: {problem}"
+
+
+LAWS = [
+    (LaplaceNoisyMax(10.0), 20, 2),
+    (GaussianNoisyMax(6.0), 20, 2),
+    (ExponentialVote(10.0), 20, 2),
+    (OptimalVote(40.0, 0.5), 20, 2),
+    (LaplaceNoisyMax(8.0), 10, 3),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("law", "n_teachers", "n_classes"), LAWS, ids=str)
+def test_every_label_is_confirmed_and_one_more_is_not(tmp_path, law, n_teachers, n_classes):
+    certificate = json.loads(text_of(law, n_teachers, n_classes))
+    assert "confirmed" in said(tmp_path, certificate)
+    body = certificate["parts"][0]["body"]
+    body["answers"] += 1
+    body["windows"].append(body["windows"][-1])
+    assert said(tmp_path, certificate).startswith("no: so many answers")
+
+
+def body_of(certificate):
+    return certificate["parts"][0]["body"]
+
+
+def moved(value, by):
+    return repr(float(value) * by)
+
+
+def corruptions():
+    """Changes that make a true certificate claim what is not shown; each a name and a function that makes it."""
+
+    def weight(row, by):
+        def change(c):
+            weights = body_of(c)["weights"][row]
+            weights[0] += by
+            weights[1] -= by
+
+        return change
+
+    for row in (0, 3, 7, 10, 13, 20):
+        # A hundred-billionth of a probability is more than the sampler's rounding.
+        for by in (2**63 // 10**11, -(2**63) // 10**11):
+            if row or by < 0:
+                yield f"weight of row {row} by {by}", weight(row, by)
+    for row in (1, 9, 19):
+        yield f"last digit of row {row}", lambda c, row=row: body_of(c)["weights"][row].__setitem__(0, 1)
+        yield f"row {row} swapped", lambda c, row=row: body_of(c)["weights"][row].reverse() or weight(row, 1)(c)
+        yield f"row {row} left out", lambda c, row=row: body_of(c)["weights"].pop(row)
+    for index in (0, 5, 20, 39):
+        yield f"pair {index} left out", lambda c, index=index: body_of(c)["cover"].pop(index)
+    yield "pairs covered by the flattest group", lambda c: body_of(c).update(cover=[0] * len(body_of(c)["cover"]))
+    for votes in (2, 3, 20):
+        yield f"{votes} votes", lambda c, votes=votes: body_of(c).update(votes=votes)
+        yield f"weight {votes}", lambda c, votes=votes: body_of(c).update(weight=votes)
+    for by in (0.5, 0.1, 1e-3):
+        yield f"delta times {by}", lambda c, by=by: [x.update(delta=moved(x["delta"], by)) for x in (c, c["parts"][0])]
+        yield f"own delta over {by}", lambda c, by=by: c["parts"][0].update(delta=moved(c["delta"], 1 / by))
+        yield (
+            f"epsilon times {by}",
+            lambda c, by=by: [x.update(epsilon=moved(x["epsilon"], by)) for x in (c, c["parts"][0])],
+        )
+    for more in (1, 5, 100):
+
+        def longer(c, more=more):
+            body_of(c)["answers"] += more
+            body_of(c)["windows"] += [body_of(c)["windows"][-1]] * more
+
+        yield f"{more} labels more", longer
+        yield (
+            f"{more} labels more, not followed",
+            lambda c, m=more: body_of(c).update(answers=body_of(c)["answers"] + m),
+        )
+    for name, value in (("scale", "9.999"), ("scale", "10.001"), ("scale", "5.0"), ("scale", "20.0")):
+        yield f"{name} {value}", lambda c, value=value: body_of(c)["law"].__setitem__(2, value)
+    yield "mixing", lambda c: body_of(c)["law"].__setitem__(1, "2e-06")
+    yield "another law", lambda c: body_of(c)["law"].__setitem__(0, "gnmax")
+    for ballots in (19, 21):
+        yield f"{ballots} ballots", lambda c, ballots=ballots: body_of(c).update(ballots=ballots)
+    yield "three classes", lambda c: body_of(c).update(classes=3)
+
+    def flatter(c):
+        for side in (side for group in body_of(c)["groups"] for side in group):
+            even = 2**63 // len(side)
+            side[:] = [2**63 - (len(side) - 1) * even, *[even] * (len(side) - 1)]
+
+    yield "groups that reveal nothing", flatter
+    for index in (0, 3):
+        yield f"group {index} left out", lambda c, index=index: body_of(c)["groups"].pop(index)
+    yield "group off by a unit", lambda c: body_of(c)["groups"][2][0].__setitem__(0, body_of(c)["groups"][2][0][0] + 1)
+    yield "a group of nothing", lambda c: body_of(c)["groups"][0].__setitem__(1, [0] * len(body_of(c)["groups"][0][1]))
+    yield "coarser grid", lambda c: body_of(c).update(ratio=int(body_of(c)["ratio"] * 1.5))
+    yield "no grid", lambda c: body_of(c).update(ratio=1 << 40)
+    yield "narrow windows", lambda c: body_of(c).update(windows=[[0, 0]] * len(body_of(c)["windows"]))
+    yield "blocks from nowhere", lambda c: body_of(c).update(block=1)
+
+
+PLANTED = dict(corruptions())
+
+
+def test_there_are_at_least_fifty_planted_corruptions():
+    assert len(PLANTED) >= 50
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_corruptions_are_rejected(tmp_path, name):
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    before = copy.deepcopy(certificate)
+    PLANTED[name](certificate)
+    assert certificate != before
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+@pytest.mark.slow
+def test_many_answers_are_confirmed_in_blocks(tmp_path):
+    """The same answers one by one, and as four blocks and a rest, which lose half an answer each."""
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0), epsilon=2.0))
+    body = body_of(certificate)
+    assert body["answers"] >= 24
+    size = body["answers"] // 5
+    rest = body["answers"] - size * (body["answers"] // size - 1)
+    body.update(block=size, windows=[[0, 0]] + [[-600, 400]] * rest)
+    for epsilon, word in (("2.3", "confirmed"), ("1.9", "no: so many answers")):
+        for x in (certificate, certificate["parts"][0]):
+            x["epsilon"] = epsilon
+        assert word in said(tmp_path, certificate)
+
+
+def exact_delta(pairs, n_answers, exp_epsilon):
+    @cache
+    def best(p, q, left):
+        if not left:
+            return max(p - exp_epsilon * q, Fraction(0))
+        return max(sum(best(p * a, q * b, left - 1) for a, b in pair) for pair in pairs)
+
+    return best(Fraction(1), Fraction(1), n_answers)
+
+
+def test_a_third_route_in_exact_fractions(tmp_path):
+    """Three answers of four teachers: every adaptive strategy on the sampled weights, without any grid."""
+    law = LaplaceNoisyMax(3.0)
+    second = np.arange(5)
+    laws = [[Fraction(int(w), 2**63) for w in row] for row in integer_weights(law, np.stack([4 - second, second], 1))]
+    pairs = [list(zip(laws[i], laws[j], strict=True)) for i in range(5) for j in (i - 1, i + 1) if 0 <= j < 5]
+    one = price(law, Change(ballots=4, classes=2)).label
+    for exp_epsilon in (Fraction(3, 2), Fraction(5, 2)):
+        truth = float(exact_delta(pairs, 3, exp_epsilon))
+        epsilon = float(np.log(float(exp_epsilon)))
+        found = (one * 3).layout(3, 1e-2).delta(3, epsilon)
+        assert truth <= found <= 1.02 * truth + 1e-6
+        certificate = json.loads(text_of(law, 4, 2, 3.0))
+        body = body_of(certificate)
+        body.update(answers=3, windows=[[0, 0]] + [[-400, 400]] * 3)
+        for delta, word in ((found * 1.05 + 1e-6, "confirmed"), (truth * 0.999, "no: so many answers")):
+            for x in (certificate, certificate["parts"][0]):
+                x.update(epsilon=repr(epsilon), delta=repr(delta))
+            assert word in said(tmp_path, certificate)
+
+
+def sums(noise=1.0):
+    groups = (
+        WeightedGroup("all", Budget(epsilon=1.0, delta=1e-5)),
+        WeightedGroup("few", Budget(epsilon=0.5, delta=1e-5), 0.5),
+    )
+    sigma = SumsMeter(groups).sigma(0.5) * noise
+    return certificate_of_sums(groups, [{"sigma": sigma, "variance": 2**60, "entries": 500}] * 2)
+
+
+def test_gaussian_sums(tmp_path):
+    assert "confirmed" in said(tmp_path, sums())
+    assert said(tmp_path, sums(0.999)).startswith("no: these sums")
+    for wrong in ({"variance": 2**39}, {"entries": 0}, {"sigma": "0"}, {"weight": "2"}, {"entries": 2**50}):
+        certificate = sums()
+        certificate["parts"][0]["body"]["rounds"][0].update(wrong)
+        assert said(tmp_path, certificate).startswith("no: ")
+
+
+def test_bagging(tmp_path):
+    body = {"scheme": "with-replacement", "records": 60000, "subsample": 300, "models": 1}
+    part = {"kind": "bagging", "epsilon": "0", "delta": "0.005", "body": body}
+    whole = {"format": "dpensemble certificate", "version": 1, "epsilon": "0", "delta": "0.005", "parts": [part]}
+    assert "confirmed" in said(tmp_path, whole)
+    body["subsample"] = 301
+    assert said(tmp_path, whole).startswith("no: a record is drawn")
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+MALFORMED = {
+    "empty": "",
+    "cut in half": lambda text: text[: len(text) // 2],
+    "last brace missing": lambda text: text[:-1],
+    "another version": lambda text: text.replace('"version": 1', '"version": 2'),
+    "another format": lambda text: text.replace("dpensemble certificate", "certificate"),
+    "NaN": lambda text: text.replace('"delta": "1e-05"', '"delta": NaN'),
+    "NaN in quotes": lambda text: text.replace('"1e-05"', '"NaN"'),
+    "infinity in quotes": lambda text: text.replace('"1e-05"', '"Infinity"'),
+    "a float": lambda text: text.replace('"1e-05"', "1e-05"),
+    "a huge exponent": lambda text: text.replace('"1.0"', '"1e999999999"'),
+    "a huge number of answers": lambda text: text.replace('"answers": 8', '"answers": ' + "9" * 4000),
+    "a number of ten thousand digits": lambda text: text.replace('"answers": 8', '"answers": ' + "9" * 10_000),
+    "true for a number": lambda text: text.replace('"votes": 1', '"votes": true'),
+    "negative": lambda text: text.replace('"weight": 1', '"weight": -1'),
+    "deep nesting": nested(100_000),
+    "deep nesting inside": lambda text: text.replace('"block": null', f'"block": {nested(50_000)}'),
+    "a list instead": "[1, 2, 3]",
+    "a word": '"certificate"',
+    "a field more": lambda text: text.replace('"version": 1', '"version": 1, "more": 1'),
+    "ballots beyond the table": lambda text: text.replace('"ballots": 20', '"ballots": 5000'),
+    "many classes": lambda text: text.replace('"classes": 2', '"classes": 10'),
+    "null where a list was": lambda text: text.replace('"cover": [', '"cover": null, "cover2": ['),
+    "six megabytes": " " * 6_000_000,
+    "not text": "\x00\x01\x02",
+    "kind as a list": lambda text: text.replace('"kind": "votes"', '"kind": []'),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_certificates_are_refused_at_once(tmp_path, name):
+    make = MALFORMED[name]
+    text = make if isinstance(make, str) else make(text_of(LaplaceNoisyMax(10.0)))
+    assert text != text_of(LaplaceNoisyMax(10.0))
+    start = time.process_time()
+    assert said(tmp_path, text).startswith("no: ")
+    assert time.process_time() - start < 1
+
+
+def test_the_verifier_shares_no_code_and_is_short():
+    source = verifier_path().read_text(encoding="utf-8")
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert names <= set(sys.stdlib_module_names) | {"flint"}
+    assert "__import__" not in source
+    assert "importlib" not in source
+    assert sum(bool(line.strip()) for line in source.splitlines()) <= 300
+
+
+def test_it_runs_in_a_process_of_its_own(tmp_path):
+    path = tmp_path / "certificate.json"
+    path.write_text(text_of(LaplaceNoisyMax(10.0)))
+    yes, text = confirmed(path)
+    assert yes
+    assert text.startswith("yes: (epsilon 1, delta 1e-05) confirmed: 8 answers")
+    path.write_text("{}")
+    assert confirmed(path) == (False, "no: the file must have exactly the fields format version epsilon delta parts")
+
+
+@pytest.mark.parametrize(
+    ("law", "options", "match"),
+    [
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "without a gate"),
+        (LaplaceNoisyMax(10.0), {"accounting": "published"}, "accounting='exact'"),
+    ],
+)
+def test_what_cannot_be_certified_is_said(law, options, match):
+    design = PATEClassifier(law=law, n_teachers=20, **options).design(n_classes=2)
+    found = plan(design, epsilon=3.0)
+    with pytest.raises(AccountingError, match=match):
+        certificate_of(found.design, found.labels)
+
+
+def test_a_law_of_a_table_is_certified_as_listed(tmp_path):
+    text = text_of(TableLaw(((0.6, 0.4), (0.55, 0.45), (0.45, 0.55), (0.4, 0.6))), 3, 2, 2.0)
+    assert "weights as listed" in said(tmp_path, text)

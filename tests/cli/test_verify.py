@@ -1,0 +1,50 @@
+"""``plan --certificate`` and ``verify``."""
+
+import json
+
+import pytest
+
+from dpensemble.cli import main
+
+pytest.importorskip("flint")
+
+
+@pytest.fixture
+def certificate(tmp_path, capsys):
+    path = tmp_path / "certificate.json"
+    planned = ["plan", "--method", "saa", "--teachers", "20", "--scale", "10", "--certificate", str(path)]
+    assert main(planned) == 0
+    assert f"dpensemble verify {path}" in capsys.readouterr().out
+    # An earlier one is replaced.
+    assert main([*planned, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["labels"] == 8
+    return path
+
+
+def test_a_plan_is_confirmed(certificate, capsys):
+    assert main(["verify", str(certificate)]) == 0
+    assert capsys.readouterr().out.startswith("yes: (epsilon 1, delta 1e-05) confirmed: 8 answers")
+    assert main(["verify", str(certificate), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["confirmed"] is True
+
+
+def test_another_claim_is_not(certificate, capsys):
+    certificate.write_text(certificate.read_text().replace('"1e-05"', '"1e-06"'))
+    assert main(["verify", str(certificate)]) == 1
+    assert capsys.readouterr().out.startswith("no: so many answers are shown to be private at delta ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["verify", "missing.json"], "is no file"),
+        (["plan", "--certificate", "no/such/folder/c.json"], "certificate='no"),
+        (["plan", "--accounting", "published", "--certificate", "c.json"], "accounting='exact'"),
+        (["plan", "--method", "confident-gnmax", "--certificate", "c.json"], "gate"),
+    ],
+)
+def test_bad_input_ends_with_exit_code_2(tmp_path, monkeypatch, capsys, arguments, match):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert match in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
