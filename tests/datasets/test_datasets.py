@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from dpensemble.datasets import fit_encoder, load_adult, read_table, three_way_split
-from dpensemble.datasets.tables import as_text, require_complete, take_kinds
+from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.tables import require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 
@@ -66,7 +67,7 @@ def test_unreadable_tables_are_refused_in_one_sentence(tmp_path, name, content, 
 
 @pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf, 1.0], ["x", None]])
 def test_missing_and_infinite_entries_are_refused(values):
-    with pytest.raises(DataError, match=r"missing .NaN. or infinite values in b; drop"):
+    with pytest.raises(DataError, match=r"missing .NaN. or infinite values in b .first in row"):
         require_complete("the table", pd.DataFrame({"a": [1, 2], "b": values}))
 
 

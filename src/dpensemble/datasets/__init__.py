@@ -3,13 +3,19 @@
 from dpensemble.datasets.adult import Dataset, load_adult
 from dpensemble.datasets.encoding import fit_encoder
 from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
+from dpensemble.datasets.parquet import ParquetBlocks, ParquetTable
+from dpensemble.datasets.preparation import TableEncoder, TablePreparation
 from dpensemble.datasets.splits import Split, three_way_split
 from dpensemble.datasets.tables import as_table, read_table, same_columns
 
 __all__ = [
     "Dataset",
     "ImageDataset",
+    "ParquetBlocks",
+    "ParquetTable",
     "Split",
+    "TableEncoder",
+    "TablePreparation",
     "as_table",
     "fit_encoder",
     "load_adult",

@@ -6,25 +6,57 @@ guessed; private and test tables take the public columns' kinds, and labels and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
 
-from dpensemble.errors import DataError, FileError
+from dpensemble.datasets.columns import (
+    assembled,
+    in_parts,
+    infinite_columns,
+    is_number,
+    number_columns,
+    numbers_of,
+    texts_of,
+)
+from dpensemble.datasets.csv_files import (
+    CSVFormat,
+    advice,
+    csv_chunks,
+    is_csv,
+    looks_like_decimal_comma,
+    read_csv,
+)
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+_MOST_NAMED = 20
 
 
-def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
-    """Read a CSV or Parquet file, chosen by its ending.
+def read_table(
+    path: Path | str, *, guess: bool = False, sep: str | None = None, decimal: str | None = None
+) -> pd.DataFrame:
+    """Read a CSV or Parquet file, chosen by its ending, or a folder of Parquet files as one table.
 
     Parameters
     ----------
     path : path
-        Ending in ``.csv`` (also ``.csv.gz``), ``.parquet`` or ``.pq``.
+        Ending in ``.csv``, ``.tsv`` or ``.txt``, also with ``.gz`` or ``.zip`` after it; ``.zip`` with one such file in
+        it; ``.parquet`` or ``.pq``; or a folder. Text is UTF-8, or UTF-16 with its mark; bytes that are no UTF-8
+        are read as Windows writes them (cp1252), each by itself.
     guess : bool, default=False
         Take a CSV column whose entries are all numbers as numbers. For public
         tables only; otherwise every CSV column is text, see `take_kinds`.
+    sep : str, optional
+        What separates the columns of a CSV file: one character or ``"tab"``. By default a comma, a tab in ``.tsv``
+        files, and a semicolon where ``decimal`` is a comma.
+    decimal : {".", ","}, optional
+        What numbers in a CSV file have before their fractions; with a comma, points group thousands: 1.234,5.
 
     Returns
     -------
@@ -36,81 +68,87 @@ def read_table(path: Path | str, *, guess: bool = False) -> pd.DataFrame:
     FileError
         If the ending is unknown or the file cannot be read.
     DataError
-        If the table has no rows or repeated column names.
+        If the table has no rows or repeated column names, or seems to have another separator.
     """
-    path = Path(path)
-    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-    if suffix not in (".csv", ".parquet", ".pq"):
-        raise FileError(f"{path} is not a table that can be read; use .csv, .csv.gz or .parquet.")
-    try:
-        table = _read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
-    except DataError:
-        raise
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read: {_advice(error, suffix)}.") from None
+    path, how = Path(path), CSVFormat(sep, decimal)
+    text = is_csv(path)
+    with readable(path):
+        table = read_csv(path, how) if text else ParquetTable(path).whole()
     if table.empty:
         raise DataError(f"{path} has no rows.")
     if not table.columns.is_unique:
         raise DataError(f"{path} names a column twice.")
-    return _guess_numbers(table) if guess and suffix == ".csv" else table
+    return _guess_numbers(table) if guess and text else table
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    names = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
-    if names.duplicated().any():
-        # Read as a table, the second would be renamed in silence.
-        raise DataError(f"{path} names a column twice.")
-    table = pd.read_csv(path, dtype=str)
-    if not isinstance(table.index, pd.RangeIndex):
-        # One long first row would shift the columns of all others.
-        raise DataError(
-            f"{path} cannot be read: its rows have more entries than its header; separate columns by commas."
+def table_chunks(
+    path: Path | str, rows: int = 100_000, *, sep: str | None = None, decimal: str | None = None
+) -> Iterator[pd.DataFrame]:
+    """Yield a table as `read_table` would read it, in chunks of so many rows, so that it need not fit into memory."""
+    path, how = Path(path), CSVFormat(sep, decimal)
+    with readable(path):
+        if is_csv(path):
+            yield from csv_chunks(path, how, rows)
+            return
+        start = 0
+        for table in ParquetTable(path).blocks(rows=rows):
+            yield table.set_index(pd.RangeIndex(start, start + len(table)))
+            start += len(table)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read as a table."""
+    if not is_csv(path) and not is_parquet(path):
+        excel = path.suffix.lower() in (".xlsx", ".xls", ".ods")
+        raise FileError(
+            f"{path} is not a table that can be read; "
+            f"{'save it as CSV there, and ' * excel}use .csv, .csv.gz, .csv.zip, .tsv, .parquet or a folder of "
+            ".parquet."
         )
-    return table
-
-
-def _advice(error: Exception, suffix: str) -> str:
-    """Say what to do about a file that pandas could not read; its own words may quote entries."""
-    known: dict[type[Exception], str] = {
-        FileNotFoundError: "there is no such file",
-        IsADirectoryError: "it is a folder",
-        PermissionError: "you may not read it",
-        UnicodeDecodeError: "it is not in UTF-8; save it as UTF-8",
-        pd.errors.EmptyDataError: "it is empty",
-        pd.errors.ParserError: "its rows differ in length; separate columns by commas",
-    }
-    return next((words for kind, words in known.items() if isinstance(error, kind)), f"it is no {suffix[1:]} table")
+    try:
+        yield
+    except (DataError, FileError, InvalidParameterError):
+        raise
+    except (OSError, ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError) as error:
+        kind = path.suffix.lower()[1:]
+        raise FileError(f"{path} cannot be read: {advice(error, kind)}.") from None
 
 
 def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    guessed = {}
-    for name in table.columns:
-        numbers = pd.to_numeric(table[name], errors="coerce")
-        all_numbers = numbers.notna().any() and (numbers.notna() == table[name].notna()).all()
-        guessed[name] = numbers if all_numbers else table[name]
-    return pd.DataFrame(guessed)
-
-
-def is_number(column: pd.Series) -> bool:
-    """Return whether a column holds numbers; truth values are categories."""
-    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+    columns = np.arange(table.shape[1])
+    found = [(part, *numbers) for part, numbers in in_parts(table, columns, numbers_of)]
+    numeric = np.concatenate([~odd & ~np.isnan(values).all(axis=0) for _, values, odd in found])
+    values = np.concatenate([values for _, values, _ in found], axis=1)[:, numeric]
+    return assembled(table, columns[numeric], values, table.iloc[:, columns[~numeric]])
 
 
 def as_table(X: Any) -> pd.DataFrame:
-    """Return rows as a table; what came in an array of objects is numbers where all entries of a column are."""
+    """Return public rows as a table; what came as objects is numbers where all entries of a column are."""
     return X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).infer_objects()
 
 
 def same_columns(name: str, X: Any, public: pd.DataFrame) -> pd.DataFrame:
     """Return the rows called `name` as a table with the public columns and kinds, refusing infinite entries."""
-    table = as_table(X)
+    # No kinds are guessed: an odd entry would change how all others are read.
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     if not hasattr(X, "columns") and table.shape[1] == public.shape[1]:
         table.columns = public.columns
     table = take_kinds(name, table, public)
-    for column in table.columns:
-        if is_number(table[column]) and np.isinf(table[column].to_numpy(dtype=float)).any():
-            raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
+    infinite = infinite_columns(table)
+    if infinite.any():
+        column = table.columns[int(np.argmax(infinite))]
+        raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
     return table
+
+
+@contextmanager
+def kinds_by(name: str) -> Iterator[None]:
+    """Call what says of which kinds columns are by its name in errors, where it is no public table."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error).replace("the public table", name)) from None
 
 
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
@@ -125,48 +163,64 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataF
             f"the {name} table has columns that the public table lacks: {extra} of {len(table.columns)}; drop them "
             "(--drop), or name the one that says whose record it is (--unit)."
         )
-    return as_kinds(name, table[list(public.columns)], [c for c in public.columns if is_number(public[c])])
+    return as_kinds(name, table[list(public.columns)], list(public.columns[number_columns(public)]))
 
 
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame:
     """Return a table with some columns as numbers and all others as text, refusing text among numbers."""
-    kinds = {}
-    for column in table.columns:
-        values = table[column]
-        if column not in numeric:
-            if is_number(values):
-                raise DataError(f"column {column!r} is text in the public table but numbers in the {name} table.")
-            kinds[column] = as_text(values)
-            continue
-        # Always floats: whether a column of integers stays one would depend on every entry.
-        kinds[column] = pd.to_numeric(values, errors="coerce").astype(float)
-        if (kinds[column].isna() & values.notna()).any():
-            raise DataError(
-                f"column {column!r} is numbers in the public table but has entries that are none in the {name} table."
-            )
-    return pd.DataFrame(kinds)
+    wanted = table.columns.isin(numeric)
+    clash = number_columns(table) & ~wanted
+    if clash.any():
+        column = table.columns[int(np.argmax(clash))]
+        raise DataError(f"column {column!r} is text in the public table but numbers in the {name} table.")
+    # Always floats: whether a column of integers stays one would depend on every entry.
+    numbers, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
+    values = np.empty((len(numbers), len(table))).T
+    done = 0
+    for part, (found, odd) in in_parts(table, numbers, numbers_of):
+        if odd.any():
+            raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
+        values[:, done : done + len(part)] = found
+        done += len(part)
+    written = [texts for _, texts in in_parts(table, others, texts_of)]
+    return assembled(table, numbers, values, pd.concat(written, axis=1) if written else table.iloc[:, others])
 
 
-def as_text(column: pd.Series) -> pd.Series:
-    """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
-    return column.map(_written, na_action="ignore").astype(object)
+def _no_number(name: str, values: pd.Series) -> DataError:
+    """Say where the table called `name` has an entry that is no number; the entry itself stays unsaid."""
+    row = int((pd.to_numeric(values, errors="coerce").isna() & values.notna()).to_numpy().argmax())
+    comma = looks_like_decimal_comma(str(values.iloc[row]))
+    return DataError(
+        f"column {values.name!r} is numbers in the public table but has entries that are none in the {name} table "
+        f"(first in row {row + first_row(values):,}, counting from 0); "
+        + ('if numbers have decimal commas, give --decimal ",".' if comma else "correct, blank or drop them.")
+    )
 
 
-def _written(value: object) -> str:
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
+def first_row(table: pd.DataFrame | pd.Series) -> int:
+    """Return the number of the first row: not 0 in a later chunk of a table."""
+    index = table.index
+    return int(index.start) if isinstance(index, pd.RangeIndex) else 0
 
 
 def require_complete(name: str, table: pd.DataFrame, *, blanks: bool = False) -> None:
     """Refuse missing (unless `blanks` may be) and infinite entries, naming the columns that have some."""
-    bad = []
-    for column in table.columns:
-        values = table[column]
-        infinite = is_number(values) and bool(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).any())
-        if infinite or (not blanks and values.isna().any()):
-            bad.append(str(column))
+    spoiled = infinite_columns(table)
+    if not blanks:
+        spoiled |= table.isna().to_numpy().any(axis=0)
+    bad = [str(column) for column in table.columns[spoiled]]
     if bad:
+        row = min(_first_spoiled(table.iloc[:, place], blanks) for place in np.flatnonzero(spoiled)[:_MOST_NAMED])
+        more = f" and {len(bad) - _MOST_NAMED:,} more columns" if len(bad) > _MOST_NAMED else ""
         raise DataError(
-            f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad)}; drop those rows, "
-            "or fill them in with statistics of public rows."
+            f"{name} has {'' if blanks else 'missing (NaN) or '}infinite values in {', '.join(bad[:_MOST_NAMED])}{more}"
+            f" (first in row {row + first_row(table):,}, counting from 0); drop those rows"
+            + (", or leave the entries blank." if blanks else ", or fill them in from public rows (--fill).")
         )
+
+
+def _first_spoiled(values: pd.Series, blanks: bool) -> int:
+    wrong = np.zeros(len(values), dtype=bool) if blanks else values.isna().to_numpy()
+    if is_number(values):
+        wrong = wrong | np.isinf(values.to_numpy(dtype=float, na_value=np.nan))
+    return int(wrong.argmax())

@@ -1,0 +1,92 @@
+"""Columns of tables, many at a time, as numbers or as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Floats
+
+# Entries that are converted together, so that columns cost little each and a tall table is not copied as objects.
+_ENTRIES_AT_ONCE = 2**21
+
+
+def is_number(column: pd.Series) -> bool:
+    """Return whether a column holds numbers; truth values are categories."""
+    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+
+
+def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which columns hold numbers, shape (n_columns,)."""
+    # By kind, not by column, of which there may be many.
+    known: dict[Any, bool] = {}
+    for kind in table.dtypes:
+        if kind not in known:
+            known[kind] = is_number(pd.Series(dtype=kind))
+    return np.array([known[kind] for kind in table.dtypes], dtype=bool)
+
+
+def in_parts(
+    table: pd.DataFrame, columns: NDArray[np.int64], read: Callable[[pd.DataFrame], Any]
+) -> Iterator[tuple[NDArray[np.int64], Any]]:
+    """Yield places of columns with what `read` makes of them: many at a time, but not a copy of the whole table."""
+    size = max(1, _ENTRIES_AT_ONCE // max(len(table), 1))
+    for start in range(0, len(columns), size):
+        part = columns[start : start + size]
+        yield part, read(table.iloc[:, part])
+
+
+def numbers_of(part: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return columns as numbers, NaN for what is none, and which columns have entries that are none."""
+    if all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in part.dtypes):
+        return part.to_numpy(dtype=np.float64), np.zeros(part.shape[1], dtype=bool)
+    entries = part.to_numpy(dtype=object)
+    # With a fraction among them each entry is read as a float by itself, whatever the others are.
+    values = pd.to_numeric(np.append(entries.ravel(), 0.5), errors="coerce")[:-1].astype(np.float64)
+    values = values.reshape(entries.shape)
+    return values, (np.isnan(values) & part.notna().to_numpy()).any(axis=0)
+
+
+def texts_of(part: pd.DataFrame) -> pd.DataFrame:
+    """Return columns as texts, each entry as `as_text` writes it."""
+    entries = part.to_numpy(dtype=object)
+    written = as_text(pd.Series(entries.ravel(), dtype=object)).to_numpy(copy=True).reshape(entries.shape)
+    # One sign for what is missing: pandas would choose it by what else there is.
+    written[part.isna().to_numpy()] = np.nan
+    return pd.DataFrame(written, index=part.index, columns=part.columns, dtype=object)
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
+    return column.map(_written, na_action="ignore").astype(object)
+
+
+def _written(value: object) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
+
+
+def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, others: pd.DataFrame) -> pd.DataFrame:
+    """Return a table's columns in their order: those at `places` are `numbers`, the rest `others`."""
+    found = pd.DataFrame(numbers, index=table.index, columns=table.columns[places], copy=False)
+    if others.shape[1] == 0:
+        return found
+    rest = np.setdiff1d(np.arange(table.shape[1]), places)
+    order = np.argsort(np.concatenate([places, rest]))
+    return pd.concat([found, others], axis=1).iloc[:, order]
+
+
+def infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which columns hold an infinite number."""
+    found = number_columns(table)
+    for part, infinite in in_parts(table, np.flatnonzero(found), _any_infinite):
+        found[part] = infinite
+    return found
+
+
+def _any_infinite(part: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.isinf(part.to_numpy(dtype=np.float64, na_value=np.nan)).any(axis=0)

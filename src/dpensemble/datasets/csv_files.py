@@ -1,0 +1,230 @@
+"""CSV files as spreadsheets write them, read so that no row decides how another is read.
+
+Encodings are told by the first bytes of a file; after that each byte that is no UTF-8 stands for itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+
+#: Endings of text files, by themselves or before ``.gz`` and ``.zip``.
+ENDINGS = (".csv", ".tsv", ".txt")
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+# Digits in groups of three, and a decimal comma: 1.234,5.
+_COMMA_NUMBER = r"^(?=.*\d)\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*)(?:,(\d+))?((?:[eE][+-]?\d+)?)\s*$"
+_ERRORS = "dpensemble-windows"
+
+
+@dataclass(frozen=True, slots=True)
+class CSVFormat:
+    """How a CSV file is written.
+
+    Parameters
+    ----------
+    sep : str or None
+        What separates columns, one character or ``"tab"``; None is a comma, and a tab in ``.tsv`` files.
+    decimal : {".", ","} or None
+        What numbers have before their fractions; None is a point. With a comma, points group thousands: 1.234,5.
+
+    Raises
+    ------
+    InvalidParameterError
+        If one is anything else.
+    """
+
+    sep: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        sep = _as_character(self.sep)
+        if sep is not None and (len(sep) != 1 or sep.isalnum() or sep in '".\r\n'):
+            raise InvalidParameterError(
+                f'sep={self.sep!r} is no separator of columns; use one character such as ";", or "tab".',
+                parameter="sep",
+            )
+        if self.decimal not in (None, ".", ","):
+            raise InvalidParameterError(f'decimal={self.decimal!r} is unknown; use "." or ",".', parameter="decimal")
+        if self.decimal == "," == sep:
+            raise InvalidParameterError(
+                'decimal="," and sep="," cannot both be; files with decimal commas usually have sep=";".',
+                parameter="decimal",
+            )
+
+    def separator(self, path: Path) -> str:
+        """Return the character that separates the columns of a file."""
+        usual = "\t" if _endings(path)[0] == ".tsv" else ";" if self.decimal == "," else ","
+        return _as_character(self.sep) or usual
+
+
+def is_csv(path: Path) -> bool:
+    """Return whether a file's ending is one of a text file, perhaps a compressed one."""
+    inner, outer = _endings(path)
+    return inner in ENDINGS or (outer == ".zip" and inner == "")
+
+
+def read_csv(path: Path, how: CSVFormat) -> pd.DataFrame:
+    """Return the table in a file, every entry a text as it is written, NaN where it is empty."""
+    (table,) = _tables(path, how, None)
+    return table
+
+
+def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the table in a file in chunks of so many rows, numbered through."""
+    return _tables(path, how, rows)
+
+
+def _tables(path: Path, how: CSVFormat, rows: int | None) -> Iterator[pd.DataFrame]:
+    sep = how.separator(path)
+    _check_header(path, sep)
+    with _opened(path) as file:
+        read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
+        for table in [read] if rows is None else read:
+            if not isinstance(table.index, pd.RangeIndex):
+                # One long first row would shift the columns of all others.
+                raise DataError(
+                    f"{path} cannot be read: its rows have more entries than its header; separate columns by "
+                    f"{_spoken(sep)} alone, or name another separator (--sep)."
+                )
+            yield _with_points(table) if how.decimal == "," else table
+
+
+def _check_header(path: Path, sep: str) -> None:
+    """Refuse repeated names, which would be renamed in silence, and another separator than the file has."""
+    with _opened(path) as file:
+        names = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=sep).iloc[0]
+    if names.dropna().duplicated().any():
+        raise DataError(f"{path} names a column twice.")
+    if len(names) == 1:
+        # The name itself stays unsaid: without a header it is a record.
+        for other, spoken in ((",", "','"), *_SEPARATORS.items()):
+            if other in str(names[0]):
+                flag = "tab" if other == "\t" else other
+                raise DataError(
+                    f"{path} has one column only when {_spoken(sep)} separates columns, and {spoken} in its first "
+                    f'line; give --sep "{flag}".'
+                )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIOWrapper]:
+    """Open a file as text, in the encoding that its first bytes tell."""
+    with _binary(path) as start:
+        first = start.read(4)
+    found = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
+    if found == "utf-8" and b"\0" in first:
+        raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
+    with _binary(path) as file, TextIOWrapper(file, encoding=found, errors=_ERRORS, newline="") as text:
+        yield text
+
+
+@contextmanager
+def _binary(path: Path) -> Iterator[IO[bytes]]:
+    outer = _endings(path)[1]
+    if outer == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if Path(name).suffix.lower() in ENDINGS and name[:2] != "__"]
+            if len(names) != 1:
+                raise FileError(f"{path} holds {len(names)} CSV files; put one table into it.")
+            with archive.open(names[0]) as file:
+                yield file
+    elif outer == ".gz":
+        with gzip.open(path) as file:
+            yield file  # type: ignore[misc]
+    else:
+        with path.open("rb") as file:
+            yield file
+
+
+def _endings(path: Path) -> tuple[str, str]:
+    """Return the ending of the table and that of its compression, either empty where there is none."""
+    outer = path.suffix.lower()
+    if outer in (".gz", ".zip"):
+        return Path(path.stem).suffix.lower(), outer
+    return outer, ""
+
+
+def _windows(error: UnicodeError) -> tuple[str, int]:
+    """Read bytes that are no UTF-8 as Windows writes them (cp1252), each by itself."""
+    if not isinstance(error, UnicodeDecodeError) or error.encoding.lower() not in ("utf-8", "utf8"):
+        raise error
+    odd = error.object[error.start : error.end]
+    return "".join(bytes([byte]).decode("cp1252", errors="replace") for byte in odd), error.end
+
+
+codecs.register_error(_ERRORS, _windows)
+
+
+def _with_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose entries that are numbers with decimal commas have points; each by itself."""
+
+    def pointed(found: re.Match[str]) -> str:
+        sign, whole, part, power = found.groups()
+        return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
+
+    return pd.DataFrame(
+        {name: table[name].str.replace(_COMMA_NUMBER, pointed, regex=True) for name in table.columns}, copy=False
+    )
+
+
+def looks_like_decimal_comma(text: str) -> bool:
+    """Return whether an entry would be a number if it had a point for its comma."""
+    return "," in text and any(map(str.isdigit, text)) and re.match(_COMMA_NUMBER, text) is not None
+
+
+def advice(error: Exception, kind: str) -> str:
+    """Say what to do about a table that pandas could not read; its own words may quote entries."""
+    if isinstance(error, pd.errors.ParserError):
+        return _of_parser(str(error))
+    known: dict[type[Exception], str] = {
+        FileNotFoundError: "there is no such file",
+        IsADirectoryError: "it is a folder",
+        PermissionError: "you may not read it",
+        UnicodeError: "it is not in UTF-8; save it as UTF-8",
+        pd.errors.EmptyDataError: "it is empty",
+        zipfile.BadZipFile: "it is no zip file",
+        gzip.BadGzipFile: "it is no gzip file",
+        EOFError: "it ends too soon",
+    }
+    return next((words for one, words in known.items() if isinstance(error, one)), f"it is no {kind} table")
+
+
+def _of_parser(text: str) -> str:
+    """Keep the numbers of pandas' message."""
+    lengths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if lengths:
+        expected, line, saw = map(int, lengths.groups())
+        return (
+            f"line {line:,} has {saw} entries where {expected} belong (the header is line 1); quote entries that hold "
+            "a separator, or name the right one (--sep)"
+        )
+    quoted = re.search(r"EOF inside string starting at row (\d+)", text)
+    if quoted:
+        return f"a quotation mark in line {int(quoted[1]) + 1:,} is never closed (the header is line 1)"
+    return "its rows differ in length; separate columns by commas, or name the separator (--sep)"
+
+
+def _as_character(sep: str | None) -> str | None:
+    return "\t" if sep in ("tab", "\\t") else sep
+
+
+def _spoken(sep: str) -> str:
+    return _SEPARATORS.get(sep, f"'{sep}'")

@@ -1,0 +1,216 @@
+"""Tables in Parquet, as one file or a folder of parts, all at once or in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpensemble._arrays import Integers
+from dpensemble.datasets.columns import as_text
+from dpensemble.errors import DataError, FileError
+
+#: Rows that are in memory at a time.
+ROWS_AT_ONCE = 2**16
+_ENDINGS = (".parquet", ".pq")
+# Columns are read through a buffer of so many bytes, not whole row groups at once.
+_BUFFER = 2**20
+
+
+class ParquetTable:
+    """A Parquet file, or all parts of a folder as one table; refuses parts that do not belong together.
+
+    Parameters
+    ----------
+    path : path
+        A file ending in ``.parquet`` or ``.pq``, or a folder of such, in sub-folders too. What begins with a dot or
+        an underscore is passed over, as every reader of Parquet does. Parts may be empty.
+
+    Attributes
+    ----------
+    columns : list of str
+        Names, as the first part has them.
+    n_rows : int
+        Rows of all parts together.
+    n_bytes : int
+        What the columns take without compression.
+
+    Raises
+    ------
+    FileError
+        If there is no such table, or a part cannot be read.
+    DataError
+        If parts have different columns, or there are no rows.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._parts = _parts_of(self.path)
+        self.n_rows, self.n_bytes, other = 0, 0, 0
+        for place, part in enumerate(self._parts):
+            with _opened(part, self.path) as file:
+                names = _names(file.schema_arrow)
+                self.n_rows += file.metadata.num_rows
+                self.n_bytes += sum(
+                    file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)
+                )
+            if place == 0:
+                self.columns = names
+            other += sorted(names) != sorted(self.columns)
+        if other:
+            # Which columns stays unsaid: the table may be private.
+            raise DataError(
+                f"{self.path} has {len(self._parts)} parts, of which {other} have other columns than the first; "
+                "write all parts with the same columns."
+            )
+        if len(set(self.columns)) < len(self.columns):
+            raise DataError(f"{self.path} names a column twice.")
+        if not self.n_rows:
+            raise DataError(f"{self.path} has no rows.")
+        self._seen = [_state(part) for part in self._parts]
+
+    def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
+        """Yield the rows in blocks, every time in the same order; refuse parts that were changed since the first look.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Those to read, in this order; by default all.
+        rows : int
+            Most rows of a block.
+        """
+        wanted = list(self.columns if columns is None else columns)
+        for part, seen in zip(self._parts, self._seen, strict=True):
+            with _opened(part, self.path) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
+                    yield batch.to_pandas(ignore_metadata=True)[wanted]
+            if _state(part) != seen:
+                raise DataError(f"{self.path} was changed while it was read; train on a copy that nobody writes to.")
+
+    def whole(self) -> pd.DataFrame:
+        """Return all rows in one table."""
+        found = []
+        for part in self._parts:
+            with _opened(part, self.path) as file:
+                found.append(file.read().to_pandas()[self.columns])
+        full = [table for table in found if len(table)]
+        return full[0] if len(full) == 1 else pd.concat(full, ignore_index=True)
+
+
+class ParquetBlocks:
+    """Private records of a Parquet file or folder in blocks, for `LabelMomentsClassifier.fit_blocks`.
+
+    Parameters
+    ----------
+    path : path
+        As for `ParquetTable`; private.
+    target : str
+        Column of the labels.
+    unit : str, optional
+        Column that says whose record it is. A unit's records may lie in any parts.
+    drop : sequence of str
+        Columns to leave out.
+    rows : int
+        Most rows of a block.
+
+    Attributes
+    ----------
+    n_records : int
+        Number of records.
+    units : ndarray of shape (n_records,) or None
+        Number of each record's unit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pd.DataFrame({"size": [1.0, 2.0], "y": [0, 1]}).to_parquet(folder / "1.parquet")
+    >>> pd.DataFrame({"size": [3.0], "y": [1]}).to_parquet(folder / "2.parquet")
+    >>> read = ParquetBlocks(folder, "y")
+    >>> read.n_records, [labels.tolist() for _, labels in read()]
+    (3, [[0, 1], [1]])
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        target: str,
+        *,
+        unit: str | None = None,
+        drop: Sequence[str] = (),
+        rows: int = ROWS_AT_ONCE,
+    ) -> None:
+        self._table, self._target, self._rows = ParquetTable(path), target, rows
+        for parameter, name in (("target", target), ("unit", unit)):
+            if name is not None and name not in self._table.columns:
+                raise DataError(f"{parameter}={name!r} is not a column of {path}.")
+        self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
+        self.n_records = self._table.n_rows
+        self.units = None if unit is None else _numbered(self._table, unit)
+
+    def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
+        """Yield records and their labels, block by block."""
+        for block in self._table.blocks([*self._features, self._target], self._rows):
+            yield block[self._features], block[self._target].to_numpy()
+
+
+def _numbered(table: ParquetTable, unit: str) -> Integers:
+    """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit."""
+    known: dict[str, int] = {}
+    found = []
+    for block in table.blocks([unit], 2**20):
+        places, names = pd.factorize(block[unit])
+        if (places < 0).any():
+            raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
+        numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
+        found.append(np.asarray(numbers, dtype=np.int64)[places])
+    return np.concatenate(found)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a path is that of a Parquet file, or of a folder, which can hold nothing else here."""
+    return path.suffix.lower() in _ENDINGS or path.is_dir()
+
+
+def _parts_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = [
+        found.relative_to(path)
+        for found in sorted(path.rglob("*"))
+        if not any(name.startswith((".", "_")) for name in found.relative_to(path).parts)
+    ]
+    if any("=" in folder for part in inside for folder in part.parts[:-1]):
+        raise FileError(f"{path} keeps columns in the names of its folders (NAME=VALUE); write them into the parts.")
+    files = [part for part in inside if not (path / part).is_dir()]
+    if not files:
+        raise FileError(f"{path} is a folder without Parquet files.")
+    if any(part.suffix.lower() not in _ENDINGS for part in files):
+        raise FileError(f"{path} is a folder with other files than .parquet; keep those elsewhere.")
+    return [path / part for part in files]
+
+
+def _opened(part: Path, path: Path) -> Any:
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
+
+    try:
+        # As a data set, of which pandas makes use, 100,000 columns take many minutes.
+        return ParquetFile(part, buffer_size=_BUFFER)
+    except (OSError, ValueError):
+        if part == path:
+            raise
+        raise FileError(f"{path} has a part that cannot be read as Parquet; write it anew.") from None
+
+
+def _names(schema: Any) -> list[str]:
+    """Return names of columns; what pandas wrote as an index is none."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def _state(part: Path) -> tuple[int, int]:
+    found = part.stat()
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,305 @@
+"""What is done to a table before it is encoded: dates become parts, and blanks are filled in from public rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
+from dpensemble.datasets.encoding import fit_encoder
+from dpensemble.datasets.tables import as_kinds, as_table
+from dpensemble.errors import DataError, InvalidParameterError
+
+LEFT_OUT = "left out"
+#: What stands for a blank text where blanks are filled in.
+BLANK = "(blank)"
+FILLS = ("median", "nan")
+# Of a time stamp only the day is read. A format is taken if nearly all public entries have it.
+_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
+_NEARLY_ALL = 0.95
+_FEWEST, _LOOKED_AT_FIRST = 3, 50
+_PARTS = ("year", "month", "weekday")
+# A text is left out if so many public rows or more have mostly different ones, and few share theirs with others.
+_ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
+
+
+class TablePreparation(TransformerMixin, BaseEstimator):
+    """Tables with dates and blanks as tables of numbers and texts, learned from public rows only.
+
+    Parameters
+    ----------
+    fill : {"median", "nan"}, optional
+        What becomes of blanks: ``"median"`` puts the public median into numbers and a category of their own into
+        texts; ``"nan"`` does so in texts only, for learners that take NaN; None leaves them.
+
+    Attributes
+    ----------
+    kinds_ : list of str
+        How each column is read: ``"number"``, ``"category"``, ``"date"`` or ``"left out"``. May be published.
+    medians_ : ndarray of shape (n_columns,)
+        Public medians of numbers; 0 elsewhere, and where there is none.
+    dates_ : dict
+        ``format``, ``parts`` and their medians (``fill``) of each column of dates.
+    feature_names_in_ : ndarray
+        Names of the columns.
+
+    Notes
+    -----
+    A column of texts is dates if at least 95 % of its public entries are, in one format. It becomes year, month (both
+    numbers) and weekday (a text), of which those that are the same in all public rows are left out. Each entry is read
+    by itself, so that no private row decides how another is read; what is no such date is blank.
+
+    Left out are texts of which hardly any are shared by several public rows, such as ids and remarks, and columns
+    without a name that count the rows: new rows have others, so that nothing can be learned from them.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"age": [30.0, None, 50.0], "seen": ["2025-03-01", "2025-04-02", "2024-04-07"]})
+    >>> TablePreparation(fill="median").fit_transform(public).to_dict("records")[1]
+    {'age': 40.0, 'seen: year': 2025.0, 'seen: month': 4.0, 'seen: weekday': 'Wednesday'}
+    """
+
+    def __init__(self, fill: str | None = None) -> None:
+        self.fill = fill
+
+    def fit(self, X: Any, y: Any = None) -> TablePreparation:  # noqa: ARG002
+        """Learn formats, medians and parts from public rows; never pass private ones."""
+        if self.fill is not None and self.fill not in FILLS:
+            raise InvalidParameterError(f"fill={self.fill!r} is unknown; use one of {', '.join(FILLS)}, or None.")
+        table = as_table(X)
+        if not len(table):
+            raise DataError("X has no rows; give public ones.")
+        self.n_features_in_ = table.shape[1]
+        self.feature_names_in_ = np.asarray([str(name) for name in table.columns], dtype=object)
+        numbers = number_columns(table)
+        self.medians_ = _medians(table, numbers) if self.fill == "median" else np.zeros(len(numbers))
+        self.kinds_ = ["number"] * len(numbers)
+        self.dates_: dict[str, dict[str, Any]] = {}
+        for place, name in enumerate(self.feature_names_in_):
+            if not numbers[place]:
+                self.kinds_[place] = self._read_texts(name, as_text(table.iloc[:, place]))
+            elif is_unnamed(name) and counts_rows(table.iloc[:, place]):
+                self.kinds_[place] = LEFT_OUT
+        if not self.output_columns:
+            raise DataError(
+                "no column of the public rows says anything: they are ids, free text, or one date in every row; give "
+                "others."
+            )
+        return self
+
+    def _read_texts(self, name: str, entries: pd.Series) -> str:
+        found = date_formats(entries)
+        if len(found) != 1:
+            return LEFT_OUT if _are_all_different(entries) else "category"
+        parts = _date_parts(entries, found[0])
+        kept = [part for part in _PARTS if parts[part].nunique() > 1]
+        fill = {part: _median(parts[part]) for part in kept if part != "weekday"}
+        self.dates_[name] = {"format": found[0], "parts": kept, "fill": fill}
+        return "date"
+
+    def transform(self, X: Any) -> pd.DataFrame:
+        """Return a table without dates and, where they are filled in, without blanks.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_columns)
+            Rows with the columns that were fitted, in any order.
+        """
+        check_is_fitted(self)
+        table = self._as_fitted(X)
+        found = self._without_blanks(table.drop(columns=list(self.dates_)))
+        parts = [self._parts_of(name, table[name]) for name in self.dates_]
+        return pd.concat([found, *parts], axis=1) if parts else found
+
+    def _without_blanks(self, table: pd.DataFrame) -> pd.DataFrame:
+        if self.fill is None:
+            return table
+        numbers = number_columns(table)
+        others = table.iloc[:, np.flatnonzero(~numbers)].fillna(BLANK)
+        values = table.iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, copy=True)
+        if self.fill == "median":
+            medians = dict(zip(self.feature_names_in_, self.medians_, strict=True))
+            rows, columns = np.nonzero(np.isnan(values))
+            values[rows, columns] = np.array([medians[name] for name in table.columns[numbers]])[columns]
+        return assembled(table, np.flatnonzero(numbers), values, others)
+
+    def _parts_of(self, name: str, entries: pd.Series) -> pd.DataFrame:
+        date = self.dates_[name]
+        parts = _date_parts(as_text(entries), date["format"])
+        found = {}
+        for part in date["parts"]:
+            middle, column = date["fill"].get(part), parts[part]
+            if self.fill is not None and (middle is None or self.fill == "median"):
+                column = column.fillna(BLANK if middle is None else middle)
+            found[f"{name}: {part}"] = column
+        return pd.DataFrame(found, index=entries.index)
+
+    def _as_fitted(self, X: Any) -> pd.DataFrame:
+        table = as_table(X)
+        if not hasattr(X, "columns"):
+            if table.shape[1] != self.n_features_in_:
+                raise DataError(f"X has {table.shape[1]} columns, and the public rows had {self.n_features_in_}.")
+            table.columns = pd.Index(self.feature_names_in_)
+        lacks = [name for name in self.needed_columns if name not in table.columns]
+        if lacks:
+            raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had.")
+        return as_kinds("new", table[self.needed_columns], self.numeric_columns)
+
+    def _named(self, *kinds: str) -> list[str]:
+        return [name for name, kind in zip(self.feature_names_in_, self.kinds_, strict=True) if kind in kinds]
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that are taken as numbers."""
+        return self._named("number")
+
+    @property
+    def needed_columns(self) -> list[str]:
+        """Columns that are not left out."""
+        return self._named("number", "category", "date")
+
+    @property
+    def output_columns(self) -> list[str]:
+        """Columns of the tables that come out."""
+        parts = [f"{name}: {part}" for name, date in self.dates_.items() for part in date["parts"]]
+        return [*self._named("number", "category"), *parts]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether tables come out as they went in."""
+        return self.fill is None and not {"date", LEFT_OUT} & set(self.kinds_)
+
+    def words(self) -> dict[str, str]:
+        """Say how each column is read."""
+        found = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+        return found | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Tables with dates, texts and blanks as arrays of numbers, learned from public rows only.
+
+    Parameters
+    ----------
+    fill : {"median", "nan"}, optional
+        What becomes of blanks, as for `TablePreparation`; by default they are refused where they are met.
+
+    Attributes
+    ----------
+    preparation_ : TablePreparation
+        What is done to dates and blanks.
+    encoder_ : ColumnTransformer
+        Numbers standardised, texts one-hot encoded: `fit_encoder`.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"age": [30.0, None, 50.0], "ward": ["a", "b", None]})
+    >>> encoder = TableEncoder(fill="median").fit(public)
+    >>> encoder.transform(pd.DataFrame({"age": [None], "ward": ["b"]})).tolist()
+    [[0.0, 0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, fill: str | None = None) -> None:
+        self.fill = fill
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002
+        """Learn from public rows; never pass private ones, since what is learned is published with the student."""
+        self.preparation_ = TablePreparation(self.fill).fit(X)
+        self.n_features_in_, self.feature_names_in_ = (
+            self.preparation_.n_features_in_,
+            self.preparation_.feature_names_in_,
+        )
+        self.encoder_ = fit_encoder(self.preparation_.transform(X))
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return rows as an array of shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        return self.encoder_.transform(self.preparation_.transform(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return what each feature stands for."""
+        check_is_fitted(self)
+        return self.encoder_.get_feature_names_out()
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that are taken as numbers."""
+        return self.preparation_.numeric_columns
+
+    @property
+    def needed_columns(self) -> list[str]:
+        """Columns that are not left out."""
+        return self.preparation_.needed_columns
+
+    @property
+    def takes_blanks(self) -> bool:
+        """Whether entries may be missing."""
+        return self.fill is not None
+
+
+def is_unnamed(name: str) -> bool:
+    """Return whether a column had no name in its file."""
+    return re.fullmatch(r"Unnamed: \d+(_level_\d+)?", name) is not None
+
+
+def counts_rows(values: pd.Series) -> bool:
+    """Return whether numbers count the rows, one by one."""
+    numbers = values.to_numpy(dtype=float, na_value=np.nan)
+    return len(numbers) > 1 and bool((np.diff(numbers) == 1).all())
+
+
+def _are_all_different(entries: pd.Series) -> bool:
+    known = entries.dropna()
+    if len(known) < _ENOUGH:
+        return False
+    counts = known.value_counts()
+    return len(counts) > _MOSTLY * len(known) and counts[counts >= _SHARED_BY].sum() < _FEW * len(known)
+
+
+def date_formats(entries: pd.Series) -> list[str]:
+    """Return the formats in which nearly all entries that are there are dates: several where days may be months."""
+    texts = entries.dropna()
+    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST], _FORMATS):
+        return []
+    return _are_dates(texts, _FORMATS)
+
+
+def _are_dates(texts: pd.Series, formats: tuple[str, ...]) -> list[str]:
+    return [one for one in formats if _days(texts, one).notna().mean() >= _NEARLY_ALL]
+
+
+def _days(texts: pd.Series, how: str) -> pd.Series:
+    """Return the day of each entry, each read by itself; what follows the day is its time."""
+    days = texts.astype(str).str.strip()
+    if " " not in how:
+        days = days.str.split(r"[ T]", n=1, regex=True).str[0]
+    return pd.to_datetime(days, format=how, errors="coerce")
+
+
+def _date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
+    days = _days(entries.where(entries.notna(), ""), how)
+    weekday = days.dt.day_name()
+    return {
+        "year": days.dt.year.astype(float),
+        "month": days.dt.month.astype(float),
+        "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
+    }
+
+
+def _medians(table: pd.DataFrame, numbers: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the median of each column of numbers, 0 of others."""
+    found = np.zeros(len(numbers))
+    for part, middles in in_parts(table, np.flatnonzero(numbers), lambda part: part.median().to_numpy(dtype=float)):
+        found[part] = np.nan_to_num(middles)
+    return found
+
+
+def _median(values: pd.Series) -> float:
+    middle = values.median()
+    return 0.0 if pd.isna(middle) else float(middle)

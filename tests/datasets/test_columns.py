@@ -1,0 +1,103 @@
+"""Columns that are converted many at a time come out as each would alone."""
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import StandardScaler
+
+from dpensemble.datasets import fit_encoder, read_table
+from dpensemble.datasets import tables as readers
+from dpensemble.datasets.columns import is_number, number_columns
+from dpensemble.datasets.encoding import numeric_columns
+from dpensemble.errors import DataError
+
+KINDS = {
+    "floats": lambda rng, n: rng.normal(size=n),
+    "integers": lambda rng, n: rng.integers(0, 9, n),
+    "small": lambda rng, n: rng.normal(size=n).astype("float32"),
+    "truth": lambda rng, n: rng.random(n) < 0.5,
+    "texts": lambda rng, n: rng.choice(np.array(["a", "5", "5.0", None], dtype=object), n),
+    "written": lambda rng, n: rng.choice(np.array(["1", "2.5", " 3 ", "1e5", None, "-0"], dtype=object), n),
+    "nullable": lambda rng, n: pd.array(rng.choice(np.array([1, 2, None], dtype=object), n), dtype="Int64"),
+    "maybe": lambda rng, n: pd.array(rng.choice(np.array([True, None], dtype=object), n), dtype="boolean"),
+    "category": lambda rng, n: pd.Categorical(rng.choice(["x", "y"], n)),
+    "mixed": lambda rng, n: rng.choice(np.array([1, 2.5, True, None, "7"], dtype=object), n),
+    "decimal": lambda rng, n: rng.choice(np.array([decimal.Decimal("1.5"), None], dtype=object), n),
+    "days": lambda rng, n: pd.to_datetime(rng.choice(["2020-01-01", "2021-02-03"], n)),
+    "arrow": lambda rng, n: pd.array(rng.integers(0, 9, n), dtype="int64[pyarrow]"),
+    "empty": lambda rng, n: np.full(n, np.nan),
+}
+
+
+def outcome(work, *given, **settings):
+    try:
+        return work(*given, **settings)
+    except DataError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_many_columns_are_read_as_each_alone(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr("dpensemble.datasets.columns._ENTRIES_AT_ONCE", int(rng.integers(1, 40)))
+    names = rng.permutation(list(KINDS))[: rng.integers(1, 9)].tolist()
+    n = int(rng.integers(1, 7))
+    table = pd.DataFrame({name: KINDS[name](rng, n) for name in names}, index=rng.permutation(n))
+    assert number_columns(table).tolist() == [is_number(table[name]) for name in names]
+    numeric = [name for name in names if rng.random() < 0.6]
+    alone = {name: outcome(readers.as_kinds, "new", table[[name]], [c for c in numeric if c == name]) for name in names}
+    together = outcome(readers.as_kinds, "new", table, numeric)
+    refused = [found for found in alone.values() if isinstance(found, str)]
+    if refused:
+        assert together in refused
+    else:
+        assert list(together) == names
+        for name in names:
+            pd.testing.assert_frame_equal(together[[name]], alone[name])
+    bad = [name for name in names if outcome(readers.require_complete, "t", table[[name]]) is not None]
+    found = outcome(readers.require_complete, "t", table)
+    assert (found is None) == (not bad)
+    assert not bad or f"values in {', '.join(bad)} (first in row" in found
+
+
+def test_a_huge_integer_is_read_by_itself():
+    """Beside fractions pandas reads it as a float, alone as an integer: no entry may decide that for another."""
+    alone = pd.DataFrame({"id": ["9007199254740993"]})
+    beside = pd.DataFrame({"id": ["9007199254740993", "0.5"]})
+    found = [readers.as_kinds("new", table, ["id"])["id"].iloc[0] for table in (alone, beside)]
+    assert found[0] == found[1]
+
+
+def test_thousands_of_columns_cost_a_few_calls(tmp_path, monkeypatch):
+    """One call a column took minutes for the 16,000 columns of a usual table of genes."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(np.round(rng.normal(size=(6, 1200)), 3), columns=[f"gene {i}" for i in range(1200)])
+    table.insert(7, "town", ["York", "Bath"] * 3)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    calls = {"to_numeric": 0, "notna": 0}
+    plain, present = pd.to_numeric, pd.Series.notna
+    monkeypatch.setattr(
+        pd, "to_numeric", lambda *a, **k: calls.update(to_numeric=calls["to_numeric"] + 1) or plain(*a, **k)
+    )
+    monkeypatch.setattr(pd.Series, "notna", lambda s: calls.update(notna=calls["notna"] + 1) or present(s))
+    public = read_table(tmp_path / "t.csv", guess=True)
+    private = readers.take_kinds("private", read_table(tmp_path / "t.csv"), public)
+    readers.require_complete("private", private)
+    assert calls["to_numeric"] <= 4
+    assert calls["notna"] <= 4
+    pd.testing.assert_frame_equal(private, table.astype({"town": object}), check_dtype=False)
+    assert list(private) == list(table)
+
+
+def test_an_encoder_looks_for_no_column_by_name(tmp_path):
+    """Names in a list take minutes to find where there are 100,000; what it reads is by name all the same."""
+    public = pd.DataFrame({"a": [1.0, 3.0], "b": ["x", "y"], "c": [2.0, 4.0]})
+    encoder = fit_encoder(public)
+    assert all(isinstance(columns, np.ndarray) and columns.dtype == bool for _, _, columns in encoder.transformers)
+    assert numeric_columns(encoder) == ["a", "c"]
+    assert encoder.transform(public[["c", "b", "a"]]).tolist() == encoder.transform(public).tolist()
+    earlier = ColumnTransformer([("numbers", StandardScaler(), ["a", "c"])]).fit(public)
+    assert numeric_columns(earlier) == ["a", "c"]
