@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpensemble._random import Stream, seed_integer
 from dpensemble.allocation import Allocation
+from dpensemble.clusters import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
 from dpensemble.votes import Votes
@@ -89,6 +90,7 @@ class TeacherEnsemble:
         report = _evenly(on_done, len(shards), self.n_constant)
         self._fitted: _Fitted
         if supports(self._estimator):
+            refuse_cluster("logistic regressions are fitted in batches on one machine, which is faster")
             self._fitted = fit_batched_logistic(
                 self._estimator,
                 X,
@@ -101,6 +103,8 @@ class TeacherEnsemble:
             )
         else:
             together = _fits_together(self._estimator)
+            if together:
+                refuse_cluster(f"{type(self._estimator).__name__} fits all teachers itself")
             fit = self._estimator.fit_together if together else partial(fit_separately, self._estimator)
             seeded = fit(
                 X,

@@ -24,6 +24,7 @@ from sklearn.base import clone
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
 from dpensemble._workers import private_workers
+from dpensemble.clusters import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.votes import Votes, ballot_dtype
@@ -152,6 +153,7 @@ def fit_private(
 ) -> PrivateTeachers:
     """Fit one clone of a private estimator on each shard; `seeds`, for experiments, are those of its noise."""
     refuse_seeds(estimator)
+    refuse_cluster("the noise of private teachers is drawn on this machine only")
     tasks = []
     for t, shard in enumerate(shards):
         model = clone(estimator)

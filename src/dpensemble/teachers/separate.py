@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._workers import private_workers
+from dpensemble.clusters import active_cluster
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
@@ -28,6 +29,7 @@ _TASKS_A_WORKER = 4
 _LARGEST_TASK = 16
 # Every task of a vote takes the rows along, which may weigh more than the teachers.
 _VOTES_A_WORKER = 2
+_MADE_UP_ROWS = 200
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +42,7 @@ class SeparateTeachers:
     classes: NDArray[Any]
     n_failed: int  # fits that raised
     n_jobs: int | None
+    seen: list[Integers | None]  # class ids that each model knows as 0, 1, ...; None of one that knows the labels
 
     def vote(self, X: Floats) -> Ballots:
         """Return class ids of shape (n_queries, n_teachers)."""
@@ -47,13 +50,14 @@ class SeparateTeachers:
         ballots[:] = self.fallback_votes[None, :]
         fitted = np.array([t for t, model in enumerate(self.models) if model is not None], dtype=np.int64)
 
-        def job(task: Integers) -> Any:
+        def call(task: Integers) -> tuple[Any, ...]:
             models = [self.models[t] for t in task]
             fallbacks = self.fallback_votes[task].tolist()
-            return delayed(_predict)(models, fallbacks, self.seeds[task].tolist(), X, self.classes)
+            seen = [self.seen[t] for t in task]
+            return models, fallbacks, self.seeds[task].tolist(), X, self.classes, seen
 
-        size = -(-len(fitted) // (_VOTES_A_WORKER * effective_n_jobs(self.n_jobs)))
-        for task, columns in _in_parallel(job, _tasks(fitted, max(1, size)), self.n_jobs, waves=1):
+        size = -(-len(fitted) // (_VOTES_A_WORKER * _n_workers(self.n_jobs)))
+        for task, columns in _in_parallel(_predict, call, _tasks(fitted, max(1, size)), self.n_jobs, waves=1):
             ballots[:, task] = columns
         return ballots
 
@@ -69,8 +73,14 @@ def fit_separately(
     seeds: Sequence[int],
     n_jobs: int | None,
     on_done: Callable[[int], None],
+    as_labels: bool = False,
 ) -> SeparateTeachers:
-    """Fit one clone of an estimator on each shard, to labels, not ids; each worker gets only its own shards."""
+    """Fit one clone of an estimator on each shard; each worker gets only its own shards.
+
+    The classes of a shard are 0, 1, ... to its teacher, as some libraries want them, unless the teacher was told all
+    classes, or `as_labels` asks for models that know the labels.
+    """
+    as_labels = as_labels or estimator.get_params().get("classes") is not None
     models: list[Any] = [None] * len(shards)
     fallbacks = constant_votes.copy()
     to_fit = np.flatnonzero(constant_votes < 0)
@@ -78,11 +88,19 @@ def fit_separately(
     on_done(len(shards) - len(to_fit))
     errors: list[str] = []
 
-    def job(task: Integers) -> Any:
-        return delayed(_fit)(estimator, [(X[shards[t]], classes[y[shards[t]]], seeds[t]) for t in task.tolist()])
+    seen: list[Integers | None] = [None] * len(shards)
 
-    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_WAVES * _TASKS_A_WORKER * effective_n_jobs(n_jobs)))
-    for task, results in _in_parallel(job, _tasks(to_fit, size), n_jobs, waves=_WAVES):
+    def lesson(t: int) -> tuple[Any, Any, int]:
+        if as_labels:
+            return X[shards[t]], classes[y[shards[t]]], seeds[t]
+        seen[t], own = np.unique(y[shards[t]], return_inverse=True)
+        return X[shards[t]], own, seeds[t]
+
+    def call(task: Integers) -> tuple[Any, ...]:
+        return estimator, [lesson(t) for t in task.tolist()]
+
+    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_WAVES * _TASKS_A_WORKER * _n_workers(n_jobs)))
+    for task, results in _in_parallel(_fit, call, _tasks(to_fit, size), n_jobs, waves=_WAVES):
         for t, (model, error) in zip(task, results, strict=True):
             models[t] = model
             if model is None:
@@ -91,24 +109,38 @@ def fit_separately(
     if errors and len(errors) == len(to_fit):
         raise TeacherError(
             f"no teacher could be fitted: {type(estimator).__name__}.fit raised {errors[0]}; "
-            "check the teacher's settings."
+            f"{rehearsed(estimator, X.shape[1], len(classes))}"
         )
-    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs)
+    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs, seen)
 
 
 def _tasks(teachers: Integers, size: int) -> list[Integers]:
     return [teachers[start : start + size] for start in range(0, len(teachers), size)]
 
 
+def _n_workers(n_jobs: int | None) -> int:
+    cluster = active_cluster()
+    return int(effective_n_jobs(n_jobs)) if cluster is None else max(1, cluster.n_workers)
+
+
 def _in_parallel(
-    job: Callable[[Integers], Any], tasks: list[Integers], n_jobs: int | None, *, waves: int
+    work: Callable[..., Any],
+    call: Callable[[Integers], tuple[Any, ...]],
+    tasks: list[Integers],
+    n_jobs: int | None,
+    *,
+    waves: int,
 ) -> Iterator[tuple[Integers, Any]]:
     """Yield each task's teachers with its result, in waves, as not every joblib backend streams results."""
+    cluster = active_cluster()
+    if cluster is not None:
+        yield from zip(tasks, cluster.results(work, map(call, tasks)), strict=True)
+        return
     with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
         wave = max(_TASKS_A_WORKER * effective_n_jobs(n_jobs), len(tasks) // waves)
         for start in range(0, len(tasks), wave):
             chunk = tasks[start : start + wave]
-            yield from zip(chunk, parallel(job(task) for task in chunk), strict=True)
+            yield from zip(chunk, parallel(delayed(work)(*call(task)) for task in chunk), strict=True)
 
 
 def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
@@ -166,6 +198,18 @@ def _quietly() -> Iterator[None]:
         yield
 
 
+def rehearsed(estimator: Any, n_features: int, n_classes: int) -> str:
+    """Try an estimator once on made-up rows, whose error may be quoted in full, and say what came of it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
+    try:
+        with _quietly():
+            _seeded(clone(estimator), 0).fit(X, y).predict(X)
+    except Exception as error:
+        return f"on {_MADE_UP_ROWS} made-up rows it says: {' '.join(str(error).split()) or type(error).__name__}"
+    return f"{_MADE_UP_ROWS} made-up rows it can learn from, so it may need more records each: use fewer teachers."
+
+
 def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if np.any(classes[ids] != labels):
@@ -173,13 +217,21 @@ def _ids(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     return ids
 
 
-def _predict(models: list[Any], fallbacks: list[int], seeds: list[int], X: Any, classes: NDArray[Any]) -> Ballots:
+def _predict(
+    models: list[Any],
+    fallbacks: list[int],
+    seeds: list[int],
+    X: Any,
+    classes: NDArray[Any],
+    seen: list[Integers | None],
+) -> Ballots:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
     with _quietly():
-        for column, (model, fallback, seed) in enumerate(zip(models, fallbacks, seeds, strict=True)):
+        for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
             try:
                 with _own_global_randomness(seed):
-                    ballots[:, column] = _ids(model.predict(X), classes)
+                    found = model.predict(X)
+                    ballots[:, column] = _ids(found, classes) if own is None else own[_ids(found, np.arange(len(own)))]
             except Exception:  # a teacher that cannot answer votes like one that could not be fitted
                 ballots[:, column] = fallback
     return ballots

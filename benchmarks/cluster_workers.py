@@ -1,0 +1,88 @@
+"""Teachers on a local Dask cluster of 1, 2 and 4 worker processes, beside joblib's own workers on the same machine.
+
+Needs dpensemble[dask]. Says seconds for fitting and asking all teachers, which are the same in every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+from dpensemble import SubsampleAggregateClassifier, on_cluster
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[str]:
+    """Yield the address of a scheduler with workers as processes of their own."""
+    from distributed import Client  # noqa: PLC0415  an optional extra
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    worker = ["worker", address, "--nthreads", "1", "--no-nanny", "--memory-limit", "0", "--no-dashboard"]
+    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], *[worker] * n_workers]
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [
+            subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", f"distributed.cli.dask_{what}", *flags],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for what, *flags in commands
+        ]
+        try:
+            with Client(address, timeout=60, set_as_default=False) as client:
+                client.wait_for_workers(n_workers, timeout=60)
+            yield address
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--teachers", type=int, default=64)
+    parser.add_argument("--records", type=int, default=32_000)
+    given = parser.parse_args()
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(given.records, 20)), rng.normal(size=(2_000, 20))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+
+    def seconds(n_jobs: int) -> tuple[float, list[int]]:
+        model = SubsampleAggregateClassifier(
+            RandomForestClassifier(50, n_jobs=1), classes=[0, 1], n_teachers=given.teachers, max_labels=200,
+            random_state=0, insecure_release_seed=0, n_jobs=n_jobs,
+        )  # fmt: skip
+        start = perf_counter()
+        model.fit(X, y, X_public=public)
+        return perf_counter() - start, model.labels_.labels.tolist()
+
+    print(f"{given.teachers} forests of 50 trees, {given.records:,} records, {os.cpu_count()} cores")
+    one, labels = seconds(1)
+    print(f"{'one process':24s} {one:7.1f} s")
+    for n_jobs in (2,):
+        took, found = seconds(n_jobs)
+        assert found == labels  # noqa: S101
+        print(f"{f'joblib, {n_jobs} workers':24s} {took:7.1f} s   {one / took:5.2f} x")
+    for n_workers in (1, 2, 4):
+        with local_cluster(n_workers) as address, on_cluster("dask", address):
+            took, found = seconds(1)
+        assert found == labels  # noqa: S101
+        print(f"{f'dask, {n_workers} workers':24s} {took:7.1f} s   {one / took:5.2f} x")
+
+
+if __name__ == "__main__":
+    main()

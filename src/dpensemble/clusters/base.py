@@ -1,0 +1,132 @@
+"""What any cluster does for teachers, and which one is in use."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from dpensemble.errors import InvalidParameterError
+
+BACKENDS = ("dask",)
+_KNOCK_SECONDS = 3.0
+# Teachers that were fitted by other versions of these could be other teachers.
+_SAME_VERSIONS = ("dpensemble", "numpy", "scipy", "scikit-learn")
+
+
+class Cluster(Protocol):
+    """Workers that are reached by a scheduler."""
+
+    @property
+    def n_workers(self) -> int:
+        """Tasks that can run at the same time."""
+        ...
+
+    def results(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield what `work` returns for each tuple of arguments, in order."""
+        ...
+
+    def close(self) -> None:
+        """Leave the cluster as it was."""
+        ...
+
+
+_ACTIVE: ContextVar[Cluster | None] = ContextVar("where teachers are fitted", default=None)
+
+
+def active_cluster() -> Cluster | None:
+    """Return the cluster that teachers are to be fitted on, None for this machine."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
+    """Fit and ask the teachers of all that is fitted in the block on a cluster that runs already.
+
+    Teachers are the same as on one machine, for the same seeds; noise is drawn here, and only here. It is for teachers
+    that are fitted one by one. Private rows go to the scheduler and to one worker each, and what workers return are
+    the teachers, which are private, too: see "More than one machine" in the documentation for what has to be switched
+    off there.
+
+    Parameters
+    ----------
+    backend : {"dask"}
+        Engine; needs ``dpensemble[dask]``.
+    scheduler : str
+        Its address, such as ``"tcp://10.0.0.5:8786"``.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the engine is not installed, nobody listens at the address, workers have other versions of what teachers are
+        made by, or may write what they hold to a disk.
+    TeacherError
+        In `fit`, if the scheduler or all workers are lost; nothing is spent then that was not before.
+
+    Examples
+    --------
+    >>> with on_cluster("dask", "tcp://127.0.0.1:1"):  # doctest: +IGNORE_EXCEPTION_DETAIL
+    ...     pass  # model.fit(X, y, X_public=rows)
+    Traceback (most recent call last):
+    InvalidParameterError: scheduler='tcp://127.0.0.1:1' does not answer.
+    """
+    if backend not in BACKENDS:
+        raise InvalidParameterError(f"backend={backend!r} is unknown; use 'dask'.", parameter="backend")
+    from dpensemble.clusters.on_dask import DaskCluster  # noqa: PLC0415  an optional extra
+
+    cluster = DaskCluster(scheduler)
+    token = _ACTIVE.set(cluster)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+        cluster.close()
+
+
+def refuse_cluster(why: str) -> None:
+    """Refuse to run on a cluster what does not gain from it, or must not leave this machine."""
+    if active_cluster() is not None:
+        raise InvalidParameterError(f"a cluster is of no use here: {why}; leave the backend out.", parameter="backend")
+
+
+def knock(scheduler: str, *, speaks: bool) -> None:
+    """Refuse an address at which nobody listens, or nobody who speaks first as a scheduler does, within seconds."""
+    try:
+        parts = urlsplit(scheduler)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} is no address; write it as tcp://HOST:PORT.", parameter="scheduler"
+        )
+    try:
+        with socket.create_connection((host, port), _KNOCK_SECONDS) as door:
+            answer = door.recv(1) if speaks else b" "
+    except TimeoutError:
+        answer = b""
+    except OSError:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} does not answer; start one there, or give the address of one that runs.",
+            parameter="scheduler",
+        ) from None
+    if not answer:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} listens but is no scheduler; check the address.", parameter="scheduler"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide what teachers are."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _SAME_VERSIONS:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "none"
+    return found

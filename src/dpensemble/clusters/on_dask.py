@@ -1,0 +1,131 @@
+"""A Dask cluster. Its own tasks are used, since joblib's backend for it waits for ever where a task ends its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from contextlib import suppress
+from typing import Any
+
+from dpensemble.clusters.base import knock, versions
+from dpensemble.clusters.vetting import Sealed, look
+from dpensemble.errors import InvalidParameterError, TeacherError
+
+_CONNECT_SECONDS = 10
+# How long a cluster may be without any worker, since those that were killed come back.
+_PATIENCE_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+# Tasks a worker that are under way: their rows are in the scheduler's memory.
+_TASKS_A_WORKER = 2
+
+
+class DaskCluster:
+    """Workers of a Dask scheduler that runs already.
+
+    Parameters
+    ----------
+    scheduler : str
+        Address, ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        try:
+            import dask  # noqa: PLC0415  an optional extra
+            from distributed import Client  # noqa: PLC0415  an optional extra
+        except ImportError:
+            raise InvalidParameterError(
+                "backend='dask' needs Dask, which is not installed; install dpensemble[dask].", parameter="backend"
+            ) from None
+        knock(scheduler, speaks=scheduler.startswith("tcp:"))
+        self._scheduler = scheduler
+        # Rows that go with a task are no mistake here.
+        self._settings = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
+        try:
+            self._client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, ImportError):
+            raise InvalidParameterError(
+                f"scheduler={scheduler!r} listens but is no Dask scheduler that this version can talk to; check the "
+                "address and that Dask is of the same version there.",
+                parameter="scheduler",
+            ) from None
+        try:
+            if not self.n_workers:
+                raise InvalidParameterError(
+                    f"scheduler={scheduler!r} has no workers; start some.", parameter="scheduler"
+                )
+            self._vet()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def n_workers(self) -> int:
+        """Tasks that can run at the same time."""
+        return sum(self._client.nthreads().values())
+
+    def _vet(self) -> None:
+        """Refuse workers of other versions, and those that may write to disks."""
+        self._wanted = versions()
+        try:
+            self._client.run(look, self._wanted)
+        except InvalidParameterError:
+            raise
+        except Exception as error:
+            raise InvalidParameterError(
+                f"the workers of scheduler={self._scheduler!r} cannot load dpensemble {self._wanted['dpensemble']} "
+                f"({type(error).__name__}); install the same version there.",
+                parameter="scheduler",
+            ) from None
+
+    def results(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield what `work` returns for each tuple of arguments, in order, a few tasks a worker under way."""
+        waiting, under_way = iter(calls), deque[Any]()
+        try:
+            while True:
+                room = _TASKS_A_WORKER * max(1, self.n_workers) - len(under_way)
+                for call in _first(waiting, room):
+                    under_way.append(self._client.submit(Sealed(work, call, self._wanted), pure=False))
+                if not under_way:
+                    return
+                yield self._result(under_way.popleft())
+        except (TeacherError, InvalidParameterError, GeneratorExit):
+            raise
+        except (OSError, futures.CancelledError, asyncio.CancelledError):
+            raise TeacherError(self._lost("the scheduler was lost")) from None
+        except Exception as error:
+            # Its own text may quote rows.
+            raise TeacherError(self._lost(f"a task raised {type(error).__name__}")) from None
+        finally:
+            with suppress(Exception):
+                self._client.cancel(list(under_way))
+
+    def _result(self, future: Any) -> Any:
+        """Return a task's result, as long as there is somebody to work on it."""
+        alone_since: float | None = None
+        while True:
+            try:
+                return future.result(timeout=_LOOK_SECONDS)
+            except TimeoutError:
+                if self._client.status != "running":
+                    raise TeacherError(self._lost("the scheduler was lost")) from None
+            workers = self.n_workers
+            alone_since = None if workers else alone_since or time.monotonic()
+            if alone_since is not None and time.monotonic() - alone_since > _PATIENCE_SECONDS:
+                raise TeacherError(self._lost(f"it was without a worker for {_PATIENCE_SECONDS:g} seconds"))
+
+    def _lost(self, what: str) -> str:
+        return f"teachers on the cluster of scheduler={self._scheduler!r} were not all fitted: {what}; see its logs."
+
+    def close(self) -> None:
+        """Leave; workers forget what was asked of them."""
+        with suppress(Exception):
+            self._client.close(timeout=2)
+        self._settings.__exit__(None, None, None)
+
+
+def _first(calls: Iterator[Any], number: int) -> Iterator[Any]:
+    for _, call in zip(range(number), calls, strict=False):
+        yield call
