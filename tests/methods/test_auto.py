@@ -8,18 +8,27 @@ from sklearn.tree import DecisionTreeClassifier
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
 from dpensemble.methods.auto import PublicFacts, recommend
 
-PLAIN = {"n_public": 5000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False, "epsilon": 1.0}
+PLAIN = {
+    "n_public": 5000, "n_units": 16000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False,
+    "epsilon": 1.0,
+}  # fmt: skip
+FEW = {"n_units": 499}
 
 
 @pytest.mark.parametrize(
     ("facts", "method"),
     [
         ({}, "label-moments"),
-        ({"n_public": 100}, "label-moments"),
-        ({"n_public": 99}, "private-majority"),
-        ({"n_public": 99, "n_classes": 3}, "label-moments"),
-        ({"n_public": 99, "has_units": True}, "label-moments"),
-        ({"n_public": 99, "has_blanks": True}, "label-moments"),
+        ({"n_public": 10}, "label-moments"),
+        ({"n_public": 0}, "label-moments"),
+        (FEW, "private-majority"),
+        ({"n_units": 500}, "label-moments"),
+        ({"n_units": 4000, "epsilon": 0.1}, "private-majority"),
+        (FEW | {"n_public": 99}, "label-moments"),
+        (FEW | {"n_classes": 3}, "label-moments"),
+        (FEW | {"has_units": True}, "label-moments"),
+        (FEW | {"has_blanks": True}, "label-moments"),
+        ({"n_units": None, "epsilon": 0.01}, "label-moments"),
         ({"n_classes": 26, "epsilon": 0.1}, "label-moments"),
     ],
 )
@@ -39,16 +48,16 @@ def tables():
 
 
 @pytest.mark.parametrize(
-    ("n_public", "kind"), [(300, LabelMomentsClassifier), (60, PrivateMajorityClassifier)], ids=["many", "few"]
+    ("n_private", "kind"), [(2800, LabelMomentsClassifier), (240, PrivateMajorityClassifier)], ids=["many", "few"]
 )
-def test_tables_with_texts_go_through_whatever_is_chosen(tables, n_public, kind):
+def test_tables_with_texts_go_through_whatever_is_chosen(tables, n_private, kind):
     table, labels = tables
     model = AutoClassifier(classes=["no", "yes"], epsilon=2.0, random_state=0, insecure_release_seed=0)
-    model.fit(table[:2800], labels[:2800], X_public=table[2800 : 2800 + n_public])
+    model.fit(table[:n_private], labels[:n_private], X_public=table[2800:3100])
     assert type(model.fitted_) is kind
     assert model.design_.settings()["method"] == model.recommendation_.method
     assert model.score(table[2800:], labels[2800:]) > 0.75
-    assert len(model.labels_) == n_public
+    assert len(model.labels_) == 300
     assert model.guarantee_.epsilon <= 2.0
     assert np.array_equal(model.student_.predict(table[2800:2900]), model.predict(table[2800:2900]))
 
@@ -61,10 +70,27 @@ def test_a_student_of_ones_own_learns_from_the_published_model(tables):
     assert model.score(table[2600:], labels[2600:]) > 0.75
 
 
-def test_private_rows_play_no_part_in_the_choice(tables):
+def test_what_private_rows_hold_plays_no_part_in_the_choice(tables):
     table, labels = tables
     model = AutoClassifier(classes=["no", "yes"], delta=1e-4)
     chosen = {
-        model.fit(table[:n], labels[:n], X_public=table[2800:2850]).recommendation_.method for n in (300, 1000, 2800)
+        model.fit(table[n : n + 400], labels[n : n + 400], X_public=table[2800:3000]).recommendation_.method
+        for n in (0, 400)
     }
     assert chosen == {"private-majority"}
+
+
+def test_their_number_plays_none_where_it_is_private(tables):
+    table, labels = tables
+    model = AutoClassifier(classes=["no", "yes"], relation="add-or-remove-one", delta=1e-4)
+    assert model.fit(table[:400], labels[:400], X_public=table[2800:3000]).recommendation_.method == "label-moments"
+
+
+def test_declared_columns_in_place_of_public_rows(tables):
+    table, labels = tables
+    columns = {"x": (-3, 3), "name": ["u", "v"]}
+    model = AutoClassifier(classes=["no", "yes"], declared_columns=columns, epsilon=2.0, insecure_release_seed=0)
+    model.fit(table[:2800], labels[:2800])
+    assert model.recommendation_.method == "label-moments"
+    assert model.score(table[2800:], labels[2800:]) > 0.75
+    assert len(model.labels_) == 0

@@ -196,7 +196,7 @@ class Choosy(GaussianNB):
 def test_errors_of_models_quote_no_records(blobs):
     X, y, _ = blobs
     model = bagging(Telling(), subsample=40)
-    with pytest.raises(TeacherError, match=r"^no teacher could be fitted: Telling\.fit raised ValueError; check"):
+    with pytest.raises(TeacherError, match=r"^no teacher could be fitted: Telling\.fit raised ValueError; on 200"):
         model.fit(X, y)
     assert not hasattr(model, "models_")
 

@@ -32,16 +32,18 @@ def model(**settings):
 
 @pytest.fixture(scope="module")
 def world():
-    """Two numbers with a smooth and a stepped effect: 4,000 private records, 140 public rows, 2,000 to test."""
+    """Two numbers with a smooth and a stepped effect: 4,000 private records, 240 public rows, 2,000 to test."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(6140, 2))
+    X = rng.normal(size=(6240, 2))
     score = 1.5 * X[:, 0] - 2.0 * (X[:, 1] > 0.5) + 0.5
-    y = (rng.random(6140) < 1 / (1 + np.exp(-score))).astype(int)
-    return X[:4000], y[:4000], X[4000:4140], X[4140:], y[4140:]
+    y = (rng.random(6240) < 1 / (1 + np.exp(-score))).astype(int)
+    return X[:4000], y[:4000], X[4000:4240], X[4240:], y[4240:]
 
 
 @pytest.fixture
-def small():
+def small(monkeypatch):
+    """60 private records and 40 public rows, beside which synthetic ones are drawn; here only a few."""
+    monkeypatch.setattr("dpensemble.moments.learning._SYNTHETIC_ROWS", 500)
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 3))
     return X, (X[:, 0] > 0).astype(int), rng.normal(size=(40, 3))
@@ -138,8 +140,8 @@ def test_the_guarantee_is_what_was_asked_for(small):
             found = model(epsilon=0.7, delta=1e-3, relation=relation, rounds=rounds).fit(X, y, X_public=public)
             assert 0.7 * (1 - 1e-5) < found.guarantee_.epsilon <= 0.7
             assert found.guarantee_.delta == 1e-3
-            # The number of units and the mean of features are released then, too.
-            assert found.spend_[-1][0] == rounds + 2 * (relation == "add-or-remove-one")
+            # Shares of cells and what goes with what, and the number of units where it is private.
+            assert found.spend_[-1][0] == rounds + 2 + (relation == "add-or-remove-one")
             assert not found.guarantee_.for_release
             assert len(found.moments_) == rounds
     secure = model(insecure_release_seed=None).fit(X, y, X_public=public)
@@ -424,3 +426,87 @@ def test_a_reader_that_gives_nothing_the_second_time_is_refused(small):
     once = iter([(X, y)])
     with pytest.raises(DataError):
         model().fit_blocks(lambda: once, X_public=public)
+
+
+DECLARED = {0: (-4, 4), 1: (-4, 4)}
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("epsilon", [1.0, 5.0])
+def test_without_public_rows(world, relation, epsilon):
+    X, y, _, X_test, y_test = world
+    found = model(declared_columns=DECLARED, epsilon=epsilon, relation=relation).fit(X, y)
+    assert roc_auc_score(y_test, found.predict_proba(X_test)[:, 1]) > 0.8
+    assert found.guarantee_.epsilon <= epsilon
+    assert len(found.labels_) == 0
+    assert found.drift_ is None
+    assert {effect["column"] for effect in found.effects_} == {"0", "1"}
+    assert found.design_.settings()["synthetic_rows"]
+    # What lies outside is taken for the ends, and blanks have a place of their own.
+    assert np.isfinite(found.predict_proba([[99.0, np.nan], [-1e9, 0.0]])).all()
+
+
+def test_several_classes_without_public_rows():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(5000, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    found = model(classes=[0, 1, 2], declared_columns=DECLARED, epsilon=3.0).fit(X[:4000], y[:4000])
+    assert found.score(X[4000:], y[4000:]) > 0.75
+
+
+def test_columns_that_go_together_count_once(world):
+    """Two copies of one column: a model by independent rows would count it twice."""
+    X, y, _, X_test, y_test = world
+    declared = {"a": (-4, 4), "b": (-4, 4), "copy": (-4, 4)}
+    twice = [pd.DataFrame({"a": part[:, 0], "b": part[:, 1], "copy": part[:, 0]}) for part in (X, X_test)]
+    found = model(declared_columns=declared, epsilon=20.0).fit(twice[0], y)
+    p = found.predict_proba(twice[1])[:, 1]
+    # Calibrated: of those with a high chance, as many are of the class.
+    sure = p > 0.8
+    assert abs(p[sure].mean() - y_test[sure].mean()) < 0.05
+
+
+def test_a_student_learns_from_synthetic_rows(world):
+    X, y, _, X_test, y_test = world
+    found = model(declared_columns=DECLARED, epsilon=3.0, student=DecisionTreeClassifier(max_depth=4)).fit(X, y)
+    assert isinstance(found.student_.named_steps["student"], DecisionTreeClassifier)
+    assert found.score(X_test, y_test) > 0.72
+
+
+def test_blocks_without_public_rows_equal_all_at_once(world):
+    X, y, _, X_test, _ = world
+    whole = model(declared_columns=DECLARED).fit(X, y)
+    cuts = [slice(i, i + 700) for i in range(0, 4000, 700)]
+    parts = model(declared_columns=DECLARED).fit_blocks(lambda: ((X[cut], y[cut]) for cut in cuts))
+    assert np.array_equal(whole.predict_proba(X_test), parts.predict_proba(X_test))
+
+
+def test_public_rows_unlike_the_private_ones_are_replaced(world):
+    X, y, _, X_test, y_test = world
+    odd = np.random.default_rng(3).normal(size=(2000, 2)) * 0.2 + 1.5
+    with pytest.warns(UserWarning, match="synthetic rows were drawn instead"):
+        found = model(epsilon=3.0).fit(X, y, X_public=odd)
+    assert found.drift_.alarm
+    assert found.design_.synthetic_rows
+    assert found.design_.compares_rows
+    assert found.guarantee_.epsilon <= 3.0
+    assert roc_auc_score(y_test, found.predict_proba(X_test)[:, 1]) > 0.8
+    assert len(found.labels_) == 2000
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "words"),
+    [
+        ({"declared_columns": DECLARED}, np.zeros((5, 2)), "give one of them"),
+        ({"declared_columns": DECLARED, "feature_map": TableMap()}, None, "feature_map"),
+        ({"declared_columns": {0: (0, 1)}}, None, "columns"),
+        ({"declared_columns": {}}, None, "declares nothing"),
+        ({"declared_columns": dict.fromkeys(range(2001), (0, 1))}, None, "2000"),
+        ({}, None, "declared_columns"),
+    ],
+    ids=["both", "map", "too few", "none", "too many", "neither"],
+)
+def test_declarations_that_do_not_fit_are_refused(small, settings, rows, words):
+    X, y, _ = small
+    with pytest.raises((DataError, InvalidParameterError), match=words):
+        model(**settings).fit(X[:, :2], y, X_public=rows)

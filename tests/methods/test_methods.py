@@ -1,13 +1,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import Basis, DPBaggingClassifier, SubsampleAggregateClassifier
+from dpensemble import Basis, DPBaggingClassifier, LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
 from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.laws import LaplaceNoisyMax
@@ -400,3 +401,13 @@ def test_a_pipeline_teaches(blobs):
     X, y, public = blobs
     model = SubsampleAggregateClassifier(make_pipeline(StandardScaler(), GaussianNB()), **COMMON)
     assert len(model.fit(X, y, X_public=public).labels_) > 0
+
+
+@pytest.mark.parametrize("method", [SubsampleAggregateClassifier, LabelMomentsClassifier])
+@pytest.mark.parametrize("place", ["X", "X_public"])
+def test_sparse_matrices_are_refused_in_one_sentence(method, place):
+    rng = np.random.default_rng(0)
+    rows = {"X": rng.normal(size=(60, 3)), "X_public": rng.normal(size=(9, 3))}
+    rows[place] = sparse.csr_array(rows[place])
+    with pytest.raises(DataError, match=rf"^{place} is a sparse matrix.*pass a table or {place}.toarray\(\)\.$"):
+        method(classes=[0, 1], delta=1e-3).fit(rows["X"], np.arange(60) % 2, X_public=rows["X_public"])

@@ -33,4 +33,4 @@ def _made(n_classes, spread, n_rounds=2, n_features=5, seed=0):
             Moments(values=values, spread=spread, scale=np.ones(n_features), centre=centre, even_weight=weight)
         )
     blocks = np.append(np.zeros(n_features - 1, dtype=np.int64), 1)
-    return PublicRows(features, blocks, n_classes, real_rows=len(features)), p, rounds
+    return PublicRows(features, blocks, n_classes), p, rounds

@@ -22,7 +22,7 @@ def table(n, seed=0):
 def fitted():
     feature_map = TableMap().fit(table(200))
     features = whole_features(feature_map.transform(table(200))) / UNIT
-    return feature_map, PublicRows(features, feature_map.blocks_, 2, real_rows=200)
+    return feature_map, PublicRows(features, feature_map.blocks_, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))

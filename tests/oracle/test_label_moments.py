@@ -13,6 +13,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
+from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks, blocks_of
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
@@ -195,11 +196,17 @@ def test_a_sensitivity_of_one_for_class_sums_is_caught(monkeypatch):
 
 
 # Whole runs. What is released is made up, the same for all data sets, so that later rounds have the same centres.
-PUBLIC = np.random.default_rng(5).normal(size=(40, 2))
+PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
+#: Public rows, so few of them that synthetic ones are drawn, and none.
+WAYS = {
+    "many": {"public": PUBLIC},
+    "few": {"public": PUBLIC[:40]},
+    "none": {"declared_columns": {0: (-2.5, 2.0), 1: (-1, 2)}},
+}
 ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])
 
 
-def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_classes=2, **settings):
+def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_classes=2, public=None, **settings):
     """Run `fit` on units, each a list of ``(row, label)``; return every exact sum and its sensitivity."""
     found = []
 
@@ -210,13 +217,15 @@ def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_class
     X = np.array([ROWS[row] for unit in units_of for row, _ in unit])
     y = np.array([label for unit in units_of for _, label in unit])
     names = [number for number, unit in enumerate(units_of) for _ in unit]
+    public = PUBLIC if public is None and "declared_columns" not in settings else public
     personal = None if epsilons is None else [epsilons[number] for number in names]
     model = LabelMomentsClassifier(
         classes=list(range(n_classes)), rounds=2, delta=1e-3, relation=relation, insecure_release_seed=0, **settings
     )
     with monkeypatch.context() as patch:
         patch.setattr(MomentsSource, "_noisy", made_up)
-        model.fit(X, y, X_public=PUBLIC, units=names, personal_epsilons=personal)
+        patch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
+        model.fit(X, y, X_public=public, units=names, personal_epsilons=personal)
     return found, model
 
 
@@ -241,15 +250,20 @@ def ratios_of_runs(monkeypatch, relation, epsilons=None, **settings):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
-def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, relation, n_classes):
-    ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes)
-    assert len(ratios) == (4 if relation == "add-or-remove-one" else 2)
+@pytest.mark.parametrize("way", WAYS)
+def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_classes):
+    ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, **WAYS[way])
+    # Two rounds; the number of units and (of many public rows, which raise an alarm) the mean of features; then shares
+    # of cells, and what goes with what.
+    counted = relation == "add-or-remove-one"
+    assert len(ratios) == 2 + (4 * counted if way == "many" else 2 + counted)
     assert 0.3 < max(ratios) <= 1 + 1e-14
 
 
-def test_whole_runs_weigh_units_by_their_budgets(monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
     epsilons = [2.0, 1.0, 1.0, 2.0, 0.5, 2.0, 0.5]
-    ratios = ratios_of_runs(monkeypatch, "replace-one", epsilons)
+    ratios = ratios_of_runs(monkeypatch, "replace-one", epsilons, **WAYS[way])
     part = gaussian_mu(0.5, 1e-3) / gaussian_mu(2.0, 1e-3)
     assert 0.3 * part < max(ratios) <= part * (1 + 1e-12)
 
@@ -292,13 +306,14 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch):
         ).fit(X, y, X_public=PUBLIC)
         return len(run[0]), model.spend_[-1][0]
 
-    assert rounds_and_sums() == (4, 4)
+    # What is made up raises an alarm, after which there are two sums more.
+    assert rounds_and_sums() == (6, 4)
 
     def exact(self, share):
         return float(sum(len(weights) for _, _, weights in self.blocks)), 0.0
 
     monkeypatch.setattr(MomentsSource, "count", exact)
-    assert rounds_and_sums() == (3, 3)
+    assert rounds_and_sums() == (5, 3)
 
 
 # An audit from outside: one record with one feature, whose label is the other one next door.
@@ -401,10 +416,11 @@ def test_a_units_number_of_records_shows_nowhere(monkeypatch):
     assert np.array_equal(outputs[0].moments_[0].values, outputs[1].moments_[0].values)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
-def test_the_released_mean_of_features_charges_for_what_a_unit_can_do(monkeypatch, relation):
-    """All neighbours of two-unit data sets whose rows point any way, with sums as they are before the noise."""
-    rows = np.vstack([np.eye(2), -np.eye(2), [[0.6, -0.8]], [[3.0, 4.0]]])
+ANY_WAY = np.vstack([np.eye(2), -np.eye(2), [[0.6, -0.8]], [[3.0, 4.0]], [[0.5, 0.5]]])
+
+
+def means_of_neighbours(monkeypatch, release, relation, *, nonnegative):
+    """Return the distances, in what is charged, of sums of all neighbours of two-unit data sets, before the noise."""
     seen = []
 
     def noisy(self, total, share, sensitivity):
@@ -414,17 +430,85 @@ def test_the_released_mean_of_features_charges_for_what_a_unit_can_do(monkeypatc
     monkeypatch.setattr(MomentsSource, "_noisy", noisy)
 
     def total(picked):
-        X, n = rows[list(picked)], len(picked)
+        X, n = ANY_WAY[list(picked)], len(picked)
         blocks = PrivateBlocks(blocks_of(X, np.zeros(n, dtype=np.int64), np.ones(n)), lambda part: part)
-        MomentsSource(blocks=blocks, n_classes=2, nonnegative=False, relation=relation, meter=None, noise=None).mean(
-            0.5, float(n)
+        source = MomentsSource(
+            blocks=blocks, n_classes=2, nonnegative=nonnegative, relation=relation, meter=None, noise=None
         )
+        getattr(source, release)(0.5, float(n))
         return seen[-1]
 
     ratios = []
-    for first, second, other in product(range(len(rows)), repeat=3):
+    for first, second, other in product(range(len(ANY_WAY)), repeat=3):
         sum_here, charged = total([first, second])
         neighbour = [first, other] if relation is Relation.REPLACE_ONE else [first]
         ratios.append(np.linalg.norm(sum_here - total(neighbour)[0]) / charged)
+    return ratios
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(("release", "nonnegative"), [("mean", False), ("mean", True), ("products", False)])
+def test_released_means_charge_for_what_a_unit_can_do(monkeypatch, release, nonnegative, relation):
+    ratios = means_of_neighbours(monkeypatch, release, relation, nonnegative=nonnegative)
     assert max(ratios) <= 1
+    # Rounding to whole numbers of 2**-7 makes slanting rows a little shorter.
     assert max(ratios) > 0.9999
+
+
+@pytest.mark.parametrize("release", ["mean", "products"])
+def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, release):
+    monkeypatch.setattr(moments.release, "_SQRT_2", WHOLE)
+    assert max(means_of_neighbours(monkeypatch, release, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
+
+
+def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch):
+    monkeypatch.setattr(moments.release, "_cut", lambda features: features)
+    assert max(means_of_neighbours(monkeypatch, "mean", Relation.REPLACE_ONE, nonnegative=True)) > 1.4
+
+
+# Neighbours whose last row, read together with the others, would change how numpy or pandas reads these.
+BIG = 2**53 + 1
+ODD_NEIGHBOURS = {
+    "texts among numbers": ([[5.0]] * 40, ([[7.0]], [["x"]]), {"declared_columns": {"c": ["5", "7"]}}),
+    "none among texts": (
+        [[5.0]] * 40 + [["n/a"]] * 2,
+        ([["n/a"]], [[None]]),
+        {"public": [[5.0]] * 200 + [["n/a"]] * 100},
+    ),
+    "blank among huge numbers": (
+        [[BIG]] * 40,
+        ([[BIG]], [[None]]),
+        {"declared_columns": {"c": [str(BIG - 1), str(BIG)]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("as_array", [False, True], ids=["list", "objects"])
+@pytest.mark.parametrize("name", ODD_NEIGHBOURS)
+def test_no_record_decides_how_others_are_read(monkeypatch, name, as_array):
+    rows, last, settings = ODD_NEIGHBOURS[name]
+    public = settings.get("public")
+    found = []
+
+    def kept(self, total, share, sensitivity):
+        found.append((total.astype(np.float64), sensitivity))
+        return total.astype(np.float64), 2**60
+
+    monkeypatch.setattr(MomentsSource, "_noisy", kept)
+    monkeypatch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
+    firsts = []
+    for one in last:
+        X = np.array([*rows, *one], dtype=object) if as_array else [*rows, *one]
+        declared = settings.get("declared_columns")
+        model = LabelMomentsClassifier(classes=[0, 1], rounds=1, delta=1e-3, declared_columns=declared)
+        found.clear()
+        model.fit(X, np.arange(len(X)) % 2, X_public=public)
+        firsts.append(found[0])
+    (here, charged), (there, _) = firsts
+    assert np.linalg.norm(here - there) <= charged
+
+
+def test_arrays_of_texts_are_refused():
+    X = np.array([["5.0"], ["x"]] * 30)
+    with pytest.raises(DataError, match="array of texts"):
+        LabelMomentsClassifier(classes=[0, 1], declared_columns={"c": ["x"]}).fit(X, np.arange(60) % 2)

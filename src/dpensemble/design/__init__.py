@@ -4,6 +4,7 @@ from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregat
 from dpensemble.design.base import Design, VotingDesign
 from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
+from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation
 from dpensemble.design.least_error import LeastError, with_least_error
 from dpensemble.design.moments import SoftVotes, soft_votes
@@ -24,6 +25,7 @@ __all__ = [
     "Design",
     "Drawn",
     "FittedAnswer",
+    "GivenVotes",
     "GroupPlan",
     "InfluenceRule",
     "LeastError",
@@ -33,6 +35,7 @@ __all__ = [
     "Plan",
     "PrivateTeachers",
     "PrivateWhat",
+    "Sampling",
     "SmallestEnsemble",
     "SoftVotes",
     "VotingDesign",

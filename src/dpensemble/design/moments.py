@@ -12,8 +12,9 @@ from dpensemble.design.base import Design
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
-#: Share of the budget's ``mu**2`` that the number of units takes, where that is not public.
-COUNT_SHARE = 0.02
+# Shares of the budget's ``mu**2``: of the number of units, where that is not public; of the mean of features that
+# public rows are compared with; and, for synthetic rows, of shares of cells, and of what goes with what.
+_COUNT, _MEAN, _CELLS, _PRODUCTS = 0.02, 0.03, 0.1, 0.04
 # The last round sees most of what is to be learned.
 _LAST = 0.4
 
@@ -34,8 +35,10 @@ class SoftVotes(Design):
         Number of sums.
     relation : Relation
         Neighbouring relation.
-    before : float
-        Share of the budget that something else takes first.
+    compares_rows : bool
+        Whether public rows are compared with a noisy mean that is released for it.
+    synthetic_rows : bool
+        Whether rows are drawn from what is released about columns, in place of public ones.
     """
 
     name: str
@@ -44,7 +47,8 @@ class SoftVotes(Design):
     n_classes: int
     rounds: int
     relation: Relation
-    before: float = 0.0
+    compares_rows: bool = False
+    synthetic_rows: bool = False
     accounting: Accounting = Accounting.EXACT
 
     @property
@@ -55,12 +59,27 @@ class SoftVotes(Design):
     @property
     def count_share(self) -> float:
         """Share of the budget that the noisy number of units takes."""
-        return 0.0 if self.relation is Relation.REPLACE_ONE else COUNT_SHARE
+        return 0.0 if self.relation is Relation.REPLACE_ONE else _COUNT
+
+    @property
+    def mean_share(self) -> float:
+        """Share of the budget that the noisy mean of features takes."""
+        return _MEAN if self.compares_rows else 0.0
+
+    @property
+    def cells_share(self) -> float:
+        """Share of the budget that noisy shares of cells take."""
+        return _CELLS if self.synthetic_rows else 0.0
+
+    @property
+    def products_share(self) -> float:
+        """Share of the budget that noisy products of columns' scores take."""
+        return _PRODUCTS if self.synthetic_rows else 0.0
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Share of the budget's ``mu**2`` that each round takes."""
-        left = 1 - self.before - self.count_share
+        left = 1 - self.count_share - self.mean_share - self.cells_share - self.products_share
         if self.rounds == 1:
             return (left,)
         last = max(_LAST, 1 / self.rounds)
@@ -106,14 +125,22 @@ class SoftVotes(Design):
             "n_classes": self.n_classes,
             "accounting": self.accounting.value,
             "rounds": self.rounds,
-            "compares_rows": self.before > 0,
+            "compares_rows": self.compares_rows,
+            "synthetic_rows": self.synthetic_rows,
             "relation": self.relation.value,
             "n_teachers": None,
         }
 
 
 def soft_votes(
-    *, name: str, title: str, groups: tuple[WeightedGroup, ...], n_classes: int, rounds: int, relation: str
+    *,
+    name: str,
+    title: str,
+    groups: tuple[WeightedGroup, ...],
+    n_classes: int,
+    rounds: int,
+    relation: str,
+    synthetic_rows: bool = False,
 ) -> SoftVotes:
     """Return the checked design of a run."""
     return SoftVotes(
@@ -123,4 +150,5 @@ def soft_votes(
         n_classes=integer_between("n_classes", n_classes, 2),
         rounds=integer_between("rounds", rounds, 1, 100),
         relation=member("relation", relation, Relation),
+        synthetic_rows=synthetic_rows,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.settings import keep
+from dpensemble.relations import Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,9 @@ class PublicFacts:
     Parameters
     ----------
     n_public : int
-        Public rows.
+        Public rows; 0 where columns are declared instead.
+    n_units : int or None
+        Private records, or units; None where their number is private, too.
     n_columns : int
         Columns of a row.
     n_classes : int
@@ -40,6 +43,7 @@ class PublicFacts:
     """
 
     n_public: int
+    n_units: int | None
     n_columns: int
     n_classes: int
     has_units: bool
@@ -56,8 +60,9 @@ class Recommendation:
     otherwise: str
 
 
-# Public rows below which knots of numbers and shares of categories are too unsure; measured, see docs/methods.md.
-_FEWEST_PUBLIC = 100
+# Votes are ahead where private records times epsilon are fewer, if public rows are at least so many; measured, see
+# docs/methods.md.
+_FEWEST_RECORDS, _FEWEST_PUBLIC = 500.0, 100
 _VOTES = (
     "Methods that vote (pate, private-majority and others) are for any base learner, or for labels that are published."
 )
@@ -68,22 +73,29 @@ def recommend(facts: PublicFacts) -> Recommendation:
 
     Examples
     --------
-    >>> facts = PublicFacts(n_public=5000, n_columns=14, n_classes=2, has_units=False, has_blanks=False, epsilon=1.0)
+    >>> facts = PublicFacts(
+    ...     n_public=5000, n_units=16000, n_columns=14, n_classes=2, has_units=False, has_blanks=False, epsilon=1.0
+    ... )
     >>> recommend(facts).method
     'label-moments'
     """
     plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
-    if facts.n_public < _FEWEST_PUBLIC and plain:
+    few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
+    if few and plain and facts.n_public >= _FEWEST_PUBLIC:
         return Recommendation(
             "private-majority",
-            f"{facts.n_public} public rows are too few to say how common each entry of a column is, which private "
-            "models by themselves need not know.",
-            f"With {_FEWEST_PUBLIC} public rows or more label-moments is better.",
+            f"{facts.n_units:,} private records at epsilon={facts.epsilon:g} are too few for sums of many entries, and "
+            "a vote has one.",
+            "With more records or a larger epsilon label-moments is better.",
+        )
+    if facts.n_public == 0:
+        return Recommendation(
+            "label-moments", "It is the only method of this library that needs no public rows.", _VOTES
         )
     return Recommendation(
         "label-moments",
-        f"On tables with {_FEWEST_PUBLIC} public rows or more it was the most accurate of this library's methods in 53 "
-        "of 56 measurements (fourteen tables, four budgets), and close to it in the others.",
+        "On tables it was the most accurate of this library's methods in 53 of 56 measurements (fourteen tables, four "
+        "budgets), and close to it in the others.",
         _VOTES,
     )
 
@@ -91,8 +103,8 @@ def recommend(facts: PublicFacts) -> Recommendation:
 class AutoClassifier(TableClassifier):
     """Private classifier by the method that public facts speak for.
 
-    Chosen by the number of public rows, columns and classes, by units and blanks: never by private records. The
-    attribute `recommendation_` says which method it is and why.
+    Chosen by the numbers of public rows, private records and classes, by units and blanks: never by what private
+    records hold. The attribute `recommendation_` says which method it is and why.
 
     Parameters
     ----------
@@ -100,6 +112,8 @@ class AutoClassifier(TableClassifier):
         What is trained in the end, as for the method that is chosen.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
+    declared_columns : mapping, optional
+        Declares columns where there are no public rows; see `LabelMomentsClassifier`.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -140,6 +154,7 @@ class AutoClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
+        declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",
@@ -155,7 +170,9 @@ class AutoClassifier(TableClassifier):
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any, *, X_public: Any = None, units: ArrayLike | None = None) -> AutoClassifier:
+    def fit(
+        self, X: Any, y: Any, *, X_public: Any = None, units: ArrayLike | None = None, ledger: Any = None
+    ) -> AutoClassifier:
         """Choose a method by public facts, and fit it.
 
         Parameters
@@ -165,9 +182,11 @@ class AutoClassifier(TableClassifier):
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns.
+            Public, unlabelled rows with the same columns; needed unless columns are declared.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to; all records of one unit are protected together.
+        ledger : LedgerAccount, optional
+            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
 
         Returns
         -------
@@ -178,10 +197,11 @@ class AutoClassifier(TableClassifier):
         InvalidParameterError, DataError, BudgetError, TeacherError
             As the method that is chosen does.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self, ledger):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
+                n_units=_public_number(self.relation, X, units),
                 n_columns=public.shape[1],
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
@@ -197,9 +217,11 @@ class AutoClassifier(TableClassifier):
         model: Any
         if self.recommendation_.method == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
-            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=public, units=units)
+            rows = None if self.declared_columns is not None else public
+            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, units=units)
             self.student_ = model.student_
         else:
+            shared.pop("declared_columns", None)
             encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
             model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)
@@ -208,7 +230,15 @@ class AutoClassifier(TableClassifier):
         for name in _PASSED_ON:
             setattr(self, name, getattr(model, name))
         self.effects_ = getattr(model, "effects_", [])
+        self.charges_ = getattr(model, "charges_", None)
 
 
 # Attributes of the chosen method's estimator that are this one's, too.
 _PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")
+
+
+def _public_number(relation: str, X: Any, units: ArrayLike | None) -> int | None:
+    """Return how many units there are, where that is public."""
+    if relation != Relation.REPLACE_ONE:
+        return None
+    return len(X) if units is None else len(set(inputs.declared_units(units, len(X))))

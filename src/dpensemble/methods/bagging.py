@@ -17,10 +17,13 @@ from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
+from dpensemble._spending import about_to_spend
 from dpensemble.accounting import largest_subsample, published_bagging
 from dpensemble.accounting.bagging import bagging_delta_below_one
+from dpensemble.accounting.meters.groups import EVERYONE, Group
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.allocation.partition import number_units
+from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.methods import inputs
@@ -118,7 +121,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, *, units: ArrayLike | None = None) -> BaggingPrivacyClassifier:
+    def fit(self, X: Any, y: Any, *, units: ArrayLike | None = None, ledger: Any = None) -> BaggingPrivacyClassifier:
         """Draw the subsamples in secret and fit a model on each.
 
         Every call is a release of its own: the deltas of several fits on the same records add up.
@@ -131,6 +134,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Private labels, all among ``classes``.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to. Units are then drawn, each with all its records, and protected together.
+        ledger : LedgerAccount, optional
+            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
 
         Returns
         -------
@@ -147,7 +152,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         TeacherError
             If every fit raised.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self, ledger):
             return self._fit(X, y, units)
 
     def _fit(self, X: Any, y: Any, units: ArrayLike | None) -> BaggingPrivacyClassifier:
@@ -163,6 +168,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         delta = bagging_delta_below_one(scheme, n_units)
         entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
 
+        # An epsilon of 0 is no budget; the smallest one stands for it.
+        about_to_spend([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
         allocation = scheme.draw(owners, relation=relation, noise=noise)
         self.models_ = self._fit_models(X, targets, allocation, classes, entropy)
         self.classes_, self.subsample_ = classes, scheme.subsample
@@ -213,6 +220,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
                 seeds=[seed_integer(entropy, Stream.TEACHERS, t) for t in range(len(shards))],
                 n_jobs=self.n_jobs,
                 on_done=advance,
+                # They are published, and answer with labels.
+                as_labels=True,
             )
         return [
             _constant(classes[[fallback]], X.shape[1]) if model is None else model

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import about_to_spend, spending_told_to
 from dpensemble.accounting import Accounting, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
@@ -90,6 +90,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         X_public: Any = None,
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
 
@@ -98,7 +99,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Private records; finite numbers. Scale and encode with statistics of public rows only.
+            Private records; finite numbers, or NaN where both teacher and student take it, as trees do. Scale and
+            encode with statistics of public rows only, as `dpensemble.datasets.TableEncoder` does.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         X_public : array-like of shape (n_public, n_features)
@@ -108,6 +110,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             own unit, identified by its position (replace-one) or by its content (add-or-remove-one).
         diagnostics : PrivateDiagnostics, optional
             Filled with statistics of the secret votes, which must not be published.
+        ledger : LedgerAccount, optional
+            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
 
         Returns
         -------
@@ -120,11 +124,11 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         DataError
             If rows or labels cannot be used, or there are no public rows.
         BudgetError
-            If delta is not below 1 / n_units, or the budget does not cover one label.
+            If delta is not below 1 / n_units, the budget does not cover one label, or the ledger does not allow it.
         TeacherError
             If no teacher could be fitted.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self, ledger):
             return self._fit(X, y, X_public, units, diagnostics)
 
     def _fit(
@@ -139,8 +143,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         X, y = inputs.private_rows(self, X, y)
-        rows = inputs.public_rows(self, X_public)
-        inputs.require_finite("X", X)
+        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        inputs.require_finite("X", X, nan=self._takes_nan())
         classes, targets = inputs.class_ids(self, y)
         inputs.require_workers(self.n_jobs)
         entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
@@ -160,7 +164,8 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         estimator = default_student() if self.student is None else self.student
         learner = Learner(estimator, rows, classes, seed_integer(entropy, Stream.STUDENT))
         # How far the loop gets is secret under a data-dependent basis, so this bar only moves.
-        about_to_spend(design.groups)
+        worst_case = meter.basis is Basis.WORST_CASE
+        about_to_spend(design.groups, meter.renyi_costs, worst_case=worst_case, relation=relation)
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None):
             questions = Questions(ensemble.vote, rows, order, allocation.n_teachers)
             released = _label(design, questions, meter, noise, diagnostics, learner)
@@ -275,6 +280,14 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         """Return the ordinary classifier that teachers are clones of."""
         return LogisticRegression() if self.teacher is None else self.teacher
 
+    def _takes_nan(self) -> bool:
+        return inputs.take_nan(self.teacher, self.student)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_nan()
+        return tags
+
     def _state(
         self, design: VotingDesign, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool
     ) -> Guarantee:
@@ -322,7 +335,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             Labels among ``classes_``.
         """
         check_is_fitted(self)
-        labels: NDArray[Any] = self.student_.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
         return labels
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -339,8 +352,11 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        return class_probabilities(self.student_, rows, self.classes_)
+        return class_probabilities(self.student_, self._new_rows(X), self.classes_)
+
+    def _new_rows(self, X: ArrayLike) -> NDArray[np.float64]:
+        finite: Any = "allow-nan" if self._takes_nan() else True
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
 
 
 def _label(
@@ -369,11 +385,12 @@ def _label(
 
 
 @contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Put an estimator's attributes back if the block fails, so that no fit mixes with an earlier one."""
+def all_or_nothing(estimator: Any, ledger: Any = None) -> Iterator[None]:
+    """Put an estimator's attributes back if the block fails, and let a ledger's account pay for what it releases."""
     before = dict(vars(estimator))
     try:
-        yield
+        with spending_told_to(None if ledger is None else ledger.one_release(type(estimator).__name__)):
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)

@@ -8,29 +8,46 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing
 from dpensemble.datasets import as_table, same_columns
+from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments import declared_grid, with_texts
 from dpensemble.relations import Relation
 
 
-def require_finite(name: str, X: Floats) -> None:
-    """Refuse NaN and infinity, naming the first row and column."""
-    bad = ~np.isfinite(X)
+def require_finite(name: str, X: Floats, *, nan: bool = False) -> None:
+    """Refuse infinity and, unless `nan` may be, NaN, naming the first row and column."""
+    bad = np.isinf(X) if nan else ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"{name} contains NaN or infinity (first at row {row}, column {column}, counting from 0); "
-            "fill or drop such values, using statistics of public rows only."
+            f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {row}, column {column}, counting from "
+            "0); fill or drop such values, using statistics of public rows only."
         )
 
 
-def public_rows(estimator: Any, X_public: Any) -> Floats:
+def require_dense(name: str, X: Any) -> None:
+    """Refuse sparse matrices: lengths, statistics of public rows and identities by content are those of dense rows."""
+    if hasattr(X, "tocsr"):
+        raise DataError(
+            f"{name} is a sparse matrix, and sparse input is not supported; pass a table or {name}.toarray()."
+        )
+
+
+def take_nan(*learners: Any) -> bool:
+    """Return whether all of these learners take NaN for what is missing; one that is not given does not."""
+    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
+
+
+def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
+    require_dense("X_public", X_public)
     if X_public is None:
         raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
     names = getattr(X_public, "columns", None)
@@ -46,8 +63,8 @@ def public_rows(estimator: Any, X_public: Any) -> Floats:
             "fitted on public rows (a Pipeline around this estimator would transform X alone)."
         )
     if names is not None:
-        lacks = sum(name not in set(names) for name in expected)  # type: ignore[union-attr]
-        extra = [str(name) for name in names if name not in set(expected)]  # type: ignore[arg-type]
+        own, others = set(names), set(expected)  # type: ignore[arg-type]
+        lacks, extra = len(others - own), [str(name) for name in names if name not in others]
         if lacks or extra:
             raise DataError(
                 # Names of X alone stay unsaid: read without a header, they are a record.
@@ -58,23 +75,43 @@ def public_rows(estimator: Any, X_public: Any) -> Floats:
     if n_columns not in (None, estimator.n_features_in_):
         raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns.")
     rows: Floats = validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False)
-    require_finite("X_public", rows)
+    require_finite("X_public", rows, nan=nan)
     return rows
 
 
-def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
-    """Return private and public rows as tables of the public columns' kinds, and the labels (None without any)."""
-    same = X_public is X
-    if any(hasattr(rows, "tocsr") for rows in (X, X_public)):
-        raise DataError("X is a sparse matrix, and sparse input is not supported; pass a table or X.toarray().")
-    X, X_public = (rows if rows is None or hasattr(rows, "columns") else np.asarray(rows) for rows in (X, X_public))
+def public_table(estimator: Any, X_public: Any) -> Any:
+    """Return public rows as a table; where columns are declared instead, one without rows that says their kinds."""
+    require_dense("X_public", X_public)
+    if estimator.declared_columns is not None:
+        if X_public is not None:
+            raise InvalidParameterError(
+                "declared_columns are for runs without public rows, but X_public has some; give one of them.",
+                parameter="declared_columns",
+            )
+        return declared_grid(estimator.declared_columns).empty
+    if not (X_public is None or hasattr(X_public, "columns")):
+        X_public = _array(X_public)
     if X_public is None or not len(X_public):
         raise DataError(
-            "X_public is missing or empty: pass public, unlabelled rows; they say how common each entry is, and need "
-            "no labels."
+            "X_public is missing or empty: pass public, unlabelled rows, or declared_columns instead, a mapping from "
+            "each column to its range (low, high) or to a list of its categories."
         )
-    if y is not None and same:
+    public = as_table(X_public)
+    return same_columns("public", public, public)
+
+
+def block(estimator: Any, X: Any, public: Any) -> Any:
+    """Return private rows as a table of the public columns' kinds."""
+    return _like("private", estimator, X, public)
+
+
+def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
+    """Return private rows, labels, and public rows (see `public_table`), rows as tables of the same kinds."""
+    require_dense("X", X)
+    if X_public is X and X is not None:
         raise DataError("X_public is X itself; the public rows must be others than the private records.")
+    public = public_table(estimator, X_public)
+    X = each_alone("X", X)
     if np.ndim(X) == 1:
         # scikit-learn's own message would print the entries.
         raise DataError("Expected 2D array, got 1D: X must be a table of records. Reshape your data.")
@@ -82,17 +119,41 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
         validate_data(estimator, X, skip_check_array=True)
-        y = None if y is None else np.asarray(y).ravel()
+        y = np.asarray(y).ravel()
     else:
-        checks: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_samples": 2}
-        if y is None:
-            X = validate_data(estimator, X, **checks)
-        else:
-            X, y = validate_data(estimator, X, y, **checks)
-    if y is not None and len(y) != len(X):
+        X, y = validate_data(estimator, X, y, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
+    if len(y) != len(X):
         raise DataError(f"X has {len(X)} records and y {len(y)} labels; give one for each.")
-    public = as_table(X_public)
-    return same_columns("private", X, public), y, same_columns("public", public, public)
+    return block(estimator, X, public), y, public
+
+
+def each_alone(name: str, X: Any) -> Any:
+    """Return rows in which no entry decides how another is read, as it would where numpy finds a type for all of them.
+
+    A table stays as it is, and so do objects; numbers are read as floats.
+    """
+    if hasattr(X, "columns"):
+        return X
+    rows = _array(X)
+    if rows.dtype.kind in "SU":
+        raise DataError(
+            f"{name} is an array of texts (dtype={rows.dtype}), as which numpy also writes the numbers beside a text; "
+            "pass a DataFrame, or np.asarray(rows, dtype=object)."
+        )
+    return rows.astype(np.float64) if rows.dtype.kind in "iuf" else rows
+
+
+def _array(X: Any) -> NDArray[Any]:
+    """Return rows as an array; of lists, as objects."""
+    return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
+
+
+def _like(name: str, estimator: Any, X: Any, columns: Any) -> Any:
+    X = each_alone("X", X)
+    if estimator.declared_columns is None:
+        return same_columns(name, X, columns)
+    with kinds_by("declared_columns"):
+        return same_columns(name, with_texts(X, columns), columns)
 
 
 def required(y: Any) -> Any:
@@ -103,16 +164,18 @@ def required(y: Any) -> Any:
 
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
-    """Return rows to classify as a table with the columns and kinds of `columns`."""
+    """Return rows to classify as a table with the columns and kinds of `columns`, a table without rows."""
+    X = each_alone("X", X)
     if hasattr(X, "columns"):
         validate_data(estimator, X, skip_check_array=True, reset=False)
     else:
         X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
-    return same_columns("new", X, columns)
+    return _like("new", estimator, X, columns)
 
 
 def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
     """Return records and labels as arrays, checked in form but not yet in content."""
+    require_dense("X", X)
     try:
         X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     except ValueError as error:
@@ -123,8 +186,8 @@ def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
     return X, y
 
 
-def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """Return the declared classes, sorted, and each label's position among them."""
+def class_ids(estimator: Any, y: NDArray[Any], *, first: int = 0) -> tuple[NDArray[Any], Integers]:
+    """Return the declared classes, sorted, and each label's position among them; `first` is the first label's row."""
     classes = np.unique(np.asarray(declared_classes(estimator.classes)))
     with warnings.catch_warnings():
         # Many classes are no mistake where they are declared.
@@ -142,7 +205,7 @@ def class_ids(estimator: Any, y: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     if undeclared.size:
         raise DataError(
             f"the private labels (y) hold one that is not among classes={classes.tolist()!r} (first at "
-            f"row {undeclared[0]}, counting from 0); declare every possible label or drop those rows."
+            f"row {first + undeclared[0]}, counting from 0); declare every possible label or drop those rows."
         )
     return classes, ids
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import integer_between
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._spending import about_to_spend
@@ -21,26 +21,16 @@ from dpensemble.accounting import WeightedGroup, gaussian_mu
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
-from dpensemble.datasets import same_columns
 from dpensemble.design import SoftVotes, soft_votes
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.moments_run import MomentsRun
 from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.records import ReleasedLabels
 from dpensemble.methods.settings import keep
-from dpensemble.moments import (
-    MEAN_SHARE,
-    Learned,
-    MomentsSource,
-    PrivateBlocks,
-    blocks_of,
-    bounded_map,
-    column_effects,
-    distilled,
-    learn,
-)
+from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
 
 _EVERYONE = "everyone"
@@ -60,13 +50,18 @@ class LabelMomentsClassifier(TableClassifier):
     feature_map : scikit-learn transformer, optional
         Turns rows into features; cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`), of which the principal directions over
-        public rows are taken (`DirectionsMap`) where those are at least 1,000.
+        public rows are taken (`DirectionsMap`) where those are at least 1,000. Where there are fewer than 200, or none,
+        or they do not look like the private ones, a part of the budget buys how common each entry is and which go
+        together, and synthetic rows are drawn by that.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
+    declared_columns : mapping, optional
+        Declares columns where there are no public rows: the range ``(low, high)`` of each column of numbers (entries
+        outside are taken for its ends), and a list of categories for any other. Must not depend on private rows.
     rounds : int, optional
-        Number of noisy sums; by default 3 for two classes, and 2 for more.
+        Number of noisy sums of labels; by default 3 for two classes (4 with synthetic rows), and 2 for more.
     epsilon, delta
         As for `SubsampleAggregateClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -88,6 +83,8 @@ class LabelMomentsClassifier(TableClassifier):
         What is promised.
     design_ : SoftVotes
         Groups, rounds, noise. Public.
+    charges_ : tuple of dict
+        ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
     labels_ : ReleasedLabels
         The published model's label of every public row.
     drift_ : Drift
@@ -121,6 +118,7 @@ class LabelMomentsClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
+        declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
@@ -137,8 +135,15 @@ class LabelMomentsClassifier(TableClassifier):
         tags.input_tags.string = True
         return tags
 
-    def design(self, *, n_classes: int | None = None, groups: tuple[WeightedGroup, ...] | None = None) -> SoftVotes:
+    def design(
+        self,
+        *,
+        n_classes: int | None = None,
+        groups: tuple[WeightedGroup, ...] | None = None,
+        synthetic_rows: bool | None = None,
+    ) -> SoftVotes:
         """Return everything public about a run with these settings, before any record is touched."""
+        synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
@@ -147,8 +152,9 @@ class LabelMomentsClassifier(TableClassifier):
             title=self.title,
             groups=everyone if groups is None else groups,
             n_classes=n_classes,
-            rounds=(3 if n_classes == 2 else 2) if self.rounds is None else self.rounds,
+            rounds=((4 if synthetic else 3) if n_classes == 2 else 2) if self.rounds is None else self.rounds,
             relation=self.relation,
+            synthetic_rows=synthetic,
         )
 
     def fit(
@@ -159,6 +165,7 @@ class LabelMomentsClassifier(TableClassifier):
         X_public: Any = None,
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
+        ledger: Any = None,
     ) -> LabelMomentsClassifier:
         """Release noisy moments of the private labels, and fit the student to them.
 
@@ -171,12 +178,14 @@ class LabelMomentsClassifier(TableClassifier):
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns.
+            Public, unlabelled rows with the same columns; needed unless columns are declared.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to; all records of one unit are protected together, and share one weight.
         personal_epsilons : array-like of shape (n_records,), optional
             Epsilon of each record (and of all of its unit's) in place of ``epsilon``: records with a smaller one weigh
             less. Which record has which is taken to be public. Replace-one only.
+        ledger : LedgerAccount, optional
+            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
 
         Returns
         -------
@@ -191,7 +200,7 @@ class LabelMomentsClassifier(TableClassifier):
         BudgetError
             If delta is not below 1 / n_units.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self, ledger):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             classes, targets = inputs.class_ids(self, y)
             units_of = _numbered(units, len(targets))
@@ -199,44 +208,70 @@ class LabelMomentsClassifier(TableClassifier):
             Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(
                 int(units_of.max()) + 1, "records" if units is None else "units"
             )
-            design = self.design(n_classes=len(classes), groups=groups)
-            self._learn(blocks_of(X, targets, weights), public, classes, design, total, has_units=units is not None)
+            self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
             return self
 
     def fit_blocks(
-        self, read: Callable[[], Iterator[tuple[Any, Any]]], *, X_public: Any, n_records: int | None = None
+        self,
+        read: Callable[[], Iterator[tuple[Any, Any]]],
+        *,
+        X_public: Any = None,
+        n_records: int | None = None,
+        units: ArrayLike | None = None,
+        ledger: Any = None,
     ) -> LabelMomentsClassifier:
-        """Fit to private records that come in blocks, and need not be in memory together; every record is a unit.
+        """Fit to private records that come in blocks, and need not be in memory together.
+
+        With the same seed of the noise the release is that of `fit` on all records together, to the last bit: sums
+        are of whole numbers.
 
         Parameters
         ----------
         read : callable
             Returns an iterator over blocks ``(X, y)``, called once a round: the same records in the same order.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns.
+            Public, unlabelled rows with the same columns; needed unless columns are declared.
         n_records : int, optional
-            Number of private records; by default they are counted, in one more pass. Not used under
-            add-or-remove-one, where it is private.
+            Number of private records; by default they are counted, in one more pass, which also checks them before
+            anything is spent. Not used under add-or-remove-one, where it is private.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
+        ledger : LedgerAccount, optional
+            As for `fit`.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            _, _, public = inputs.tables(self, X_public, None, X_public)
+        with all_or_nothing(self, ledger):
+            public = inputs.public_table(self, X_public)
+            validate_data(self, public, skip_check_array=True)
             classes = inputs.class_ids(self, np.asarray(self.classes))[0]
 
+            units_of = None if units is None else _numbered(units, len(np.asarray(units)))
+            weights = None if units_of is None else 1 / np.bincount(units_of)[units_of]
+
             def blocks() -> Iterator[tuple[Any, Integers, Floats]]:
+                done = 0
                 for X, y in read():
-                    table = same_columns("private", X, public)
-                    targets = inputs.class_ids(self, np.asarray(y))[1]
-                    if len(table) != len(targets):
-                        raise DataError(f"a block has {len(table)} rows and {len(targets)} labels; give one for each.")
-                    yield table, targets, np.ones(len(targets))
+                    if len(X) != len(y):
+                        raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+                    if not len(X):
+                        continue
+                    table = inputs.block(self, X, public)
+                    targets = inputs.class_ids(self, np.asarray(y), first=done)[1]
+                    done += len(targets)
+                    own = np.ones(len(targets)) if weights is None else weights[done - len(targets) : done]
+                    if len(own) != len(targets):
+                        raise DataError("units has fewer entries than blocks have records; give one for each.")
+                    yield from blocks_of(table, targets, own)()
+                if weights is not None and done != len(weights):
+                    raise DataError("units has more entries than blocks have records; give one for each.")
 
             n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
-            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(integer_between("n_records", n, 1, 2**40))
-            self._learn(blocks, public, classes, self.design(n_classes=len(classes)), float(n), has_units=False)
+            n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
+            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(n, "records" if units is None else "units")
+            self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
             return self
 
     def _weights(
@@ -266,60 +301,51 @@ class LabelMomentsClassifier(TableClassifier):
         read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
         public: Any,
         classes: NDArray[Any],
-        design: SoftVotes,
+        groups: tuple[WeightedGroup, ...] | None,
         total: float,
         *,
         has_units: bool,
     ) -> None:
         """Release the rounds, fit the model, train the student and state the guarantee."""
         start = perf_counter()
-        feature_map = bounded_map(
-            self.feature_map,
-            n_public=len(public),
-            n_rows=int(total) if design.relation is Relation.REPLACE_ONE else len(public),
-            n_classes=len(classes),
-            epsilon=self.epsilon,
-        ).fit(public)
-        if not (feature_map.nonnegative_ and design.relation is Relation.REPLACE_ONE):
-            # Elsewhere the mean of features comes with the first round.
-            design = replace(design, before=MEAN_SHARE)
-        noise, meter = noise_source(self.insecure_release_seed), design.meter()
+        require_no_blanks(self.student, public)
+        run = MomentsRun.of(self, public, classes, groups, total)
+        noise, meter = noise_source(self.insecure_release_seed), run.design.meter()
         source = MomentsSource(
-            blocks=PrivateBlocks(
-                read,
-                feature_map.transform,
-                # Where a unit can have more or fewer records, the others are at other places without it.
-                alone=(has_units or design.relation is not Relation.REPLACE_ONE)
-                and not getattr(feature_map, "reads_rows_alone", False),
-            ),
+            blocks=PrivateBlocks(read, run.transform, alone=run.reads_alone(has_units)),
             n_classes=len(classes),
-            nonnegative=feature_map.nonnegative_,
-            relation=member("relation", self.relation, Relation),
+            nonnegative=run.nonnegative,
+            relation=run.design.relation,
             meter=meter,
             noise=noise,
         )
-        about_to_spend(design.groups)
-        with progress_bar("Releasing moments", design.rounds) as advance:
-            learned: Learned = learn(source, feature_map, public, classes, design, total, advance)
+        about_to_spend(run.design.groups, meter.renyi_costs, relation=run.design.relation)
+        with progress_bar("Releasing moments", run.design.rounds) as advance:
+            learned = run.learn(source, advance)
+        design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
         self.drift_ = learned.drift
         if learned.drift is not None and learned.drift.alarm:
-            warnings.warn(learned.drift.warning(), UserWarning, stacklevel=4)
+            warnings.warn(learned.drift.warning(replaced=learned.synthetic), UserWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}
         start = perf_counter()
-        self.model_ = Pipeline([("encoder", feature_map), ("student", learned.model)])
+        self.model_ = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])
         entropy = public_entropy(self.random_state)
         self.student_ = self.model_
         if self.student is not None:
-            self.student_ = distilled(self.student, self.model_, public, seed_integer(entropy, Stream.STUDENT))
+            # Synthetic rows may have blanks by chance of the noise.
+            rows = learned.table.dropna() if learned.synthetic else learned.table
+            self.student_ = distilled(self.student, self.model_, rows, seed_integer(entropy, Stream.STUDENT))
         seconds["student"] = perf_counter() - start
-        self.effects_ = column_effects(feature_map, learned.model.coefficients_, public)
-        found = classes[np.asarray(self.model_.predict_proba(public)).argmax(axis=1)]
+        self.effects_ = column_effects(learned.feature_map, learned.model.coefficients_, learned.table)
+        found = np.empty(0, dtype=classes.dtype)
+        if len(public):
+            found = classes[np.asarray(self.model_.predict_proba(public)).argmax(axis=1)]
         self.classes_, self.moments_ = classes, learned.rounds
         self.labels_ = ReleasedLabels(np.arange(len(public)), found, len(public))
         self.design_, self.law_, self.seconds_ = design, design.law, seconds
         # No rows, but what kinds of columns they have.
         self.columns_ = public.iloc[:0]
-        self.spend_ = meter.spend_curve()
+        self.spend_, self.charges_ = meter.spend_curve(), meter.charges
         self.guarantee_ = self._state(design, meter, noise.for_release, has_units)
 
     def _state(self, design: SoftVotes, meter: Any, for_release: bool, has_units: bool) -> Guarantee:
@@ -343,4 +369,7 @@ class LabelMomentsClassifier(TableClassifier):
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
     if units is None:
         return np.arange(n_records)
+    known = np.asarray(units)
+    if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
+        return np.unique(known, return_inverse=True)[1]
     return number_units(inputs.declared_units(units, n_records))[1]

@@ -100,12 +100,13 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         levels: Mapping[Any, float] | None = None,
         group_shares: Mapping[Any, float] | None = None,
         diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows within everybody's budget, and fit the student.
 
         Parameters
         ----------
-        X, y, X_public, units, diagnostics
+        X, y, X_public, units, diagnostics, ledger
             As for `PATEClassifier.fit`.
         budgets : array-like of shape (n_records,), optional
             Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
@@ -139,7 +140,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
                 "record."
             )
-        with all_or_nothing(self):
+        with all_or_nothing(self, ledger):
             return self._fit(X, y, X_public, units, diagnostics, declared)
 
     def _prepare(

@@ -145,6 +145,10 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
+    def _takes_nan(self) -> bool:
+        """Never: proofs of private teachers are about numbers."""
+        return False
+
     def _design(self, facts: Facts) -> VotingDesign:
         if facts.n_classes != 2:
             raise InvalidParameterError(
@@ -210,7 +214,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         if design.private is PrivateWhat.FRESH_MODELS:
             return FreshTeachers(fit, classes), design
         # Their noise is drawn as they are fitted.
-        about_to_spend(design.groups)
+        about_to_spend(design.groups, relation=allocation.relation)
         fitted = fit()
         # Models whose accountants speak after the fit are paid for now.
         paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))

@@ -65,6 +65,7 @@ def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str
     return (
         *found,
         "Only the noisy moments and what is computed from them (the model, its student and labels) are published.",
-        "The feature map was made from public rows and declarations alone, and reads each row for itself.",
+        "The feature map was made from public rows, declarations and what was released before, and reads each row for "
+        "itself.",
         *_COMMON,
     )

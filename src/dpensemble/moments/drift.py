@@ -10,8 +10,6 @@ from scipy import linalg, stats
 
 from dpensemble._arrays import Floats
 
-#: Share of the budget's ``mu**2`` that the noisy mean of features takes where it does not come for free.
-MEAN_SHARE = 0.03
 #: Chance of a false alarm, and how much worse than a sample public rows are taken for after an alarm.
 FALSE_ALARM, DISTRUST = 1e-3, 30.0
 
@@ -36,12 +34,13 @@ class Drift:
         """Whether public rows differ from private ones by more than chance does."""
         return self.tail < FALSE_ALARM
 
-    def warning(self) -> str:
-        """Return what to tell people after an alarm."""
+    def warning(self, *, replaced: bool = False) -> str:
+        """Return what to tell people after an alarm: public rows count less, or were `replaced` by synthetic ones."""
         chance = f"chance of such a difference: {max(self.tail, 1e-300):.1g}"
         return (
-            f"public rows do not look like the private ones ({chance}), so they are trusted less and the "
-            "student is less accurate; use public rows of the same population."
+            f"public rows do not look like the private ones ({chance}), so "
+            f"{'synthetic rows were drawn instead' if replaced else 'they are trusted less'} and the student is less "
+            "accurate; use public rows of the same population."
         )
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.tables import as_text
+from dpensemble.datasets.columns import as_text
 from dpensemble.moments.maps.directions import DirectionsMap
+from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.whole import UNIT, whole_features
 
@@ -21,13 +22,13 @@ def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame)
 
     Parameters
     ----------
-    feature_map : TableMap or DirectionsMap of one
+    feature_map : TableMap, DirectionsMap of one, or SnappedMap
         Fitted map; of another one nothing can be said column by column. Where rows were made equally long, effects
         are those of rows of average length.
     coefficients : ndarray of shape (n_features, n_columns)
         Of the published model.
     public : DataFrame
-        Public rows, over which effects are centred and importances taken.
+        Public (or synthetic) rows, over which effects are centred and importances taken.
 
     Returns
     -------
@@ -43,12 +44,15 @@ def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame)
     >>> found[0]["column"], [[name, round(values[0], 2)] for name, values in found[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
+    if isinstance(feature_map, SnappedMap):
+        feature_map = feature_map.base_
     if isinstance(feature_map, DirectionsMap) and isinstance(feature_map.base_, TableMap):
         coefficients = feature_map.coefficients_of_base(coefficients, public)
         feature_map = feature_map.base_
     if not isinstance(feature_map, TableMap):
         return []
-    features = whole_features(feature_map.transform(public)) / UNIT
+    # Columns of a matrix stored by rows would be looked for in all of it.
+    features = (whole_features(feature_map.transform(public)) / UNIT).tocsc()
     found = []
     for number, column in enumerate(feature_map.columns_):
         part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)

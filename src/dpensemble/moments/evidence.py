@@ -48,10 +48,8 @@ class PublicRows:
         Block of each feature; the last one holds the constant.
     n_classes : int
         Number of classes.
-    real_rows : int
-        Public rows that are real, where others were made up from them.
     kappa : float, default=1.0
-        How much worse than a sample of the same population public rows stand for private ones.
+        How much worse than a sample of the same population the rows stand for private ones.
     shares : ndarray of shape (n_rows,), optional
         Share of each row in every mean; by default all alike.
     """
@@ -59,7 +57,6 @@ class PublicRows:
     features: Any
     blocks: NDArray[np.int64]
     n_classes: int
-    real_rows: int
     kappa: float = 1.0
     shares: Floats | None = None
     _some: tuple[Any, NDArray[np.int64]] = field(init=False)
@@ -71,6 +68,11 @@ class PublicRows:
         some = self.features[rows]
         dense = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
         object.__setattr__(self, "_some", (dense.astype(np.float32), rows))
+
+    @property
+    def doubt(self) -> float:
+        """Variance of a mean over the rows, in that of one row: ``kappa`` over the effective number of rows (Kish)."""
+        return self.kappa * (1 / self.features.shape[0] if self.shares is None else float(np.sum(self.shares**2)))
 
     def average(self, weights: Floats) -> Floats:
         """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""
@@ -144,7 +146,7 @@ def _observed(
     """Return the precision of what the rounds say of the coefficients, and that precision times its mean."""
     size, q = len(coefficients), (p * (1 - p))[:, 0]
     precision, evidence = np.zeros((size, size)), np.zeros_like(coefficients)
-    doubt = 1 / n_units + public.kappa / public.real_rows
+    doubt = 1 / n_units + public.doubt
     for moments, (c, omega) in zip(rounds, about, strict=True):
         left = omega[:, None] * (p - c)
         surprise = moments.values / moments.scale[:, None] - public.average(left)

@@ -1,4 +1,4 @@
-"""All rounds of label moments, from the first release to a published model."""
+"""All of a run of label moments, from the first release to a published model."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets import fit_encoder
-from dpensemble.errors import DataError
+from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import DISTRUST, Drift, drift
-from dpensemble.moments.evidence import PublicRows, fit_moments, starting_fit
-from dpensemble.moments.linear import fit_linear
-from dpensemble.moments.maps.directions import DirectionsMap
-from dpensemble.moments.maps.general import BoundedMap
-from dpensemble.moments.maps.tables import TableMap
+from dpensemble.moments.evidence import PublicRows
+from dpensemble.moments.grid import Grid, observed_grid
+from dpensemble.moments.maps.snapped import SnappedMap
+from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.release import Moments, MomentsSource
-from dpensemble.moments.spending import weights_of_features
+from dpensemble.moments.rounds import Rounds
+from dpensemble.moments.synthetic import Scores, Shares
 from dpensemble.moments.whole import UNIT, whole_features
 
-# Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
-_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+# Synthetic rows, their knots, how much worse than a sample they are taken for, and public rows that count as half.
+_SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
+# Rows with columns drawn apart beside public ones that are few, and their share.
+_ROWS_APART, _SHARE_APART = 2000, 0.3
 
 
-#: Public rows below which a table's features are taken as they are, beside made-up rows, and the share of those.
-FEW_ROWS = 1000
-_MADE_UP_ROWS, _MADE_UP_SHARE = 2000, 0.3
-
-
-class Rounds(Protocol):
-    """What a run's design says of its rounds."""
+class Plan(Protocol):
+    """What a run's design says of shares of the budget."""
 
     @property
     def shares(self) -> tuple[float, ...]: ...  # noqa: D102
 
     @property
-    def before(self) -> float: ...  # noqa: D102
+    def mean_share(self) -> float: ...  # noqa: D102
+
+    @property
+    def cells_share(self) -> float: ...  # noqa: D102
+
+    @property
+    def products_share(self) -> float: ...  # noqa: D102
 
     @property
     def count_share(self) -> float: ...  # noqa: D102
@@ -52,153 +52,195 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A published model, what it was learned from, prior scales of blocks, and how public rows compare."""
-
-    model: MomentsModel
-    rounds: tuple[Moments, ...]
-    scales: Floats
-    drift: Drift | None
-
-
-def bounded_map(feature_map: Any, *, n_public: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded.
+    """A published model and its map, what they were learned from, and rows that stand for the private ones.
 
     Parameters
     ----------
-    feature_map : transformer or None
-        What was asked for.
-    n_public : int
-        Public rows.
-    n_rows : int
-        Public number that stands for that of private units.
-    n_classes : int
-        Number of classes.
-    epsilon : float
-        Budget.
+    model : MomentsModel
+        Published model.
+    feature_map : fitted map
+        Its map.
+    rounds : tuple of Moments
+        What was released.
+    drift : Drift or None
+        How public rows compare with private ones.
+    table : DataFrame
+        Public rows, or synthetic ones.
+    synthetic : bool
+        Whether rows were drawn.
     """
-    if feature_map is None and n_public < FEW_ROWS:
-        # Directions of so few rows are those of chance.
-        return TableMap()
-    if feature_map is None:
-        # Noise falls with the number of records and the budget; more classes leave less of it to each.
-        wanted = _DIRECTIONS[n_classes > 2] * np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
-        return DirectionsMap(TableMap(), n_directions=int(np.clip(wanted, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS)))
-    return clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+
+    model: MomentsModel
+    feature_map: Any
+    rounds: tuple[Moments, ...]
+    drift: Drift | None
+    table: pd.DataFrame
+    synthetic: bool
 
 
 def learn(
     source: MomentsSource,
     feature_map: Any,
-    public: Any,
+    public: pd.DataFrame,
     classes: NDArray[Any],
-    rounds: Rounds,
+    plan: Plan,
     total_weight: float,
+    *,
+    after_alarm: Plan | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
-    """Release all rounds and fit the model to them.
+    """Release all rounds and fit a model to them, by public rows.
 
     Parameters
     ----------
     source : MomentsSource
-        Private records behind their meter.
+        Private records behind their meter, read by the map.
     feature_map : fitted map
         Made from public rows alone.
-    public : table
+    public : DataFrame
         Public rows.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
-    rounds : Rounds
+    plan : Plan
         Shares of the budget.
     total_weight : float
         Sum of the units' weights; where it is private it is not used, but released with noise.
+    after_alarm : Plan, optional
+        How to go on with synthetic rows where a mean that was released first shows public rows to be unlike the private
+        ones. By default public rows are trusted less.
     on_done : callable
         Told after every round.
-
-    Returns
-    -------
-    Learned
     """
+    features = whole_features(feature_map.transform(public)) / UNIT
+    rows = _public_rows(features, feature_map, public, len(classes))
+    found: Drift | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
     with threadpool_limits(1, user_api="blas"):
-        return _learned(source, feature_map, public, classes, rounds, total_weight, on_done)
+        if plan.count_share:
+            total_weight, _ = source.count(plan.count_share)
+        if plan.mean_share:
+            found = drift(*source.mean(plan.mean_share, total_weight), features, total_weight)
+            if found.alarm and after_alarm is not None:
+                grid = observed_grid(public)
+                drawn = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
+                return replace(drawn, drift=found)
+        rounds = Rounds(source, feature_map, _trusted(rows, found), total_weight)
+        for number, share in enumerate(plan.shares):
+            if number:
+                rounds.later(share)
+            else:
+                first = rounds.first(share)
+                if first.mean is not None:
+                    found = drift(first.mean, first.mean_spread, features, total_weight)
+                    rounds.rows = _trusted(rows, found)
+            rounds.fit()
+            on_done(1)
+    model = MomentsModel.of(rounds.fitted.coefficients, classes)
+    return Learned(model, feature_map, tuple(rounds.released), found, public, synthetic=False)
 
 
-def _learned(
+def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
+    """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
+    if not isinstance(feature_map, TableMap) or len(public) >= FEW_ROWS:
+        return PublicRows(features, feature_map.blocks_, n_classes)
+    # Few rows say little of which entries go together; these keep the fit from trusting what chance put together.
+    draw = np.random.default_rng(0)
+    apart = {name: public[name].to_numpy()[draw.integers(len(public), size=_ROWS_APART)] for name in public.columns}
+    more = whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
+    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
+
+
+def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, kappa: float = 1.0) -> PublicRows:
+    """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
+    n_real, n_more = features.shape[0], more.shape[0]
+    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
+    both = sparse.vstack([features, more], format="csr")
+    return PublicRows(both, feature_map.blocks_, n_classes, kappa=kappa, shares=shares)
+
+
+def _trusted(rows: PublicRows, found: Drift | None) -> PublicRows:
+    """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
+    return rows if found is None or not found.alarm else replace(rows, kappa=DISTRUST)
+
+
+def learn_by_synthetic_rows(
     source: MomentsSource,
-    feature_map: Any,
-    public: Any,
+    grid: Grid,
+    public: pd.DataFrame | None,
     classes: NDArray[Any],
-    rounds: Rounds,
+    plan: Plan,
+    total_weight: float,
+    *,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> Learned:
+    """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
+
+    Parameters
+    ----------
+    source : MomentsSource
+        Private records behind their meter; which map reads them is decided here.
+    grid : Grid
+        Public cells of columns.
+    public : DataFrame or None
+        A few public rows that count beside the synthetic ones.
+    classes, plan, total_weight, on_done
+        As for `learn`.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        counted = source.reading(grid.one_hot, nonnegative=True)
+        if plan.count_share:
+            total_weight, _ = counted.count(plan.count_share)
+        return _by_synthetic_rows(counted, grid, public, classes, plan, total_weight, on_done)
+
+
+def _by_synthetic_rows(
+    source: MomentsSource,
+    grid: Grid,
+    public: pd.DataFrame | None,
+    classes: NDArray[Any],
+    plan: Plan,
     total_weight: float,
     on_done: Callable[[int], None],
 ) -> Learned:
-    rows = _rows(feature_map, public, len(classes))
-    if rounds.count_share:
-        total_weight, _ = source.count(rounds.count_share)
-    real = rows.features[: rows.real_rows]
-    found: Drift | None = None
-    if rounds.before:
-        found = drift(*source.mean(rounds.before, total_weight), real, total_weight)
-        rows = _trusted(rows, found)
-    fitted, released = starting_fit(rows), []
-    for number, share in enumerate(rounds.shares):
-        if number == 0:
-            released.append(source.first(share, total_weight))
-            if released[0].mean is not None:
-                found = drift(released[0].mean, released[0].mean_spread, real, total_weight)
-                rows = _trusted(rows, found)
+    released = source.reading(grid.one_hot, nonnegative=True).mean(plan.cells_share, total_weight)
+    shares = Shares.of(grid, *released)
+    cells = shares.draw(_SYNTHETIC_ROWS)
+    table = shares.grid.rows(cells)
+    snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
+    source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
+    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes)), total_weight)
+    for number, share in enumerate(plan.shares):
+        if number:
+            rounds.later(share)
         else:
-            scale = None
-            if hasattr(feature_map, "squares_"):
-                scale = weights_of_features(fitted, rows, feature_map, source.spread(share, total_weight))
-            released.append(source.residuals(share, total_weight, centre=fitted.coefficients, scale=scale))
-        if len(classes) == 2:
-            fitted = fit_moments(released, rows, fitted, n_units=total_weight)
-        else:
-            fitted = fit_linear(released, rows, n_units=total_weight)
+            rounds.first(share)
+            rounds.fit()
+            scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
+            products = source.reading(scores.of_rows, nonnegative=False).products(plan.products_share, total_weight)
+            table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
+            rounds.rows = _rows(snapped, table, public, len(classes))
+        rounds.fit()
         on_done(1)
-    return Learned(MomentsModel.of(fitted.coefficients, classes), tuple(released), fitted.scales, found)
+    model = MomentsModel.of(rounds.fitted.coefficients, classes)
+    return Learned(model, snapped, tuple(rounds.released), None, table, synthetic=True)
 
 
-def _trusted(rows: PublicRows, found: Drift) -> PublicRows:
-    """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
-    return replace(rows, kappa=DISTRUST) if found.alarm else rows
+def _rows(snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int) -> PublicRows:
+    """Return features of synthetic rows and, with a share that grows with their number, of a few public ones."""
+    features = whole_features(snapped.transform(table)) / UNIT
+    if public is None:
+        return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
+    real = whole_features(snapped.transform(public)) / UNIT
+    return _beside(real, features, len(public) / (len(public) + _HALF), snapped, n_classes, _KAPPA)
 
 
-def _rows(feature_map: Any, public: Any, n_classes: int) -> PublicRows:
-    """Return the features of public rows; where they are few, of rows with columns drawn each by itself, too."""
-    features, shares = whole_features(feature_map.transform(public)) / UNIT, None
-    if isinstance(feature_map, TableMap) and len(public) < FEW_ROWS:
-        # Few rows say little of which entries go together; these keep the fit from trusting what chance put together.
-        draw = np.random.default_rng(0)
-        picked = {name: draw.integers(len(public), size=_MADE_UP_ROWS) for name in public.columns}
-        made_up = public.iloc[picked[public.columns[0]]].reset_index(drop=True)
-        for name in public.columns:
-            made_up[name] = public[name].to_numpy()[picked[name]]
-        more = whole_features(feature_map.transform(made_up)) / UNIT
-        features = sparse.vstack([features, more], format="csr")
-        even = np.repeat(
-            [(1 - _MADE_UP_SHARE) / len(public), _MADE_UP_SHARE / _MADE_UP_ROWS], [len(public), len(made_up)]
-        )
-        shares = even
-    return PublicRows(features, feature_map.blocks_, n_classes, real_rows=len(public), shares=shares)
-
-
-def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
-    """Return a student fitted to a published model's predictions for public rows.
-
-    Where the student takes weights, every row teaches each class as much as the model finds it probable.
-    """
-    if rows.isna().to_numpy().any():
-        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN); leave student out.")
-    encoder = fit_encoder(rows)
-    fresh, encoded = clone(student), encoder.transform(rows)
-    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
-    fresh.set_params(**dict.fromkeys(unseeded, seed))
-    probable, n_classes = model.predict_proba(rows), len(model.classes_)
-    if has_fit_parameter(fresh, "sample_weight"):
-        every = np.repeat(np.arange(len(probable)), n_classes)
-        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
-    else:
-        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
-    return Pipeline([("encoder", encoder), ("student", fresh)])
+def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:
+    """Return what a model makes of each cell of each column, shape (n_cells, n_model_columns) each."""
+    found = []
+    for number, column in enumerate(snapped.base_.columns_):
+        cells = np.zeros((grid.sizes[number], len(grid.columns)), dtype=np.int64)
+        cells[:, number] = np.arange(len(cells))
+        part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+        values = grid.rows(cells).iloc[:, number]
+        found.append(feature_values(snapped.base_, column, values) @ coefficients[part])
+    return found

@@ -82,7 +82,7 @@ def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: flo
     chances = chances / np.maximum(chances.sum(axis=1, keepdims=True), 1e-6)
     labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / (n_classes - 1)
     off = ((fitted - c) ** 2).sum(axis=1) / (n_classes - 1)
-    found: Floats = labels / n_units + off * (1 / n_units + public.kappa / public.real_rows)
+    found: Floats = labels / n_units + off * (1 / n_units + public.doubt)
     return found
 
 

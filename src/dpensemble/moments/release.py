@@ -21,7 +21,7 @@ column of residuals with the centre 1/2 does: half their difference has exactly 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,13 @@ from dpensemble.accounting.sums import SumsMeter, noise_variance
 from dpensemble.errors import DataError
 from dpensemble.moments.blocks import PrivateBlocks, scaled
 from dpensemble.moments.model import probabilities
-from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers
+from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers, whole_products
 from dpensemble.relations import Relation
 from dpensemble.teachers.discrete_noise import DiscreteNoise
+
+# Distance of two vectors of length 1 whose inner product is not negative.
+_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
+_NO_RECORDS = "there are no private records; a reader of blocks must give all of them on every call."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -153,17 +157,44 @@ class MomentsSource:
     def mean(self, share: float, total_weight: float) -> tuple[Floats, float]:
         """Release the mean of features with noise, and return it with the noise's standard deviation.
 
-        A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2.
+        A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2, or by sqrt(2) where no
+        entry is negative.
         """
         found: ExactSum | None = None
         for features, _, weights in self.blocks:
             found = found or ExactSum(features.shape[1], 1)
-            found.add(features, whole_answers(weights[:, None], weights))
+            found.add(_cut(features) if self.nonnegative else features, whole_answers(weights[:, None], weights))
+        length = _SQRT_2 if self.nonnegative else 2 * WHOLE
+        return self._mean(found, share, total_weight, length)
+
+    def products(self, share: float, total_weight: float) -> tuple[Floats, float]:
+        """Release mean products of features, shape (n_features, n_features), and the noise's standard deviation.
+
+        A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long, and the inner product of two of them is a
+        square; so replacing a unit moves the sum by at most sqrt(2), and adding or removing one by at most 1.
+        """
+        found: ExactSum | None = None
+        for features, _, weights in self.blocks:
+            pairs = whole_products(features)
+            found = found or ExactSum(pairs.shape[1], 1)
+            found.add(pairs, whole_answers(weights[:, None], weights))
+        flat, spread = self._mean(found, share, total_weight, _SQRT_2)
+        size = math.isqrt(len(flat))
+        square = flat.reshape(size, size)
+        # Both halves have noise of their own.
+        return (square + square.T) / 2, spread * math.sqrt(0.5)
+
+    def _mean(self, found: ExactSum | None, share: float, total_weight: float, length: int) -> tuple[Floats, float]:
+        """Add noise to a sum of one column, which replacing a unit moves by `length` at most, and removing by 1."""
         if found is None:
-            raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
-        sensitivity = 2 * WHOLE if self.relation is Relation.REPLACE_ONE else WHOLE
-        noisy, variance = self._noisy(found.total, share, sensitivity)
+            raise DataError(_NO_RECORDS)
+        noisy, variance = self._noisy(found.total, share, length if self.relation is Relation.REPLACE_ONE else WHOLE)
         return noisy[:, 0] / WHOLE / total_weight, math.sqrt(variance) / WHOLE / total_weight
+
+    def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
+        """Return the same records, meter and noise behind another public map."""
+        blocks = PrivateBlocks(self.blocks.read, transform, self.blocks.alone)
+        return replace(self, blocks=blocks, nonnegative=nonnegative)
 
     def first(self, share: float, total_weight: float) -> Moments:
         """Release the first round, which expects even shares of the classes."""
@@ -173,13 +204,11 @@ class MomentsSource:
         for features, targets, weights in self.blocks:
             labels = np.zeros((len(targets), self.n_classes))
             labels[np.arange(len(targets)), targets] = weights
-            # Cut at 0 whatever the map said of itself: the sensitivity rests on it.
-            kept = features.maximum(0.0) if hasattr(features, "maximum") else np.maximum(features, 0.0)
             found = found or ExactSum(features.shape[1], self.n_classes)
-            found.add(kept, whole_answers(labels, weights))
+            found.add(_cut(features), whole_answers(labels, weights))
         if found is None:
-            raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
-        noisy, variance = self._noisy(found.total, share, math.ceil(math.sqrt(2) * WHOLE))
+            raise DataError(_NO_RECORDS)
+        noisy, variance = self._noisy(found.total, share, _SQRT_2)
         sums, spread = noisy / WHOLE / total_weight, math.sqrt(variance) / WHOLE / total_weight
         mean = sums.sum(axis=1)
         if self.n_classes == 2:
@@ -220,7 +249,7 @@ class MomentsSource:
             found = found or ExactSum(features.shape[1], answers.shape[1])
             found.add(scaled(features, scale), whole_answers(answers, weights / 2))
         if found is None:
-            raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
+            raise DataError(_NO_RECORDS)
         sensitivity = WHOLE if self.relation is Relation.REPLACE_ONE else WHOLE // 2
         noisy, variance = self._noisy(found.total, share, sensitivity)
         return Moments(
@@ -249,3 +278,8 @@ class MomentsSource:
         draws = DiscreteNoise(self.noise)
         noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
         return np.array(noisy).reshape(total.shape), variance
+
+
+def _cut(features: Any) -> Any:
+    """Return features without negative entries, whatever the map said of itself: the sensitivity rests on it."""
+    return features.maximum(0.0) if hasattr(features, "maximum") else np.maximum(features, 0.0)

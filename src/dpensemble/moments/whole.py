@@ -24,6 +24,8 @@ UNIT = 2**14
 ANSWER_UNIT = 2**20
 #: Length of one whole unit of their products.
 WHOLE = UNIT * ANSWER_UNIT
+# Root of `UNIT`.
+_ROOT = 2**7
 # A block's sum of products stays below 2**53, and a whole sum below 2**62.
 _MOST_ROWS_AT_ONCE = 2**18
 _MOST_ROWS = 2**28
@@ -73,6 +75,25 @@ def whole_answers(answers: Floats, bounds: Floats) -> Floats:
     """
     _require_finite(answers)
     return _whole(answers, ANSWER_UNIT, np.floor(bounds * ANSWER_UNIT))
+
+
+def whole_products(features: Any) -> Floats:
+    """Return all products of two features of a row, both orders, shape (n_rows, n_features**2), in whole units.
+
+    Features are first rounded to whole numbers of ``1 / sqrt(UNIT)``, so that products are exactly those of one vector
+    of length at most 1 with itself: ``z outer z``.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_rows, n_features)
+        From `whole_features`.
+    """
+    rounded = np.rint(features / _ROOT)
+    squares = np.einsum("ij,ij->i", rounded, rounded)
+    # Rounding may have made a row longer than 1; zeros for the last digits do not.
+    z = np.where((squares <= _ROOT**2)[:, None], rounded, np.trunc(features / _ROOT))
+    found: Floats = np.einsum("ij,ik->ijk", z, z).reshape(len(z), z.shape[1] ** 2)
+    return found
 
 
 def _whole(vectors: Floats, unit: int, longest: Floats) -> Floats:

@@ -1,9 +1,12 @@
 """Principal directions of a table's features."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments import DirectionsMap, TableMap, column_effects
 
 
@@ -59,3 +62,31 @@ def test_effects_of_columns_follow_the_coefficients(public):
     line = [values[0] for _, values in by_column["x"]["points"]]
     assert line[-1] > line[0]
     assert by_column["y"]["importance"] < 0.2 * found[0]["importance"]
+
+
+def test_directions_of_many_features_come_from_products_of_rows(public, monkeypatch):
+    """The same directions, up to their signs, without a square matrix of features."""
+    twice = pd.concat([public, public.rename(columns=lambda name: f"{name} again")], axis=1).iloc[:30]
+    wanted = DirectionsMap(TableMap(), n_directions=20).fit(twice)
+    monkeypatch.setattr("dpensemble.moments.maps.directions._MOST_FEATURES_SQUARED", 5)
+    monkeypatch.setattr("dpensemble.moments.maps.directions._of_features", None)
+    found = DirectionsMap(TableMap(), n_directions=20).fit(twice)
+    assert found.base_.n_features_out_ > len(twice)
+    assert found.n_features_out_ == wanted.n_features_out_ > 5
+    assert np.allclose(np.abs(found.transform(twice)), np.abs(wanted.transform(twice)), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_few_public_rows_of_many_columns_are_fitted_by_directions():
+    """Features of 2,500 columns would need square matrices of more than 5,000."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2500))
+    y = (X[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LabelMomentsClassifier(classes=[0, 1], delta=1e-3, insecure_release_seed=0).fit(
+            X, y, X_public=X[:80] + 0.1
+        )
+    assert isinstance(model.model_[0], DirectionsMap)
+    assert model.moments_[0].values.shape[0] <= 81
+    assert len(model.effects_) == 2500

@@ -14,6 +14,8 @@ from dpensemble._arrays import Floats
 
 # Directions of less public variance than this share of the largest are noise of arithmetic.
 _LEAST_SHARE = 1e-6
+# Square matrices of more features are left for those of rows, where these are fewer.
+_MOST_FEATURES_SQUARED = 4000
 
 
 class DirectionsMap(TransformerMixin, BaseEstimator):
@@ -65,12 +67,9 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
         """Fit the base map and the directions on public rows; never pass private ones."""
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X)
-        n_rows = features.shape[0]
         self.mean_ = np.asarray(features.mean(axis=0)).ravel()
-        second = features.T @ features
-        second = (second.toarray() if sparse.issparse(second) else second) / n_rows
-        variances, vectors = linalg.eigh(second - np.outer(self.mean_, self.mean_))
-        variances, vectors = variances[::-1], vectors[:, ::-1]
+        wide = features.shape[1] > max(features.shape[0], _MOST_FEATURES_SQUARED)
+        variances, vectors = (_of_rows if wide else _of_features)(features, self.mean_, self.n_directions)
         kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = vectors[:, :kept] * variances[:kept] ** (-self.whitening / 2)
         self.n_features_out_ = kept + 1
@@ -114,3 +113,26 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = [f"direction {number + 1}" for number in range(self.n_features_out_ - 1)]
         return np.asarray([*names, "constant"], dtype=object)
+
+
+def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:  # noqa: ARG001
+    """Return variances, the largest first, and directions as columns, from the covariance of features."""
+    second = features.T @ features
+    second = (second.toarray() if sparse.issparse(second) else second) / features.shape[0]
+    variances, vectors = linalg.eigh(second - np.outer(mean, mean))
+    return variances[::-1], vectors[:, ::-1]
+
+
+def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
+    """Return the same for up to `most` directions, from products of rows: where features outnumber them, far less."""
+    n_rows = features.shape[0]
+    products = features @ features.T
+    products = products.toarray() if sparse.issparse(products) else np.asarray(products)
+    along = np.asarray(features @ mean).ravel()
+    centred = (products - along[:, None] - along[None, :] + mean @ mean) / n_rows
+    first = max(0, n_rows - most)
+    variances, vectors = linalg.eigh(centred, subset_by_index=(first, n_rows - 1))
+    variances, vectors = variances[::-1], vectors[:, ::-1]
+    lengths = np.sqrt(np.maximum(variances, _LEAST_SHARE * max(float(variances[0]), _LEAST_SHARE)) * n_rows)
+    directions = np.asarray(features.T @ vectors) - np.outer(mean, vectors.sum(axis=0))
+    return variances, directions / lengths

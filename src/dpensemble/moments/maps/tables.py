@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.tables import as_table, as_text, is_number
+from dpensemble.datasets.columns import as_text, is_number
+from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 
 # Finer knots need public rows to say where they lie, and to tell how common each is.
@@ -95,16 +96,21 @@ class TableMap(TransformerMixin, BaseEstimator):
         if all(isinstance(name, str) for name in table.columns):
             self.feature_names_in_ = np.asarray(table.columns, dtype=object)
         scales = [n for n in self.knots if n <= 3 or n * _ROWS_PER_KNOT <= len(table)]
-        self._read(table, scales)
-        while self.n_features_out_ > self.most_features and len(scales) > 1:
-            scales.pop()
-            self._read(table, scales)
+        # From coarse to fine, as the finest scales of many columns would be found only to be left out.
+        known: dict[tuple[int, int], Floats] = {}
+        for count in range(1, len(scales) + 1):
+            self._read(table, scales[:count], known)
+            if self.n_features_out_ > self.most_features:
+                if count > 1:
+                    self._read(table, scales[: count - 1], known)
+                break
         return self
 
-    def _read(self, table: pd.DataFrame, scales: Sequence[int]) -> None:
+    def _read(self, table: pd.DataFrame, scales: Sequence[int], known: dict[tuple[int, int], Floats]) -> None:
         self.columns_, start = [], 0
-        for name in table.columns:
-            found = self._number(table[name], scales) if is_number(table[name]) else self._category(table[name])
+        for place, name in enumerate(table.columns):
+            values = table[name]
+            found = self._number(values, scales, known, place) if is_number(values) else self._category(values)
             self.columns_.append({"name": str(name), "start": start, **found})
             start += sum(found["sizes"]) + 1
         self.n_features_out_ = start + 1
@@ -123,10 +129,14 @@ class TableMap(TransformerMixin, BaseEstimator):
         self.blocks_[self.missing_] = [owners.index(number) for number in range(len(self.columns_))]
         self.nonnegative_ = True
 
-    def _number(self, values: pd.Series, scales: Sequence[int]) -> dict[str, Any]:
+    def _number(
+        self, values: pd.Series, scales: Sequence[int], known: dict[tuple[int, int], Floats], place: int
+    ) -> dict[str, Any]:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        numbers = numbers[np.isfinite(numbers)]
-        found = [quantiles(numbers, n) for n in scales]
+        for n in scales:
+            if (place, n) not in known:
+                known[place, n] = quantiles(numbers[np.isfinite(numbers)], n)
+        found = [known[place, n] for n in scales]
         # A scale that is no finer than the one before says nothing new.
         knots = [one for i, one in enumerate(found) if i == 0 or len(one) > len(found[i - 1])]
         return {"kind": "number", "knots": knots, "sizes": [len(one) for one in knots], "square": self.number_weight**2}

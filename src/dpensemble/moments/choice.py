@@ -1,0 +1,74 @@
+"""Which map a run uses, and what is trained from its model in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from dpensemble.datasets import fit_encoder
+from dpensemble.errors import DataError
+from dpensemble.moments.maps.directions import DirectionsMap
+from dpensemble.moments.maps.general import BoundedMap
+from dpensemble.moments.maps.tables import TableMap
+
+# Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
+_DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+#: Public rows below which directions are those of chance, so that a table's features are taken as they are.
+FEW_ROWS = 1000
+#: Columns from which directions are taken however few public rows are: features would be more than can be fitted.
+MANY_COLUMNS = 2000
+#: Public rows below which they do not even say how common each entry is, which is then released with noise.
+VERY_FEW_ROWS = 200
+
+
+def bounded_map(feature_map: Any, *, n_public: int, n_columns: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
+    """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded.
+
+    Parameters
+    ----------
+    feature_map : transformer or None
+        What was asked for.
+    n_public, n_columns : int
+        Public rows and their columns.
+    n_rows : int
+        Public number that stands for that of private units.
+    n_classes : int
+        Number of classes.
+    epsilon : float
+        Budget.
+    """
+    if feature_map is None and n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
+        return TableMap()
+    if feature_map is None:
+        # Noise falls with the number of records and the budget; more classes leave less of it to each.
+        wanted = _DIRECTIONS[n_classes > 2] * np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
+        return DirectionsMap(TableMap(), n_directions=int(np.clip(wanted, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS)))
+    return clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+
+
+def require_no_blanks(student: Any, rows: Any) -> None:
+    """Refuse public rows that a student could not be trained on, before anything is released."""
+    if student is not None and rows.isna().to_numpy().any():
+        raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN); leave student out.")
+
+
+def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
+    """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
+
+    Where the student takes weights, every row teaches each class as much as the model finds it probable.
+    """
+    encoder = fit_encoder(rows)
+    fresh, encoded = clone(student), encoder.transform(rows)
+    unseeded = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
+    fresh.set_params(**dict.fromkeys(unseeded, seed))
+    probable, n_classes = model.predict_proba(rows), len(model.classes_)
+    if has_fit_parameter(fresh, "sample_weight"):
+        every = np.repeat(np.arange(len(probable)), n_classes)
+        fresh.fit(encoded[every], np.tile(model.classes_, len(probable)), sample_weight=probable.ravel())
+    else:
+        fresh.fit(encoded, model.classes_[probable.argmax(axis=1)])
+    return Pipeline([("encoder", encoder), ("student", fresh)])

@@ -1,0 +1,243 @@
+"""Cells of a table's columns: public before any record is read, so that their counts can be released with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpensemble._arrays import Floats
+from dpensemble._checks import is_missing
+from dpensemble.datasets.columns import as_text, is_number
+from dpensemble.datasets.tables import as_table
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.maps.tables import quantiles
+
+#: What an entry outside the known categories is called.
+OTHER = "any other"
+# Day, month and year in any order, with or without a time.
+_DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
+# Cells of a declared range; those at its ends (and beside 0) are halved so many times, for columns of many magnitudes.
+_EVEN_CELLS, _HALVINGS = 64, 10
+# Knots of a column of public rows, cells beyond each end, and what the first of those is of the range.
+_KNOTS, _BEYOND, _FIRST_BEYOND = 32, 5, 0.05
+
+
+class Grid:
+    """Cells of each column: of numbers between edges, or of categories and all others; the last is for blanks.
+
+    Parameters
+    ----------
+    columns : sequence of dict
+        For each column its ``name``, its ``kind`` (``"number"`` or ``"category"``) and the ``values`` that stand for
+        its cells, without the last; for numbers also the inner ``edges``.
+
+    Examples
+    --------
+    >>> grid = declared_grid({"hours": (0, 64), "sex": ["f", "m"]})
+    >>> table = pd.DataFrame({"hours": [63.0, 99.0, None], "sex": ["m", "x", None]})
+    >>> cells = grid.cells(table)
+    >>> cells[:, 1].tolist(), bool(cells[1, 0] > cells[0, 0])
+    ([1, 2, 3], True)
+    """
+
+    def __init__(self, columns: Sequence[dict[str, Any]]) -> None:
+        self.columns = list(columns)
+        self.sizes = np.array([len(column["values"]) + 1 for column in self.columns])
+
+    @property
+    def empty(self) -> pd.DataFrame:
+        """A table without rows that says what kinds the columns are of."""
+        kinds = {column["name"]: float if column["kind"] == "number" else object for column in self.columns}
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
+
+    def cells(self, X: Any) -> NDArray[np.int64]:
+        """Return the number of the cell that each entry lies in, shape (n_rows, n_columns)."""
+        table = as_table(X)
+        found = np.empty(table.shape, dtype=np.int64)
+        for number, column in enumerate(self.columns):
+            found[:, number] = _cells(column, table.iloc[:, number])
+        return found
+
+    def rows(self, cells: NDArray[np.int64]) -> pd.DataFrame:
+        """Return a table whose entries stand for cells."""
+        found = {}
+        for number, column in enumerate(self.columns):
+            missing = np.nan if column["kind"] == "number" else None
+            values = np.array([*column["values"], missing], dtype=float if missing is not None else object)
+            found[column["name"]] = values[cells[:, number]]
+        return pd.DataFrame(found)
+
+    def one_hot(self, X: Any) -> sparse.csr_matrix:
+        """Return a one at each entry's cell, shape (n_rows, n_cells), scaled so that every row has length 1."""
+        cells = self.cells(X)
+        n_rows, n_columns = cells.shape
+        starts = np.append(0, np.cumsum(self.sizes))
+        shape = (n_rows, int(starts[-1]))
+        values = np.full(cells.size, 1 / np.sqrt(n_columns))
+        return sparse.csr_matrix(
+            (values, (cells + starts[:-1]).ravel(), np.arange(n_rows + 1) * n_columns), shape=shape
+        )
+
+    def joined(self, shares: Sequence[Floats], least: float) -> tuple[Grid, list[Floats]]:
+        """Return a coarser grid whose cells hold `least` each as far as noisy shares tell, and its shares.
+
+        Neighbouring cells of numbers are joined, and the rarer categories become other ones. A cell that joins ``k``
+        others has ``sqrt(k)`` times their noise, so has to hold as much more.
+        """
+        columns, coarse = [], []
+        for column, share in zip(self.columns, shares, strict=True):
+            join = _joined_numbers if column["kind"] == "number" else _joined_categories
+            found, held = join(column, share, least)
+            columns.append(found)
+            coarse.append(held)
+        return Grid(columns), coarse
+
+
+def declared_grid(columns: Any) -> Grid:
+    """Return the grid of declared columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to (low, high) or a list of categories
+        Two numbers are a range, ends included; anything else lists all categories that count on their own.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it says nothing that can be used.
+    """
+    if not isinstance(columns, Mapping) or not columns:
+        raise InvalidParameterError(
+            f"declared_columns={columns!r} declares nothing; give a mapping from each column to its range "
+            "(low, high) or to a list of its categories.",
+            parameter="declared_columns",
+        )
+    found = []
+    for name, declared in columns.items():
+        if isinstance(declared, str) or not isinstance(declared, Sequence) or not len(declared):
+            raise InvalidParameterError(
+                f"declared_columns[{name!r}]={declared!r} is no range and no list of categories; give (low, high), or "
+                "the categories.",
+                parameter="declared_columns",
+            )
+        plain = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in declared)
+        about: dict[str, Any] = _range(name, declared) if plain else _listed(name, declared)
+        found.append({"name": name} | about)
+    return Grid(found)
+
+
+def _range(name: Any, declared: Sequence[float]) -> dict[str, Any]:
+    low, high = float(declared[0]), float(declared[-1])
+    if len(declared) != 2 or not (np.isfinite([low, high]).all() and low < high):
+        raise InvalidParameterError(
+            f"declared_columns[{name!r}]={declared!r} is no range; give two finite numbers, the smaller one first, or "
+            "categories as texts.",
+            parameter="declared_columns",
+        )
+    even = np.linspace(low, high, _EVEN_CELLS + 1)
+    halves = (high - low) / _EVEN_CELLS * 0.5 ** np.arange(1, _HALVINGS + 1)
+    points = [even, low + halves, high - halves]
+    if low < 0 < high:
+        points += [halves, -halves, np.zeros(1)]
+    ends = np.unique(np.concatenate(points).clip(low, high))
+    return {"kind": "number", "edges": ends[1:-1], "values": (ends[:-1] + ends[1:]) / 2}
+
+
+def _listed(name: Any, declared: Sequence[Any]) -> dict[str, Any]:
+    texts = as_text(pd.Series(list(declared), dtype=object))
+    if any(map(is_missing, declared)) or texts.duplicated().any():
+        raise InvalidParameterError(
+            f"declared_columns[{name!r}] lists a category twice or a missing one; list each once, and leave "
+            "blanks out, which need no declaration.",
+            parameter="declared_columns",
+        )
+    if texts.str.fullmatch(_DATE).all():
+        raise InvalidParameterError(
+            f"declared_columns[{name!r}] lists dates, which cannot be declared; make a column of years, with a range.",
+            parameter="declared_columns",
+        )
+    return {"kind": "category", "values": [*sorted(texts), OTHER]}
+
+
+def with_texts(X: Any, declared: pd.DataFrame) -> pd.DataFrame:
+    """Return rows as a table in which what was declared as categories is text, also where it is written as numbers."""
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
+    if not hasattr(X, "columns") and table.shape[1] == declared.shape[1]:
+        table.columns = declared.columns
+    codes = [name for name in table if name in declared and not is_number(declared[name]) and is_number(table[name])]
+    written = table.copy() if codes else table
+    for name in codes:
+        written[name] = as_text(table[name])
+    return written
+
+
+def observed_grid(public: pd.DataFrame) -> Grid:
+    """Return a grid by public rows, which may be few or unlike the private ones; it reaches beyond what they hold."""
+    found = []
+    for name in public.columns:
+        values = public[name]
+        if is_number(values):
+            found.append(_around(name, values.to_numpy(dtype=np.float64, na_value=np.nan)))
+        else:
+            found.append(
+                {"name": name, "kind": "category", "values": [*sorted(as_text(values).dropna().unique()), OTHER]}
+            )
+    return Grid(found)
+
+
+def _around(name: Any, values: Floats) -> dict[str, Any]:
+    knots = quantiles(values[np.isfinite(values)], _KNOTS)
+    span = (knots[-1] - knots[0]) or max(abs(knots[0]), 1.0)
+    beyond = span * _FIRST_BEYOND * (2.0 ** np.arange(_BEYOND + 1) - 1)[1:]
+    values = np.concatenate([knots[0] - beyond[::-1], knots, knots[-1] + beyond])
+    return {"name": name, "kind": "number", "edges": (values[:-1] + values[1:]) / 2, "values": values}
+
+
+def _cells(column: dict[str, Any], values: pd.Series) -> NDArray[np.int64]:
+    missing = len(column["values"])
+    if column["kind"] == "number":
+        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+        found = np.searchsorted(column["edges"], numbers, side="right")
+        return np.where(np.isnan(numbers), missing, found)
+    text = as_text(values)
+    place = pd.Index(column["values"], dtype=object).get_indexer(text)
+    return np.where(text.isna(), missing, np.where(place < 0, missing - 1, place))
+
+
+def _joined_numbers(column: dict[str, Any], shares: Floats, least: float) -> tuple[dict[str, Any], Floats]:
+    ends, held, taken, mass = [], [], 0, 0.0
+    for number, share in enumerate(shares[:-1]):
+        taken, mass = taken + 1, mass + share
+        if mass >= least * np.sqrt(taken):
+            ends.append(number)
+            held.append(mass)
+            taken, mass = 0, 0.0
+        elif mass <= 0:
+            # Empty so far: what comes next need not hold more for it.
+            taken, mass = 0, 0.0
+    if not ends:
+        ends, held, mass = [len(shares) - 2], [mass], 0.0
+    # What is left over at the end joins the last.
+    ends[-1], held[-1] = len(shares) - 2, held[-1] + mass
+    values, start = [], 0
+    for end in ends:
+        weights = np.maximum(shares[start : end + 1], 0.0) + 1e-12
+        values.append(float(np.average(column["values"][start : end + 1], weights=weights)))
+        start = end + 1
+    edges = np.asarray(column["edges"])[np.array(ends[:-1], dtype=np.int64)]
+    return {**column, "edges": edges, "values": np.array(values)}, np.array([*held, shares[-1]])
+
+
+def _joined_categories(column: dict[str, Any], shares: Floats, least: float) -> tuple[dict[str, Any], Floats]:
+    known = shares[:-2]
+    kept = known >= least
+    if not kept.any() and len(known):
+        kept[known.argmax()] = True
+    values = [name for name, keep in zip(column["values"], kept, strict=False) if keep]
+    held = [*known[kept], known[~kept].sum() + shares[-2], shares[-1]]
+    return {**column, "values": [*values, OTHER]}, np.array(held)

@@ -1,0 +1,132 @@
+"""Cells of columns: every entry has one, joined cells hold what their parts held, and bad declarations are refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.grid import OTHER, Grid, declared_grid, observed_grid, with_texts
+
+COLUMNS = {"age": (0, 3), "money": (-10.0, 1e5), "sex": ["f", "m"], "code": ("7", "8")}
+
+
+def test_every_entry_has_a_cell():
+    table = pd.DataFrame(
+        {
+            "age": [0.2, 2.9, -7.0, 99.0, np.nan],
+            "money": [-11.0, 0.001, 1e5, 2e5, np.nan],
+            "sex": ["f", "m", "x", OTHER, None],
+            "code": ["8", "7", "9", "8", None],
+        }
+    )
+    grid = declared_grid(COLUMNS)
+    cells = grid.cells(table)
+    last = grid.sizes[0] - 1
+    assert cells[1:, 0].tolist() == [cells[1, 0], 0, last - 1, last]
+    assert cells[2, 0] < cells[0, 0] < cells[1, 0]
+    assert cells[:, 2].tolist() == [0, 1, 2, 2, 3]
+    assert cells[:, 3].tolist() == [1, 0, 2, 1, 3]
+    assert cells[0, 1] == 0
+    assert cells[2, 1] == cells[3, 1] == grid.sizes[1] - 2
+    assert cells[4, 1] == grid.sizes[1] - 1
+
+
+@given(st.lists(st.floats(-20, 2e5), min_size=1, max_size=20))
+def test_what_stands_for_a_cell_lies_in_it(numbers):
+    grid = declared_grid({"money": (-10.0, 1e5)})
+    table = pd.DataFrame({"money": numbers})
+    cells = grid.cells(table)
+    assert np.array_equal(grid.cells(grid.rows(cells)), cells)
+
+
+def test_cells_are_fine_at_the_ends_and_beside_zero():
+    grid = declared_grid({"money": (-10.0, 1e5)})
+    near = pd.DataFrame({"money": [0.0, 5.0, 30.0, 200.0, 600.0, 1400.0]})
+    assert len(set(grid.cells(near)[:, 0].tolist())) == 6
+
+
+def test_blanks_stay_blank():
+    grid = declared_grid(COLUMNS)
+    blank = pd.DataFrame({"age": [np.nan], "money": [np.nan], "sex": [None], "code": [None]})
+    assert grid.rows(grid.cells(blank)).isna().to_numpy().all()
+    assert list(grid.rows(grid.cells(blank)).dtypes) == list(grid.empty.dtypes)
+
+
+def test_one_hot_rows_have_length_one_and_no_entry_below_zero():
+    grid = declared_grid(COLUMNS)
+    rows = grid.one_hot(pd.DataFrame({"age": [1.0], "money": [7.0], "sex": ["m"], "code": ["1"]}))
+    assert rows.shape == (1, int(grid.sizes.sum()))
+    assert rows.power(2).sum() == pytest.approx(1.0)
+    assert rows.min() >= 0
+
+
+def test_observed_cells_reach_beyond_public_rows():
+    public = pd.DataFrame({"age": [20.0, 21.0, 25.0, np.nan], "sex": ["f", None, "f", "f"], "same": [3.0] * 4})
+    grid = observed_grid(public)
+    others = pd.DataFrame({"age": [25.2, 25.4, 27.0, 80.0], "sex": ["m"] * 4, "same": [3.0, 3.2, 4.0, 99.0]})
+    cells = grid.cells(others)
+    assert len(set(cells[:, 0].tolist())) > 2
+    assert len(set(cells[:, 2].tolist())) > 2
+    assert set(cells[:, 1].tolist()) == {1}
+
+
+@given(st.lists(st.floats(0, 1), min_size=5, max_size=5), st.floats(0, 0.5))
+def test_joined_cells_hold_what_their_parts_held(shares, least):
+    grid = Grid([{"name": "x", "kind": "number", "edges": np.arange(3.0), "values": np.arange(4.0) - 0.5}])
+    coarse, (held,) = grid.joined([np.array(shares)], least)
+    assert held.sum() == pytest.approx(sum(shares))
+    assert held[-1] == shares[-1]
+    assert len(held) == coarse.sizes[0] <= 5
+    values, edges = coarse.columns[0]["values"], coarse.columns[0]["edges"]
+    assert (np.diff(values) > 0).all()
+    assert ((values[:-1] <= edges) & (edges <= values[1:])).all()
+
+
+def test_empty_cells_are_no_burden_to_the_next():
+    grid = Grid([{"name": "x", "kind": "number", "edges": np.arange(9.0), "values": np.arange(10.0) - 0.5}])
+    shares = np.array([0.5, -0.01, -0.01, -0.01, -0.01, -0.01, -0.01, -0.01, 0.11, 0.4, 0.0])
+    coarse, (held,) = grid.joined([shares], 0.1)
+    assert len(held) == 4
+    assert coarse.columns[0]["edges"].tolist() == [0.0, 8.0]
+
+
+def test_rare_categories_become_other_ones():
+    grid = declared_grid({"sex": ["a", "b", "c"]})
+    coarse, (held,) = grid.joined([np.array([0.6, 0.02, 0.3, 0.05, 0.03])], 0.1)
+    assert coarse.columns[0]["values"] == ["a", "c", OTHER]
+    assert held == pytest.approx([0.6, 0.3, 0.07, 0.03])
+    # One is kept, however rare.
+    coarse, _ = grid.joined([np.array([0.06, 0.02, 0.03, 0.05, 0.03])], 0.1)
+    assert coarse.columns[0]["values"] == ["a", OTHER]
+
+
+def test_codes_of_categories_become_texts():
+    table = with_texts(np.array([[7.0, 1.5], [8.0, 2.5]]), declared_grid({"code": ["7", "8"], "x": (0, 3)}).empty)
+    assert table["code"].tolist() == ["7", "8"]
+    assert table["x"].tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (None, "declares nothing"),
+        ({}, "declares nothing"),
+        ([("age", (0, 1))], "declares nothing"),
+        ({"age": "0-99"}, "no range and no list"),
+        ({"age": 7}, "no range and no list"),
+        ({"age": ()}, "no range and no list"),
+        ({"age": (1, 0)}, "no range"),
+        ({"age": (1, 1)}, "no range"),
+        ({"age": (0, np.inf)}, "no range"),
+        ({"age": (np.nan, 1.0)}, "no range"),
+        ({"age": (0, 1, 2)}, "no range"),
+        ({"sex": ["f", "f"]}, "twice"),
+        ({"sex": ["f", None]}, "missing"),
+        ({"born": ["1930-01-01", "31.12.2006"]}, "dates"),
+    ],
+)
+def test_bad_declarations_are_refused(columns, words):
+    with pytest.raises(InvalidParameterError, match=words):
+        declared_grid(columns)
