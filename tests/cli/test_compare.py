@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from dpensemble.cli import main
@@ -111,4 +113,55 @@ def test_missing_images_are_the_loaders_own_message(run, tmp_path, monkeypatch):
 def test_the_help_names_every_method(run):
     code, out, _ = run("--help")
     assert code == 0
-    assert "[bagging,pate,bagged-pate,private-majority,darrm,dp-sgd]" in "".join(out.split())
+    assert "[label-moments,bagging,pate,bagged-pate,private-majority,darrm,dp-sgd]" in "".join(out.split())
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A public table with a text, a blank and labels."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=900), "kind": rng.choice(["a", "b"], size=900)})
+    table["y"] = np.where(table["x"] + (table["kind"] == "a") > 0.5, "yes", "no")
+    table.loc[7, "x"] = np.nan
+    table.to_csv(tmp_path / "own.csv", index=False)
+    return tmp_path / "own.csv"
+
+
+@pytest.mark.slow
+def test_a_public_table_of_ones_own(run, own):
+    asked = ("--table", own, "--target", "y", "--repeats", 1, "--seed", 0, "--delta", 1e-3, "--epsilon", 3)
+    code, out, err = run(*asked, "--methods", "label-moments,private-majority", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["dataset"] == "own.csv"
+    assert found["rows"] == {"private": 300, "public": 300, "test": 300}
+    assert found["classes"] == ["no", "yes"]
+    assert min(row["accuracy"] for row in found["methods"]) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--table", "own.csv"], "needs --target"),
+        (["--table", "own.csv", "--target", "z"], "is no column"),
+        (["--table", "own.csv", "--target", "y", "--dataset", "adult"], "no --dataset"),
+        (["--table", "own.csv", "--target", "y", "--classes", "no,yes"], "no --dataset or --classes"),
+        (["--table", "own.csv", "--target", "x"], "without a label"),
+        (["--table", "none.csv", "--target", "y"], "there is no such file"),
+        (["--table", "own.csv", "--target", "y", "--public-rows", "301"], "public_rows=301"),
+        (["--target", "y"], "--table"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_tables_that_cannot_be_compared_on_are_refused(run, own, monkeypatch, options, words):
+    monkeypatch.chdir(own.parent)
+    code, out, err = run(*options)
+    assert (code, out) == (2, "")
+    assert words in err.replace("\n", " ")
+
+
+def test_short_tables_are_refused(run, own):
+    own.write_text("x,y\n1,a\n2,b\n")
+    code, _, err = run("--table", own, "--target", "y")
+    assert code == 2
+    assert "at least 30 rows" in err

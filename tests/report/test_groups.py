@@ -70,7 +70,7 @@ OWN_GROUPS = replace(OWN, group_spent=[0.4321, 0.8765, 1.2345])
 
 def labels_of(page):
     """Return position and text of each label of the cost history."""
-    chart = re.search(r"<svg.*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
+    chart = re.search(r"<svg(?:(?!<svg).)*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
     found = re.findall(r'<text class="([a-z0-9-]+-label)" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', chart)
     return [(css, float(x), float(y), text) for css, x, y, text in found]
 
@@ -128,7 +128,7 @@ def test_no_two_labels_overlap(epsilons, labels):
 def test_no_label_hides_where_a_budget_for_all_ends():
     # The average of these is the budget of the middle group, whose label would start at the mark.
     page = render(personal([0.5, 1.0, 1.5], labels=390))
-    chart = re.search(r"<svg.*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
+    chart = re.search(r"<svg(?:(?!<svg).)*?Privacy spent by each group.*?</svg>", page, re.DOTALL).group()
     dots = re.findall(r'<circle class="dot other" cx="([\d.]+)" cy="([\d.]+)"', chart)
     assert len(dots) == 4
     for x, y in dots:

@@ -322,3 +322,24 @@ def test_a_law_without_a_short_name_has_no_row_for_one():
 def test_the_page_says_which_noise_was_used_and_how_it_was_chosen(settings, said):
     record = replace(WORST, settings=WORST.settings | settings, data=WORST.data | {"public_rows": 10})
     assert said in words(render(record))
+
+
+def test_the_page_says_first_what_is_predicted_and_how_good_that_is():
+    score = {
+        "units": 500, "accuracy": 0.8123, "accuracy_low": 0.77, "accuracy_high": 0.85, "auroc": 0.9, "auroc_low": 0.85,
+        "auroc_high": 0.95, "epsilon": 1.0, "delta": 1e-5, "sigma": 6.46,
+    }  # fmt: skip
+    told = {"title": "Who will be <ill>", "target": "sick", "released_score": score, "answers": {"no": 1.0, "yes": 0.0}}
+    record = replace(WORST, data=WORST.data | told, settings=WORST.settings | {"chosen_because": "It is best."})
+    page = render(record)
+    assert "<h1>Who will be &lt;ill&gt;</h1>" in page
+    places = [
+        page.index(text)
+        for text in ("Predicts <b>sick</b>", "81.2%", "77.0% to 85.0%", "0.850 to 0.950", "The student answers", "ε = ")
+    ]
+    assert places == sorted(places)
+    for text in ("500 private", "What an attacker gains", "Why this method</dt><dd>It is best."):
+        assert text in page
+    assert "Released score" not in page
+    without = replace(record, data={name: value for name, value in record.data.items() if name != "answers"})
+    assert "The student answers" not in render(without)

@@ -18,7 +18,15 @@ from dpensemble._rounding import round_up
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.workflow import METHODS, ComparedDataset, ComparedMethod, Comparison, comparison_data
+from dpensemble.workflow import (
+    METHODS,
+    ComparedDataset,
+    ComparedMethod,
+    Comparison,
+    ComparisonData,
+    comparison_data,
+    table_data,
+)
 from dpensemble.workflow import compare as run_comparison
 from dpensemble.workflow.durable import replace_file
 
@@ -27,7 +35,11 @@ _WIDTH = 112
 
 
 def run(
-    dataset: str,
+    dataset: str | None,
+    table: Path | None,
+    target: str | None,
+    sep: str | None,
+    decimal: str | None,
     classes: str | None,
     public_rows: int | None,
     methods: str | None,
@@ -41,13 +53,12 @@ def run(
     **settings: Any,
 ) -> None:
     """Compare methods on public data, on the same rows and with the same budget."""
-    known = member("dataset", dataset, ComparedDataset)
     if out is not None:
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
     with warnings_as_lines():
         found = run_comparison(
-            comparison_data(known, _labels(classes), public_rows, progress=shown),
+            _data(dataset, table, target, classes, public_rows, progress=shown, sep=sep, decimal=decimal),
             methods=METHODS if methods is None else [name.strip() for name in methods.split(",")],
             n_teachers=teachers,
             relation=relation.value,
@@ -63,6 +74,29 @@ def run(
         typer.echo(text)
     else:
         _print(found)
+
+
+def _data(
+    dataset: str | None,
+    table: Path | None,
+    target: str | None,
+    classes: str | None,
+    public_rows: int | None,
+    *,
+    progress: bool,
+    **written: Any,
+) -> ComparisonData:
+    """Return the packaged data or a public table of one's own."""
+    if table is None:
+        if target is not None:
+            raise InvalidParameterError(f"target={target!r} is a column of --table; give that too, or leave it out.")
+        known = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
+        return comparison_data(known, _labels(classes), public_rows, progress=progress)
+    if target is None or dataset is not None or classes is not None:
+        raise InvalidParameterError(
+            f"table={str(table)!r} needs --target, and no --dataset or --classes: its labels are the classes."
+        )
+    return table_data(table, target, public_rows, **written)
 
 
 def _labels(classes: str | None) -> list[int] | None:

@@ -46,7 +46,7 @@ _PRIVACY = {"epsilon", "delta", "relation", "accounting", "analysis", "max_label
 # Settings of laws that are found where they are left out.
 _NOISE = {"scale", "sigma", "reach"}
 # Given by the data, or by an option of another name.
-_GIVEN_OTHERWISE = {"classes", "law"}
+_GIVEN_OTHERWISE = {"classes", "declared_columns", "law"}
 _NOT_PLANNED = {
     "teacher", "student", "analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "n_jobs",
 }  # fmt: skip
@@ -88,21 +88,33 @@ def _own(flag: str, text: str, kind: type = str, panel: str = DATA, **rest: Any)
 _JSON = _own("--json", "Print the result as JSON.", bool, OUTPUT, default=False)
 _TRAIN = (
     _own("--dataset", "Packaged data, split in thirds", choices=("adult",)),
-    _own("--private", "Private records, CSV or Parquet.", Path),
+    _own("--private", "Private records: CSV, Parquet, Parquet folder.", Path),
     _own("--public", "Public rows with the same features.", Path),
     _own("--target", "Column to predict."),
     _own("--classes", "All possible labels, comma-separated."),
     _own("--test", "Rows with the target to score on.", Path),
     _own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
+    _own("--holdout-score", "Share of private units to score on, with noise.", float),
     _own("--unit", "Private column naming whose record it is."),
     _own("--drop", "Columns to leave out, comma-separated."),
+    _own("--fill", "Fill blanks in from public rows.", bool, default=False),
+    _own("--strict", "Refuse columns that a note would be about.", bool, default=False),
+    _own("--sep", "What separates columns in CSV: ';', tab, ..."),
+    _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     _own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
+    _own("--ledger", "File or address of a ledger that has to allow it.", panel=PRIVACY),
+    _own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),
+    _own("--title", "Headline of the page.", panel=OUTPUT),
     _own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
     _own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,
     _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
 _PRIVATE_REPORT = _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
+_TAKES_BLOCKS = "label-moments"
+_IN_BLOCKS = _own("--in-blocks", "Read private Parquet in blocks, as large is.", bool, default=False)
+_CERTIFY = _own("--certificate", "Also certify votes, as sums always are.", bool, OUTPUT, default=False)
+_DECLARED = _own("--declared-columns", "Columns as JSON, where no rows are public.", Path)
 _TRAIN_BY_GROUP = (
     _own("--budgets", "Private column of budgets, or a=0.5:20%,b=2:80%.", panel=PRIVACY),
     _own("--levels", "What that column's entries stand for: a=0.5,b=2.", panel=PRIVACY),
@@ -114,6 +126,7 @@ _PLAN = (
 _PLAN_ALIKE = (_own("--agreement", "Share of teachers that agree on a row [0.8]", float),)
 _PLAN_PARTITIONED = (_own("--label-accuracy", "Find the smallest ensemble right this often.", float),)
 _PLOT = _own("--plot", "Also draw epsilon and wrong labels as SVG.", Path, OUTPUT)
+_CERTIFICATE = _own("--certificate", "Also write what `dpensemble verify` checks.", Path, OUTPUT)
 _PLAN_BY_GROUP = (_own("--budgets", "Groups and shares: high=0.5:20%,low=2:80%.", panel=PRIVACY),)
 _PLAN_OF_DRAWS = (_own("--records", "Number of private records.", int),)
 
@@ -134,14 +147,18 @@ def _common(command: str, method: str) -> Iterator[Option]:
     if command == "train":
         yield from _TRAIN
         yield from (_PRIVATE_REPORT,) if "diagnostics" in described.fit else ()
+        # Runs by group have a screen full of options, and plans that are certified.
+        yield from (_CERTIFY,) if "diagnostics" in described.fit and not by_group else ()
         yield from _TRAIN_BY_GROUP if by_group else ()
+        yield from (_DECLARED,) if "declared_columns" in described.parameters else ()
+        yield from (_IN_BLOCKS,) if method == _TAKES_BLOCKS else ()
         return
     drawn = "subsample" in described.parameters
     yield from _PLAN if votes else ()
     yield from _PLAN_BY_GROUP if by_group else ()
     yield from _PLAN_ALIKE if votes and not by_group else ()
     yield from _PLAN_PARTITIONED if votes and not by_group and not drawn else ()
-    yield from _PLAN_OF_DRAWS if drawn else (_PLOT,)
+    yield from _PLAN_OF_DRAWS if drawn else (_PLOT, _CERTIFICATE)
     yield _JSON
 
 
@@ -218,17 +235,19 @@ def _setting(flag: str, name: str, text: str, kind: type = str, **rest: Any) -> 
     return Option(flag=flag, name=name, goes_to=SETTING, text=text, kind=kind, **rest)
 
 
+_BACKEND = _own("--backend", "Fit teachers on a cluster", panel=METHOD, choices=("dask",))
+_SCHEDULER = _own("--scheduler", "Its address, such as tcp://10.0.0.5:8786", panel=METHOD)
 _SEEDED = "Seed the noise: repeatable, NOT FOR RELEASE"
 _LEARNERS = ", ".join(SOURCES.keys("workflow/learners.py", "LEARNERS"))
 #: Options of parameters that are no numbers, texts or truth values.
 _BY_NAME = {
-    "teacher": [_setting("--teacher", "teacher", f"Base learner: {_LEARNERS}")],
     "student": [_setting("--student", "student", "Student; as --teacher, if it can be saved")],
     "random_state": [_setting("--seed", "random_state", "Public seed; not of the noise", int)],
     "insecure_release_seed": [
         _setting("--insecure-release-seed", "insecure_release_seed", _SEEDED, int, panel=PRIVACY),
     ],
     "n_jobs": [_setting("--jobs", "n_jobs", "Parallel workers; -1 takes all cores [-1]", int, default=-1)],
+    "teacher": [_setting("--teacher", "teacher", f"Base learner: {_LEARNERS}"), _BACKEND, _SCHEDULER],
     "teacher_privacy": [
         _own("--teacher-epsilon", "Epsilon of each private teacher or ballot", float, PRIVACY),
         _own("--teacher-delta", "Delta of each private teacher or ballot [0]", float, PRIVACY),

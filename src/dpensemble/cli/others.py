@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpensemble.cli.ending import ENDING
-from dpensemble.cli.help import PlainCommand
+from dpensemble.cli.help import PlainCommand, PlainGroup
 from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
 
@@ -23,7 +23,13 @@ _Plot = Annotated[Path | None, _option(OUTPUT, "Also draw it as SVG.")]
 
 
 def compare(
-    dataset: Annotated[str, _option(DATA, "adult, digits (no download), mnist or fashion-mnist. [adult]")] = "adult",
+    dataset: Annotated[
+        str | None, _option(DATA, "adult, digits (no download), mnist or fashion-mnist. [adult]")
+    ] = None,
+    table: Annotated[Path | None, _option(DATA, "Public table of your own with labels, CSV or Parquet.")] = None,
+    target: Annotated[str | None, _option(DATA, "Column of --table to predict.")] = None,
+    sep: Annotated[str | None, _option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
+    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
     classes: Annotated[str | None, _option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, _option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, _option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
@@ -40,7 +46,7 @@ def compare(
         _option(
             METHOD,
             "Comma-separated; a law may follow, as in pate:optimal. "
-            "[bagging,pate,bagged-pate,private-majority,darrm,dp-sgd]",
+            "[label-moments,bagging,pate,bagged-pate,private-majority,darrm,dp-sgd]",
         ),
     ] = None,
     learner: Annotated[
@@ -122,19 +128,117 @@ def recover(
 
 
 def predict(
-    student: Annotated[Path, typer.Argument(help="student.skops of a run.")],
-    rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet.")],
+    student: Annotated[Path, typer.Argument(help="student.skops of a run, or its folder.")],
+    rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet; any number.")],
     out: Annotated[Path | None, _option(OUTPUT, "Write a CSV file instead of printing.")] = None,
     probabilities: Annotated[
-        bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities")
+        bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
     ] = False,
+    keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
+    sep: Annotated[str | None, _option(DATA, "What separates columns in CSV: ';', tab, ...")] = None,
+    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     as_json: _Json = False,
 ) -> None:
     """Classify rows with a saved student; costs no privacy. Rows are counted from 0.
 
-    Example: dpensemble predict demo/student.skops new.csv --out labels.csv
+    Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """
     _run("predict", **locals())
+
+
+_Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
+_Name = Annotated[str, typer.Argument(metavar="DATA_SET", help="Name of the data set.")]
+
+
+def ledger_create(ledger: _Where, as_json: _Json = False) -> None:
+    """Make a new ledger, and its signing key.
+
+    Example: dpensemble ledger create ledger.db
+    """
+    _run("ledger", action="create", ledger=ledger, as_json=as_json)
+
+
+def ledger_open(
+    ledger: _Where,
+    data_set: _Name,
+    epsilon: Annotated[float, _option(PRIVACY, "Budget of all that is ever released. Required.")],
+    delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required, except with --group.")] = None,
+    how: Annotated[
+        str, _option(PRIVACY, "How costs add up: renyi (default), or basic, for one or two releases.", "--filter")
+    ] = "renyi",
+    relation: Annotated[
+        Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
+    ] = Relation.REPLACE_ONE,
+    order: Annotated[
+        float | None, _option(PRIVACY, "Renyi order; groups with small budgets need a larger one. Left out: found.")
+    ] = None,
+    group: Annotated[
+        str | None, _option(PRIVACY, "A person or group of an open data set, with an epsilon of its own.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Open the account of a data set: what may ever be released of it. It never changes.
+
+    Example: dpensemble ledger open ledger.db patients --epsilon 3 --delta 1e-5
+    """
+    _run("ledger", action="open", **locals())
+
+
+def ledger_show(ledger: _Where, as_json: _Json = False) -> None:
+    """Show what is left of every data set.
+
+    Example: dpensemble ledger show ledger.db
+    """
+    _run("ledger", action="show", ledger=ledger, as_json=as_json)
+
+
+def ledger_verify(
+    ledger: _Where,
+    checkpoint: Annotated[
+        list[Path] | None, _option(DATA, "Signed checkpoint that was kept elsewhere; several may be given.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Check every hash and every sum, and that nothing before a checkpoint was cut off.
+
+    Example: dpensemble ledger verify ledger.db --checkpoint october.json
+    """
+    _run("ledger", action="verify", ledger=ledger, checkpoint=checkpoint or [], as_json=as_json)
+
+
+def ledger_export(
+    ledger: _Where,
+    out: Annotated[Path, _option(OUTPUT, "File for all entries, one line of JSON each. Required.")],
+    as_json: _Json = False,
+) -> None:
+    """Write all entries to a file. Answers and settings are in them; votes are not.
+
+    Example: dpensemble ledger export ledger.db --out entries.jsonl
+    """
+    _run("ledger", action="export", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_checkpoint(
+    ledger: _Where,
+    out: Annotated[Path, _option(OUTPUT, "File for the signed statement. Required.")],
+    as_json: _Json = False,
+) -> None:
+    """Sign where the ledger stands; keep the file elsewhere, for ledger verify.
+
+    Example: dpensemble ledger checkpoint ledger.db --out october.json
+    """
+    _run("ledger", action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="Certificate that `dpensemble plan --certificate` wrote.")],
+    as_json: _Json = False,
+) -> None:
+    """Check a certificate by a program that shares no code with this library; exit code 1 if it says no.
+
+    Example: dpensemble verify certificate.json
+    """
+    _run("verify", **locals())
 
 
 def _run(command: str, **values: Any) -> None:
@@ -146,5 +250,19 @@ def _run(command: str, **values: Any) -> None:
 
 def add_others(app: typer.Typer) -> None:
     """Add these commands."""
-    for function in (compare, gamma, report, recover, predict):
+    for function in (compare, gamma, report, recover, predict, verify):
         app.command(cls=PlainCommand)(function)
+    group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
+    for action, function in _LEDGER.items():
+        group.command(action, cls=PlainCommand)(function)
+    app.add_typer(group, name="ledger", help="Keep account of what is spent on data sets, for good.")
+
+
+_LEDGER: dict[str, Any] = {
+    "create": ledger_create,
+    "open": ledger_open,
+    "show": ledger_show,
+    "verify": ledger_verify,
+    "export": ledger_export,
+    "checkpoint": ledger_checkpoint,
+}

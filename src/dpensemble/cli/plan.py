@@ -11,17 +11,18 @@ import typer
 
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
+from dpensemble.certificates import certificate_of
 from dpensemble.cli.commands import Request
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.plan_bagging import plan_bagging
-from dpensemble.cli.plan_plot import check_plot_file, write_plot
+from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.cli.show_plan import other_budgets, print_plan, print_quality, print_smallest
 from dpensemble.design import Plan, SmallestEnsemble, quality_table, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis
-from dpensemble.workflow import parse_budgets
+from dpensemble.workflow import durable, parse_budgets
 from dpensemble.workflow.personal import plain_fields
 
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -33,7 +34,9 @@ def run(request: Request) -> None:
     if request.method == "bagging":
         plan_bagging(own["records"], given, as_json=own["json"])
         return
-    plot = own.get("plot")
+    plot, certificate = own.get("plot"), own.get("certificate")
+    if certificate is not None:
+        check_folder("certificate", certificate)
     if plot is not None:
         check_plot_file(plot)
     agreement, wanted = own.get("agreement"), own.get("label_accuracy")
@@ -50,6 +53,9 @@ def run(request: Request) -> None:
         smallest = None if wanted is None else _smallest(found, agreement, wanted)
         agreements = sorted({*_AGREEMENTS, agreement})
         quality = quality_table(found.design.law, found.design.ballots, found.design.n_classes, agreements)
+        if certificate is not None:
+            text = json.dumps(certificate_of(found.design, found.labels), separators=(",", ":"))
+            durable.replace_file(certificate, text + "\n")
     if own["json"]:
         typer.echo(json.dumps(_as_dict(found, quality, smallest, plain), indent=2))
         return
@@ -59,6 +65,8 @@ def run(request: Request) -> None:
         print_smallest(smallest)
     if plot is not None:
         typer.echo(f"Plot: {plot}")
+    if certificate is not None:
+        typer.echo(f"Certificate: {certificate}; check it by 'dpensemble verify {certificate}'")
 
 
 def _plan(request: Request) -> Plan:

@@ -44,8 +44,13 @@ def check_plot_file(path: Path) -> None:
     """Refuse, before any long work, a file that is not called .svg or that cannot be written to."""
     if path.suffix.lower() != ".svg":
         raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
+    check_folder("plot", path)
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Refuse, before any long work, a file that cannot be written to."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise FileError(f"plot={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
+        raise FileError(f"{name}={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
 
 
 def write_plot(found: Plan, plain: dict[str, Any] | None, path: Path) -> None:

@@ -3,45 +3,65 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import IO, Any
 
 import pandas as pd
 import typer
 
-from dpensemble.datasets import read_table
-from dpensemble.datasets.encoding import numeric_columns, takes_blanks
-from dpensemble.datasets.tables import as_kinds, require_complete
-from dpensemble.errors import DataError, FileError
-from dpensemble.persistence import load_classifier
-from dpensemble.workflow.durable import replace_file
+from dpensemble.errors import FileError
+from dpensemble.workflow.durable import file_beside
+from dpensemble.workflow.predict import load_student, predictions
 
 
-def run(student: Path, rows: Path, out: Path | None, probabilities: bool, as_json: bool) -> None:
+def run(
+    student: Path,
+    rows: Path,
+    out: Path | None,
+    probabilities: bool,
+    keep: str | None,
+    sep: str | None,
+    decimal: str | None,
+    as_json: bool,
+) -> None:
     """Classify rows with a saved student."""
-    classifier = load_classifier(student)
-    if "encoder" not in getattr(classifier, "named_steps", {}):
-        raise FileError(f"{student} is not a student that `dpensemble train` wrote.")
-    table = read_table(rows)
-    expected = list(classifier.feature_names_in_)
-    lacking = [name for name in expected if name not in table.columns]
-    if lacking:
-        raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on.")
-    # Columns are read as the student's public rows were, never as the new rows look.
-    encoder = classifier.named_steps["encoder"]
-    table = as_kinds("new", table[expected], numeric_columns(encoder))
-    require_complete(str(rows), table, blanks=takes_blanks(encoder))
-    labels = pd.DataFrame({"row": range(len(table)), "label": classifier.predict(table)})
-    if probabilities:
-        labels[[f"probability of {name}" for name in classifier.classes_]] = classifier.predict_proba(table)
+    kept = [] if keep is None else [name.strip() for name in keep.split(",")]
+    if out is not None and out.exists() and rows.exists() and out.samefile(rows):
+        raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
+    found = predictions(load_student(student), rows, keep=kept, probabilities=probabilities, sep=sep, decimal=decimal)
+    told: list[Any] = []
+    try:
+        # Nothing is printed, or put in place, until all is known to be well.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft:
+            for number, labels in enumerate(found):
+                if out is not None or not as_json:
+                    labels.to_csv(draft, index=False, header=number == 0)
+                if as_json:
+                    told += _plain(labels) if kept or probabilities else labels["label"].tolist()
+            if out is None and not as_json:
+                draft.seek(0)
+                _print(draft)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
     if as_json:
-        typer.echo(json.dumps(labels.to_dict("records") if probabilities else labels["label"].tolist()))
-    elif out is None:
-        labels.to_csv(sys.stdout, index=False)
-    if out is not None:
-        if out.exists() and out.samefile(rows):
-            raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
-        try:
-            replace_file(out, labels.to_csv(index=False))
-        except OSError as error:
-            raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
+        typer.echo(json.dumps(told))
+
+
+def _print(file: IO[str]) -> None:
+    """Copy a file to the screen; whoever reads it may stop at any line."""
+    try:
+        shutil.copyfileobj(file, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _plain(labels: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return rows as JSON can hold them: a blank is null."""
+    return labels.astype(object).where(labels.notna(), None).to_dict("records")

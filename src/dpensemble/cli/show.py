@@ -16,9 +16,8 @@ from rich.table import Table
 from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
-from dpensemble.report.wording import noise, sums
-
-_FEW_UNITS = 10
+from dpensemble.report.usefulness import remarks
+from dpensemble.report.wording import noise, score_line, sums
 
 
 def print_run(record: RunRecord, page: Path, student: Path) -> None:
@@ -35,6 +34,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
+    if "released_score" in record.data:
+        console.print(score_line(record.data["released_score"], record.guarantee["unit"]), markup=False)
     if record.student is not None:
         console.print(_scores(record))
         if not record.scores_are_public:
@@ -44,6 +45,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     console.print(f"Columns: {record.data['kinds_of_columns']}", markup=False)
     console.print(f"Report:  {page}", markup=False)
     console.print(f"Student: {student}", markup=False)
+    if "certificate" in record.data:
+        file = page.parent / record.data["certificate"]
+        console.print(f"Certificate: {file}; check it by 'dpensemble verify {file}'", markup=False)
 
 
 def _answered(record: RunRecord) -> list[str]:
@@ -59,10 +63,14 @@ def _released(record: RunRecord) -> list[str]:
     rounds, unit = record.settings["rounds"], record.guarantee["unit"]
     each, only = ("to it", "the noisy sum leaves") if rounds == 1 else ("to each", "the noisy sums leave")
     more = " One more compares public rows with them." if record.settings.get("compares_rows") else ""
-    return [
-        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.{more}",
-        f"Public rows that the model labelled: {record.labels:,}{_right(record)}",
-    ]
+    if record.settings.get("synthetic_rows"):
+        more += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
+    released = (
+        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.{more}"
+    )
+    if not record.data["public_rows"]:
+        return [released]
+    return [released, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
 
 
 def _right(record: RunRecord) -> str:
@@ -117,16 +125,10 @@ def plain_line(entries: Sequence[dict[str, Any]], noun: str) -> str:
 
 
 def _hints(record: RunRecord) -> list[str]:
-    """Point at settings that waste the budget."""
-    hints = []
-    if record.soft:
-        return []
-    parts = 1 if record.settings.get("sharing") == "everyone" else record.settings["n_teachers"]
-    each = record.data["private_units"] / parts
-    if each < _FEW_UNITS:
-        hints.append(f"a teacher learns from about {each:.0f} units only; use fewer teachers.")
+    """Say what speaks against relying on the student, and point at settings that waste the budget."""
+    hints = [remark.text for remark in remarks(record)]
     # Noise that was not given is lowered until the questions use up the budget.
-    if record.asked == record.data["public_rows"] and record.settings["noise_chosen"] == "given":
+    if not record.soft and record.asked == record.data["public_rows"] and record.settings["noise_chosen"] == "given":
         hints.append("all public rows were asked about; more of them, or less noise, would use the rest of the budget.")
     return hints
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import typer
 
 from dpensemble._progress import show_progress
-from dpensemble._spending import spending_told_to
+from dpensemble._spending import Spending, spending_told_to
 from dpensemble.cli.commands import Request
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.show import print_run, warnings_as_lines
+from dpensemble.clusters import on_cluster
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow import (
     RunFolder,
@@ -28,6 +30,7 @@ from dpensemble.workflow import (
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
+from dpensemble.workflow.notes import lines, refuse_doubts
 from dpensemble.workflow.outputs import REPORT, STUDENT
 
 _FILES = ("private", "public", "target", "classes")
@@ -43,17 +46,25 @@ def run(request: Request) -> None:
     own, out = request.own, request.own["out"]
     if "budgets" in own:
         _check_budgets(request)
-    model = estimator(request)
-    inputs = [own[name] for name in ("private", "public", "test") if own[name] is not None]
+    model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
+    inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     about = {"method": request.method, "private": str(own["private"] or own["dataset"])}
     with claimed_folder(out, overwrite=own["overwrite"], inputs=inputs, about=about) as place:
         ENDING.follow(place.standing, lambda: place.spent)
-        blanks = getattr(model, "takes_tables", False) and getattr(model, "student", None) is None
-        tables = _tables(own, request.settings.get("random_state"), blanks)
+        blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
+        tables = _tables(own, request.settings.get("random_state"), blanks, hasattr(model, "fit_blocks"))
+        if own["strict"]:
+            refuse_doubts(tables.notes)
+        for line in lines(tables.notes):
+            typer.echo(f"dpensemble: note: {line}", err=True)
         read = perf_counter() - start
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
-        with warnings_as_lines(), shown, spending_told_to(partial(_spend, place)):
-            outcome = run_training(tables, model, baseline=own["baseline"], private_report=votes)
+        with _where(own), warnings_as_lines(), shown, spending_told_to(partial(_spend, place)):
+            given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
+            given["certificate"] = own.get("certificate", False)
+            outcome = run_training(tables, model, private_report=votes, ledger=ledger, **given)
+        for line in outcome.warnings:
+            typer.echo(f"dpensemble: for you alone: {line}", err=True)
         outcome.record.seconds["reading"] = round(read, 3)
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         place.finish(partial(write_outcome, outcome))
@@ -64,10 +75,32 @@ def run(request: Request) -> None:
         print_run(outcome.record, out / REPORT, out / STUDENT)
 
 
-def _spend(place: RunFolder, budgets: Sequence[dict[str, Any]]) -> None:
+def _where(own: dict[str, Any]) -> AbstractContextManager[None]:
+    """Return where teachers are fitted: here, or on a cluster."""
+    backend, scheduler = own.get("backend"), own.get("scheduler")
+    if backend is None and scheduler is None:
+        return nullcontext()
+    if backend is None or scheduler is None:
+        raise InvalidParameterError("--backend and --scheduler belong together; give both, or neither.")
+    return on_cluster(backend, scheduler)
+
+
+def _account(ledger: str | None, data_set: str | None) -> Any:
+    """Return the account that has to allow the run, None where no ledger was named."""
+    if (ledger is None) is not (data_set is None):
+        raise InvalidParameterError("--ledger and --data-set go together: the ledger, and the records' name in it.")
+    if ledger is None:
+        return None
+    # Its extra is needed here alone.
+    from dpensemble.ledger import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger).account(str(data_set))
+
+
+def _spend(place: RunFolder, spendings: Sequence[Spending]) -> None:
     """Put down what is about to be spent, unless somebody has said stop."""
     ENDING.check()
-    place.spend(budgets)
+    place.spend([one.to_dict() for one in spendings])
 
 
 def _check_budgets(request: Request) -> None:
@@ -89,7 +122,7 @@ def _check_budgets(request: Request) -> None:
         )
 
 
-def _tables(own: dict[str, Any], seed: int | None, blanks: bool) -> Tables:
+def _tables(own: dict[str, Any], seed: int | None, blanks: bool, takes_blocks: bool) -> Tables:
     """Return the packaged tables or one's own."""
     dealt: dict[str, Any] = {"budgets": own.get("budgets"), "levels": own.get("levels"), "seed": seed}
     given: dict[str, Any] = {name: own[name] for name in _FILES}
@@ -99,17 +132,29 @@ def _tables(own: dict[str, Any], seed: int | None, blanks: bool) -> Tables:
         "unit": own["unit"],
         "drop": drop,
         "test_is_public": own["test_is_public"],
+        "sep": own["sep"],
+        "decimal": own["decimal"],
+        "declared_columns": own.get("declared_columns"),
     }
     if own["dataset"] is not None:
+        optional["in_blocks"] = own.get("in_blocks", False)
         named = [f"--{name.replace('_', '-')}" for name, value in (given | optional).items() if value]
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables; drop {', '.join(named)}.")
         return adult_tables(**dealt)
-    missing = [f"--{name}" for name, value in given.items() if value is None]
-    if len(missing) == len(given):
+    if all(value is None for value in given.values()):
         raise InvalidParameterError(
             "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
         )
+    declared = optional["declared_columns"] is not None
+    missing = [f"--{name}" for name, value in given.items() if value is None and not (declared and name == "public")]
+    if missing == ["--public"] and "declared_columns" in own:
+        raise InvalidParameterError(
+            "--public must be given to train on your own tables; where no rows are public, --declared-columns FILE "
+            "says what columns there are."
+        )
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    return file_tables(**given, **optional, **dealt, blanks=blanks)
+    return file_tables(
+        **given, **optional, **dealt, blanks=blanks, takes_blocks=takes_blocks, in_blocks=own.get("in_blocks", False)
+    )

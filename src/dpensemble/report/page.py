@@ -17,11 +17,15 @@ from dpensemble.report.drawing import GROUP_COLOURS, Words
 from dpensemble.report.effects import effects_view
 from dpensemble.report.groups import History, history_chart, personal_view
 from dpensemble.report.record import PrivateRecord, RunRecord
+from dpensemble.report.risk import risk_view
+from dpensemble.report.usefulness import remarks
 
 _METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
 # Measures of which less is better, which no bar should praise.
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that say nothing where there are neither teachers nor votes.
+# Entries of the data that have a place of their own on the page.
+_SHOWN_ABOVE = frozenset({"released_score", "title"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
@@ -66,7 +70,10 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
-        "labels": _labels(record, is_private=private is not None),
+        # A run without public rows has none.
+        "labels": _labels(record, is_private=private is not None) if record.asked or not record.soft else None,
+        "risk": risk_view(record),
+        "remarks": [one.text for one in remarks(record) if one.is_public or private is not None],
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
@@ -77,7 +84,9 @@ def _header(record: RunRecord) -> dict[str, Any]:
     """Name the run, and say why it is no release where it is none."""
     seeded = [] if record.statement().for_release else [_SEEDED]
     return {
-        "data_set": str(record.data.get("name") or "unnamed data set"),
+        "data_set": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
+        "target": record.data.get("target"),
+        "why": record.settings.get("chosen_because"),
         "method": f"{record.settings['title']}, {_law(record)}",
         "created": record.created,
         "date": wording.date(record.created),
@@ -111,6 +120,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "relation": _RELATIONS[statement.relation].format(unit=statement.unit),
         "unit": statement.unit,
         "unit_column": record.data.get("unit_column"),
+        "certificate": record.data.get("certificate"),
         "accounting": statement.accounting,
         "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
         "assumptions": statement.assumptions,
@@ -127,6 +137,7 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "noise": record.settings["noise_in_words"],
         "share": "all" if share > 99.9 else f"{share:.1f}%",
         "has_mean": bool(record.settings.get("compares_rows")),
+        "is_synthetic": bool(record.settings.get("synthetic_rows")),
         "has_count": record.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value,
     }
 
@@ -152,9 +163,23 @@ def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
     majority = record.data.get("most_common_label") if shown else None
     return {
         "quality": _quality(record) if shown else None,
+        "score": _score(record),
         "quality_withheld": not shown and record.student is not None,
         "majority": None if majority is None else f"{100 * majority:.1f}%",
     }
+
+
+def _score(record: RunRecord) -> dict[str, str] | None:
+    """Write out a released score, which may be shown outside."""
+    found = record.data.get("released_score")
+    if not found:
+        return None
+    view = {"units": wording.number(found["units"]), "noise": wording.number(found["sigma"], 3)}
+    for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
+        if found[name] is not None:
+            view[name] = write(found[name])
+            view[f"{name}_interval"] = f"{write(found[f'{name}_low'])} to {write(found[f'{name}_high'])}"
+    return view
 
 
 def _quality(record: RunRecord) -> dict[str, Any] | None:
@@ -225,9 +250,8 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     """Write out settings, data and versions, less the numbers that the guarantee does not protect."""
     versions: Mapping[str, Any] = record.versions
     withheld = frozenset() if is_private else record.unprotected_data
-    data = {
-        k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in record.data.items()
-    }
+    shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}
+    data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
     left_out = _OF_VOTES if record.soft else frozenset()
     settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}

@@ -112,6 +112,8 @@ class RunRecord:
             withheld |= {"private_records", "private_units"}
         elif self.guarantee["unit"] != "record":
             withheld.add("private_records")
+        if not self.labels_are_public:
+            withheld |= {"answers", "public_truth", "released_labels"}
         return frozenset(withheld)
 
     @property

@@ -29,6 +29,11 @@ def measure(value: float | None) -> str:
     return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
+def percent(share: float) -> str:
+    """Write a share in per cent, with one decimal."""
+    return f"{100 * share:.1f}%"
+
+
 def setting(name: str, value: Any) -> str:
     """Write one setting or fact, whatever its type; a seed gets no commas."""
     if value is None or isinstance(value, bool):
@@ -52,6 +57,24 @@ def noise(settings: Mapping[str, Any], rows: int) -> str:
     asked = min(rows, settings.get("max_labels") or rows)
     how = f"fitted to {'the ' if asked == rows else ''}{asked:,} public rows" if chosen == "fitted" else chosen
     return f"{settings['noise_in_words']} ({how})"
+
+
+def score_line(score: Mapping[str, Any], unit: str) -> str:
+    """Say how good a student is on private units that were held back, as was released."""
+    parts = [f"{100 * score['accuracy']:.1f}% right ({_between(score, 'accuracy')})"]
+    if score["auroc"] is not None:
+        parts.append(f"AUROC {score['auroc']:.3f} ({_between(score, 'auroc')})")
+    return (
+        f"Score on {score['units']:,} held-back {unit}s, released with noise under the same guarantee: "
+        f"{', '.join(parts)}."
+    )
+
+
+def _between(score: Mapping[str, Any], name: str) -> str:
+    low, high = score[f"{name}_low"], score[f"{name}_high"]
+    if name == "accuracy":
+        return f"95% interval {100 * low:.1f}% to {100 * high:.1f}%"
+    return f"95% interval {low:.3f} to {high:.3f}"
 
 
 def sums(rounds: int) -> str:

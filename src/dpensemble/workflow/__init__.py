@@ -2,7 +2,13 @@
 
 from dpensemble.workflow.budgets import BudgetRequest, parse_budgets
 from dpensemble.workflow.comparison import compare
-from dpensemble.workflow.comparison_data import ComparedDataset, ComparedRows, ComparisonData, comparison_data
+from dpensemble.workflow.comparison_data import (
+    ComparedDataset,
+    ComparedRows,
+    ComparisonData,
+    comparison_data,
+    table_data,
+)
 from dpensemble.workflow.comparison_learners import COMPARED_LEARNERS
 from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
@@ -38,6 +44,7 @@ __all__ = [
     "load_run",
     "parse_budgets",
     "recover",
+    "table_data",
     "train",
     "write_outcome",
 ]

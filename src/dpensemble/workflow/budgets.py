@@ -19,7 +19,7 @@ from dpensemble._checks import real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
 from dpensemble.consent import personal_budgets
-from dpensemble.datasets.tables import as_text
+from dpensemble.datasets.columns import as_text
 from dpensemble.design import Census
 from dpensemble.errors import InvalidParameterError
 

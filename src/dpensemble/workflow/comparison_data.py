@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.datasets import (
     ImageDataset,
-    fit_encoder,
+    TableEncoder,
     load_digit_images,
     load_fashion_mnist,
     load_mnist,
+    read_table,
     three_way_split,
 )
-from dpensemble.errors import InvalidParameterError
+from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.tables import as_kinds, require_complete
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.tables import adult_tables
 
-_PUBLIC_IMAGES = 1000
+# Public images unless it is said how many, and rows of which a third each can be private, public and for testing.
+_PUBLIC_IMAGES, _FEWEST_ROWS = 1000, 30
 
 
 class ComparedDataset(StrEnum):
@@ -46,6 +52,8 @@ class ComparedRows:
         Unlabelled rows, for methods that release labels.
     X_test, y_test : ndarray
         To score on.
+    tables : tuple of DataFrame, optional
+        Private, public and test rows as tables, for methods that read these by themselves.
     """
 
     X_private: NDArray[Any]
@@ -53,6 +61,7 @@ class ComparedRows:
     X_public: NDArray[Any]
     X_test: NDArray[Any]
     y_test: NDArray[Any]
+    tables: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,17 +154,67 @@ def _adult(public_rows: int | None) -> ComparisonData:
         tables = adult_tables(seed)
         assert tables.X_test is not None  # noqa: S101
         assert tables.y_test is not None  # noqa: S101
-        public = tables.X_public[:n_public]
-        encoder = fit_encoder(public)
-        return ComparedRows(
-            X_private=encoder.transform(tables.X_private),
-            y_private=tables.y_private.to_numpy(),
-            X_public=encoder.transform(public),
-            X_test=encoder.transform(tables.X_test),
-            y_test=tables.y_test.to_numpy(),
-        )
+        parts = (tables.X_private, tables.X_public[:n_public], tables.X_test)
+        return _encoded(parts, tables.y_private.to_numpy(), tables.y_test.to_numpy())
 
     return ComparisonData(name=first.name, classes=first.classes, split=split, how=_THIRDS)
+
+
+def _encoded(
+    parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], y_private: NDArray[Any], y_test: NDArray[Any]
+) -> ComparedRows:
+    """Return rows as tables and, encoded by public ones alone, as numbers."""
+    encoder = TableEncoder("median").fit(parts[1])
+    X_private, X_public, X_test = (encoder.transform(part) for part in parts)
+    return ComparedRows(
+        X_private=X_private, y_private=y_private, X_public=X_public, X_test=X_test, y_test=y_test, tables=parts
+    )
+
+
+def table_data(
+    path: Path, target: str, public_rows: int | None = None, *, sep: str | None = None, decimal: str | None = None
+) -> ComparisonData:
+    """Return a public table of one's own, all rows of which have labels, to compare methods on.
+
+    Parameters
+    ----------
+    path : path
+        CSV or Parquet. Every row is published with the figures' meaning, so it must be public.
+    target : str
+        Column to predict; its labels are the classes.
+    public_rows : int, optional
+        How many rows count as public; a third of all at most, and by default.
+    sep, decimal : str, optional
+        How the file is written; see `read_table`.
+
+    Raises
+    ------
+    FileError, DataError, InvalidParameterError
+        In one sentence, if the table cannot be used.
+    """
+    table = read_table(path, guess=True, sep=sep, decimal=decimal)
+    if target not in table:
+        raise InvalidParameterError(f"target={target!r} is no column of {path}; it has {', '.join(table.columns)}.")
+    labels = table.pop(target)
+    if labels.isna().any() or not table.shape[1]:
+        what = "rows without a label" if labels.isna().any() else "no column beside the target"
+        raise DataError(f"{path} has {what}; every row needs features and a label.")
+    if len(table) < _FEWEST_ROWS or labels.nunique() < 2:
+        raise DataError(
+            f"{path} has {len(table):,} rows and {labels.nunique():,} labels; give at least {_FEWEST_ROWS} rows and 2 "
+            "labels."
+        )
+    require_complete(str(path), table, blanks=True)
+    X, y = as_kinds("given", table, list(table.columns[number_columns(table)])), as_text(labels).to_numpy()
+    n_public = _most(public_rows, len(three_way_split(len(X), 0).public))
+
+    def split(seed: int) -> ComparedRows:
+        rows = three_way_split(len(X), seed)
+        places = (rows.private, rows.public[:n_public], rows.test)
+        private, public, test = (X.iloc[one].reset_index(drop=True) for one in places)
+        return _encoded((private, public, test), y[rows.private], y[rows.test])
+
+    return ComparisonData(name=path.name, classes=sorted(set(y)), split=split, how=_THIRDS)
 
 
 def _digits(images: ImageDataset, public_rows: int | None) -> ComparisonData:

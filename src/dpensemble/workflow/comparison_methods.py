@@ -63,9 +63,11 @@ def _label_moments(trial: Trial) -> TrialResult:
         relation=trial.relation.value,
         **trial.seeds(),
     )
-    model = _taught(trial, model)
+    X_private, X_public, X_test = trial.rows.tables or (trial.rows.X_private, trial.rows.X_public, trial.rows.X_test)
+    model.fit(X_private, trial.rows.y_private, X_public=X_public)
     sums = model.spend_[-1][0]
-    return _result(trial, model, {"sums": sums, "sigma": model.law_.sigma}, f"{sums} noisy sums", "model")
+    bought = {"sums": sums, "sigma": model.law_.sigma}
+    return _result(trial, model, bought, f"{sums} noisy sums", "model", X_test)
 
 
 def _votes(kind: type[Any], law: LawChoice | None, trial: Trial) -> TrialResult:
@@ -224,9 +226,11 @@ def _labels(trial: Trial, model: Any, **more: Any) -> TrialResult:
     return _result(trial, model, bought, f"{labels:,} label{'' if labels == 1 else 's'}", "labels, student")
 
 
-def _result(trial: Trial, model: Any, bought: dict[str, Any], text: str, released: str) -> TrialResult:
+def _result(
+    trial: Trial, model: Any, bought: dict[str, Any], text: str, released: str, X_test: Any = None
+) -> TrialResult:
     return TrialResult(
-        accuracy=_accuracy(model.predict(trial.rows.X_test), trial.rows),
+        accuracy=_accuracy(model.predict(trial.rows.X_test if X_test is None else X_test), trial.rows),
         epsilon=model.guarantee_.epsilon,
         delta=model.guarantee_.delta,
         bought=bought,

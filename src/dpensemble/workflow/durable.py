@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 OWN_FILE, OWN_FOLDER, ANY_FILE = 0o600, 0o700, 0o666
 
@@ -57,6 +57,27 @@ def replace_file(path: Path, content: str | bytes, mode: int = ANY_FILE) -> None
         raise
     sync_folder(path.parent)
     step(f"replaced {path.name}")
+
+
+@contextlib.contextmanager
+def file_beside(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that takes its place in one step when the block is done, and vanishes if it fails."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    path = Path(os.path.realpath(path))
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        remove(draft)
+        raise
+    sync_folder(path.parent)
 
 
 def reserve(path: Path, size: int) -> None:

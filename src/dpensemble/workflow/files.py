@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from dpensemble.datasets import read_table
-from dpensemble.datasets.tables import as_kinds, as_text, is_number, require_complete, take_kinds
+from dpensemble.datasets import ParquetTable, TablePreparation, read_table
+from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.tables import as_kinds, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments import declared_grid, with_texts
 from dpensemble.workflow.budgets import parse_budgets
+from dpensemble.workflow.declared import read_columns
+from dpensemble.workflow.notes import table_notes
+from dpensemble.workflow.streamed import private_stream, wants_blocks
 from dpensemble.workflow.tables import Tables, with_budgets
+
+_TRUTH = {"false": 0.0, "true": 1.0}
 
 
 def file_tables(
     private: Path,
-    public: Path,
+    public: Path | None,
     target: str,
     *,
     classes: str | None,
+    declared_columns: Path | None = None,
     test: Path | None = None,
     unit: str | None = None,
     drop: Sequence[str] = (),
@@ -29,17 +38,24 @@ def file_tables(
     levels: str | None = None,
     seed: int | None = None,
     blanks: bool = False,
+    takes_blocks: bool = False,
+    in_blocks: bool = False,
+    sep: str | None = None,
+    decimal: str | None = None,
 ) -> Tables:
     """Read and check the tables of one run.
 
     Parameters
     ----------
     private, public : path
-        CSV or Parquet. The public table may lack the target.
+        CSV or Parquet, or a folder of Parquet files. The public table may lack the target, and is None where columns
+        are declared.
     target : str
         Column to predict.
     classes : str or None
         All possible labels, separated by commas.
+    declared_columns : path, optional
+        JSON file that declares columns in place of a public table.
     test : path, optional
         Rows with the target, to score the student on.
     unit : str, optional
@@ -53,7 +69,13 @@ def file_tables(
     seed : int, optional
         Public seed of budgets that are assigned at random.
     blanks : bool, default=False
-        Whether features may be missing, as for methods that read tables by themselves.
+        Whether features may be missing, as for methods that read tables by themselves, or where they are filled in.
+    takes_blocks : bool, default=False
+        Whether the method can read private records in blocks, as is then done with folders and large files.
+    in_blocks : bool, default=False
+        Whether it shall in any case.
+    sep, decimal : str, optional
+        How CSV files are written; see `read_table`.
 
     Returns
     -------
@@ -68,7 +90,13 @@ def file_tables(
     request = parse_budgets(budgets, levels)
     budgets_column = None if request is None else request.column
     _refuse_overlaps(private, public, test, target, {"unit": unit, "budgets": budgets_column})
-    private_table, public_table = read_table(private), read_table(public, guess=True)
+    read = partial(read_table, sep=sep, decimal=decimal)
+    streamed = wants_blocks(private, able=takes_blocks, asked=in_blocks)
+    private_table = pd.DataFrame(columns=ParquetTable(private).columns) if streamed else read(private)
+    told = (
+        None if declared_columns is None else _declared(declared_columns, public, {target, unit, budgets_column}, drop)
+    )
+    public_table = declared_grid(told).empty if public is None else read(public, guess=True)
     unknown = [name for name in drop if name not in private_table and name not in public_table]
     if unknown:
         raise InvalidParameterError(f"drop={unknown[0]!r} is no column of the private or public table.")
@@ -82,25 +110,27 @@ def file_tables(
     public_table = _without(public_table, private_only)
     if public_table.shape[1] == 0:
         raise DataError("the public table has no feature columns.")
-    public_table = as_kinds("public", public_table, [c for c in public_table.columns if is_number(public_table[c])])
-    X_private = take_kinds("private", private_table, public_table)
-    require_complete("the private table", X_private, blanks=blanks)
+    public_table = as_kinds("public", public_table, list(public_table.columns[number_columns(public_table)]))
     require_complete("the public table", public_table, blanks=blanks)
-    for name, column in (("target", y_private), ("unit", units)):
-        if column is not None and column.isna().any():
-            raise DataError(f"the private table has rows without a {name} in column {column.name!r}; drop those rows.")
-    if len(X_private) < 2:
-        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
-    labels = as_labels(y_private, declared)
-    if labels.isna().any():
-        raise DataError(
-            f"the private table's target has labels that are no numbers, and all of classes={declared!r} are; declare "
-            "every possible label as it is written, or drop those rows."
+    stream = None
+    if streamed:
+        stream = private_stream(
+            private,
+            public_table,
+            target,
+            unit=unit,
+            drop=drop,
+            as_labels=partial(as_labels, classes=declared),
+            blanks=blanks,
         )
+        X_private, labels, units = public_table.iloc[:0], y_private, None
+    else:
+        X_private = _like("private", private_table, public_table, told)
+        labels = _complete(X_private, y_private, units, declared, blanks)
     X_test = y_test = None
     if test is not None:
-        rows = _without(read_table(test), (*drop, *private_only))
-        X_test, y_test = _test_rows(rows, target, public_table, declared, blanks)
+        rows = _without(read(test), (*drop, *private_only))
+        X_test, y_test = _test_rows(rows, target, public_table, told, declared, blanks)
     truth = None if y_public is None else as_labels(y_public, declared)
     tables = Tables(
         name=private.name,
@@ -114,12 +144,69 @@ def file_tables(
         units=None if units is None else as_text(units).to_numpy(),
         test_is_public=test_is_public,
         unit_column=unit,
+        stream=stream,
+        declared_columns=told,
+        target=target,
+        notes=()
+        if told is not None
+        else tuple(table_notes(public_table, TablePreparation().fit(public_table), has_unit=unit is not None)),
     )
     return with_budgets(tables, request, entries, seed)
 
 
+def _declared(columns: Path, public: Path | None, others: set[str | None], drop: Sequence[str]) -> dict[str, Any]:
+    """Return declared columns, without those that are left out."""
+    if public is not None:
+        raise InvalidParameterError(
+            f"declared_columns={str(columns)!r} are for runs without public rows, and public={str(public)!r} has some; "
+            "give one of them.",
+            parameter="declared_columns",
+        )
+    found = {name: one for name, one in read_columns(columns).items() if name not in drop}
+    both = [name for name in found if name in others]
+    if both or not found:
+        what = f"{both[0]!r}, which is no feature" if both else "no feature"
+        raise InvalidParameterError(
+            f"declared_columns={str(columns)!r} declares {what}; declare features.", parameter="declared_columns"
+        )
+    return found
+
+
+def _like(name: str, table: pd.DataFrame, public: pd.DataFrame, told: dict[str, Any] | None) -> pd.DataFrame:
+    """Return a table with the public columns and kinds, or with the declared ones."""
+    if told is None:
+        return take_kinds(name, table, public)
+    with kinds_by("--declared-columns"):
+        return take_kinds(name, with_texts(table, public), public)
+
+
+def _complete(
+    X_private: pd.DataFrame, y_private: pd.Series, units: pd.Series | None, declared: list[Any], blanks: bool
+) -> pd.Series:
+    """Return the labels of private records that are whole and more than one."""
+    require_complete("the private table", X_private, blanks=blanks)
+    for name, column in (("target", y_private), ("unit", units)):
+        if column is not None and column.isna().any():
+            raise DataError(
+                f"the private table has rows without a {name} in column {column.name!r} (first in row "
+                f"{int(column.isna().to_numpy().argmax()):,}, counting from 0); drop those rows, in which it is blank "
+                "or written as NA, None or the like."
+            )
+    if len(X_private) < 2:
+        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
+    labels = as_labels(y_private, declared)
+    if labels.isna().any():
+        raise DataError(
+            f"the private table's target has labels that are no numbers, and all of classes={declared!r} are (first in "
+            f"row {int(labels.isna().to_numpy().argmax()):,}, counting from 0); declare every possible label as it is "
+            "written, or drop those rows."
+        )
+    _refuse_unlike(labels, declared)
+    return labels
+
+
 def _refuse_overlaps(
-    private: Path, public: Path, test: Path | None, target: str, columns: dict[str, str | None]
+    private: Path, public: Path | None, test: Path | None, target: str, columns: dict[str, str | None]
 ) -> None:
     for parameter, column in columns.items():
         if column == target:
@@ -130,23 +217,52 @@ def _refuse_overlaps(
     for name, other in (("public", public), ("test", test)):
         if other is not None and private.exists() and other.exists() and private.samefile(other):
             raise DataError(f"the {name} table is the private table itself ({private}); give other rows.")
+        if other is not None and private.resolve() in other.resolve().parents:
+            raise DataError(f"the {name} table ({other}) lies in the private table's folder; keep it elsewhere.")
 
 
 def _test_rows(
-    table: pd.DataFrame, target: str, public: pd.DataFrame, declared: list[Any], blanks: bool
+    table: pd.DataFrame,
+    target: str,
+    public: pd.DataFrame,
+    told: dict[str, Any] | None,
+    declared: list[Any],
+    blanks: bool,
 ) -> tuple[pd.DataFrame, pd.Series]:
     truth = as_labels(_take(table, target, "target", "test", list(public.columns)), declared)
-    rows = take_kinds("test", table, public)
+    rows = _like("test", table, public, told)
     require_complete("the test table", rows, blanks=blanks)
     if not truth.isin(declared).all():
         raise DataError(f"the test table's target has missing labels or labels outside classes={declared!r}.")
     return rows, truth
 
 
+def _refuse_unlike(labels: pd.Series, declared: list[Any]) -> None:
+    """Refuse labels that are a class but for capitals or spaces, which are hardly others; the rest is refused later."""
+    known = {str(name).strip().casefold() for name in declared}
+    odd = ~labels.isin(declared).to_numpy()
+    unlike = odd & labels.map(lambda entry: str(entry).strip().casefold() in known).to_numpy(dtype=bool)
+    if unlike.any():
+        raise DataError(
+            f"the private table's target has labels that differ from classes={declared!r} in capitals or spaces only "
+            f"(first in row {int(unlike.argmax()):,}, counting from 0); write them alike."
+        )
+
+
 def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
-    """Return labels entry by entry as the declared classes are: numbers or text, NaN for what is no number."""
+    """Return labels entry by entry as the declared classes are: numbers or text, NaN for what is no number.
+
+    Truth values, however they are capitalised, are those that were declared, or 0 and 1 where these are the classes.
+    """
+    names = {str(name).casefold(): name for name in classes}
     if isinstance(classes[0], str):
-        return as_text(column)
+        text = as_text(column)
+        if set(names) != {"false", "true"}:
+            return text
+        return text.map(lambda entry: names.get(str(entry).strip().casefold(), entry), na_action="ignore")
+    if set(classes) == {0, 1}:
+        truth = column.map(lambda entry: _TRUTH.get(str(entry).strip().casefold(), entry), na_action="ignore")
+        return pd.to_numeric(truth, errors="coerce").astype(float)
     return pd.to_numeric(column, errors="coerce").astype(float)
 
 
@@ -174,6 +290,10 @@ def _parse_classes(classes: str | None) -> list[Any]:
     names = [name.strip() for name in classes.split(",")]
     if "" in names:
         raise InvalidParameterError(f"classes={classes!r} names an empty label; remove a comma.")
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidParameterError(
+            f"classes={classes!r} names a label twice, or two that differ in capitals only; name each once."
+        )
     try:
         numbers = [float(name) for name in names]
     except ValueError:

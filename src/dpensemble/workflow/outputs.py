@@ -20,9 +20,9 @@ from dpensemble.workflow.durable import OWN_FILE, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
-STUDENT, LABELS = "student.skops", "labels.csv"
+STUDENT, LABELS, CERTIFICATE = "student.skops", "labels.csv", "certificate.json"
 PRIVATE_FILES = (PRIVATE_RECORD, PRIVATE_REPORT)
-FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, RECORD)
+FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, RECORD)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,12 +39,18 @@ class Outcome:
         Encoder and student; takes tables with the public columns.
     labels : DataFrame
         Public row numbers and released labels.
+    warnings : tuple of str
+        What is wrong with the secret teachers: for the owner alone.
+    certificate : dict or None
+        What `dpensemble verify` checks.
     """
 
     record: RunRecord
     private: PrivateRecord | None
     classifier: Any
     labels: pd.DataFrame
+    warnings: tuple[str, ...] = ()
+    certificate: dict[str, Any] | None = None
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
@@ -55,6 +61,8 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
     write_file(folder / LABELS, outcome.labels.to_csv(index=False))
     durable.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)
+    if outcome.certificate is not None:
+        write_file(folder / CERTIFICATE, json.dumps(outcome.certificate, separators=(",", ":")) + "\n")
     if outcome.private is not None:
         write_file(folder / PRIVATE_RECORD, json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
         write_file(folder / PRIVATE_REPORT, render(outcome.record, outcome.private), OWN_FILE)

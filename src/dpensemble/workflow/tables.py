@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import BudgetRequest, assign_at_random, column_entries, parse_budgets
+from dpensemble.workflow.notes import Note
+from dpensemble.workflow.streamed import PrivateStream
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +49,14 @@ class Tables:
         Public share of the records with each epsilon (or level).
     budgets_at_random : bool
         True where budgets were dealt out, not consented to.
+    stream : PrivateStream or None
+        Private records that are read in blocks; ``X_private`` and ``y_private`` are then empty.
+    notes : tuple of Note
+        What stands out in the public columns.
+    declared_columns : dict or None
+        Range or categories of each column, where there are no public rows.
+    target : str or None
+        What is predicted.
     """
 
     name: str
@@ -65,6 +75,22 @@ class Tables:
     levels: dict[str, float] | None = None
     group_shares: dict[Any, float] | None = None
     budgets_at_random: bool = False
+    stream: PrivateStream | None = None
+    notes: tuple[Note, ...] = ()
+    declared_columns: dict[str, Any] | None = None
+    target: str | None = None
+
+    @property
+    def n_records(self) -> int:
+        """Number of private records."""
+        return len(self.X_private) if self.stream is None else self.stream.n_records
+
+    @property
+    def n_units(self) -> int:
+        """Number of units that private records belong to, or of records where each is one."""
+        if self.stream is not None:
+            return self.stream.n_units
+        return len(self.X_private if self.units is None else set(self.units.tolist()))
 
 
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:

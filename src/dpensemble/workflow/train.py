@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from time import perf_counter
@@ -12,21 +13,35 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
 
-from dpensemble.datasets import fit_encoder
-from dpensemble.datasets.tables import is_number
-from dpensemble.errors import InvalidParameterError
+from dpensemble.certificates import certificate_of_fit
+from dpensemble.errors import AccountingError, InvalidParameterError
+from dpensemble.guarantee import Guarantee
 from dpensemble.labelling import PrivateDiagnostics
+from dpensemble.persistence import require_savable
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
+from dpensemble.workflow.holdout import ASSUMPTIONS, HeldBack, hold_back, scored
 from dpensemble.workflow.metrics import scores
-from dpensemble.workflow.outputs import Outcome
+from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import personal_fields, require_budgets
+from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
+from dpensemble.workflow.told import about_teachers, public_alone, told_by_labels
 
 
-def train(tables: Tables, model: Any, *, baseline: bool = False, private_report: bool = False) -> Outcome:
+def train(
+    tables: Tables,
+    model: Any,
+    *,
+    baseline: bool = False,
+    private_report: bool = False,
+    fill: bool = False,
+    holdout_score: float | None = None,
+    ledger: Any = None,
+    title: str | None = None,
+    certificate: bool = False,
+) -> Outcome:
     """Encode, fit, score and record.
 
     Parameters
@@ -39,6 +54,17 @@ def train(tables: Tables, model: Any, *, baseline: bool = False, private_report:
         Also fit the student's kind of model on the private records without privacy, which marks the run an experiment.
     private_report : bool, default=False
         Also keep statistics of the secret votes, for the owner.
+    fill : bool, default=False
+        Fill blanks in from public rows: medians, and a category of their own; where teacher and student take NaN, that
+        is what they are given in the place of numbers. For methods that do not take blanks as they are.
+    holdout_score : float, optional
+        Share of the private units that teach nothing and are spent on a released score of the student.
+    ledger : LedgerAccount, optional
+        Account of the private records, which is charged before noise is drawn, and may refuse.
+    title : str, optional
+        Headline of the page; by default the data's name.
+    certificate : bool, default=False
+        Certify votes, which takes seconds; noisy sums are certified in any case.
 
     Returns
     -------
@@ -49,26 +75,37 @@ def train(tables: Tables, model: Any, *, baseline: bool = False, private_report:
     ------
     InvalidParameterError
         If records have budgets and the model is not personalised, or the other way round; or secret votes are to be
-        kept of a model that has none.
+        kept of a model that has none; or blanks to be filled in for a model that takes them; or the student could not
+        be saved.
     """
     personal = require_budgets(model, tables)
     tabular = getattr(model, "takes_tables", False)
-    if private_report and tabular:
-        raise InvalidParameterError(f"private_report=True needs votes, and {model.name} has none; leave it out.")
-    diagnostics = PrivateDiagnostics() if private_report else None
+    _require_possible(tables, model, baseline=baseline, votes=private_report and tabular)
+    diagnostics = PrivateDiagnostics(votes=private_report)
     start = perf_counter()
-    # A model that reads tables by itself learns how from public rows, too.
-    encoder: Any = None if tabular and not baseline else fit_encoder(tables.X_public)
-    encode = (lambda table: table) if tabular else encoder.transform
+    reader = Reader(tables.X_public, model, fill=fill)
+    encode = reader.transform
     seconds = {"encoding": perf_counter() - start}
+    # Before anything is spent, as it needs nothing private.
+    alone = public_alone(reader, tables)
     model = clone(model).set_params(classes=tables.classes)
-    given: dict[str, Any] = {"X_public": encode(tables.X_public), "units": tables.units}
+    if tables.declared_columns is not None:
+        model.set_params(declared_columns=tables.declared_columns)
+    everybody, held = tables, None
+    if holdout_score is not None:
+        tables, held = hold_back(tables, model, holdout_score, ledger)
+    public = None if tables.declared_columns is not None else encode(tables.X_public)
+    given: dict[str, Any] = {"X_public": public, "units": tables.units, "ledger": ledger}
     if not tabular:
         given["diagnostics"] = diagnostics
     if personal is not None:
         given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
-    model.fit(encode(tables.X_private), tables.y_private.to_numpy(), **given)
+    _fit(model, reader, tables, given)
     seconds |= model.seconds_
+    score: dict[str, Any] = {}
+    if held is not None:
+        score = {"released_score": scored(model, held, encode, public).to_dict(), "held_back": held.n_units}
+    tables = everybody
 
     student_scores = baseline_scores = None
     if tables.X_test is not None and tables.y_test is not None:
@@ -76,19 +113,17 @@ def train(tables: Tables, model: Any, *, baseline: bool = False, private_report:
         student_scores = scores(model.predict_proba(encode(tables.X_test)), truth, model.classes_)
     if baseline:
         start = perf_counter()
-        # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
-        estimator = default_student() if model.student is None else model.student
-        plain = fit_student(estimator, encoder.transform(tables.X_private), tables.y_private.to_numpy(), seed=0)
-        if student_scores is not None:
-            found = class_probabilities(plain, encoder.transform(tables.X_test), model.classes_)
-            baseline_scores = scores(found, truth, model.classes_)
+        baseline_scores = _baseline_scores(tables, model, reader)
         seconds["baseline"] = perf_counter() - start
 
     labels, budget = model.labels_, max((g.budget for g in model.design_.groups), key=lambda one: one.epsilon)
     groups = personal_fields(model, personal)
+    # Without public rows there are no labels, either.
+    told = told_by_labels(model, encode(tables.X_public), tables.y_public) if len(tables.X_public) else {}
+    certified, refused = _certified(model, asked=certificate)
     record = RunRecord(
         method=model.design_.name,
-        guarantee=model.guarantee_.to_dict(),
+        guarantee=_stated(model.guarantee_, held).to_dict(),
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         labels=len(labels),
         asked=labels.n_asked,
@@ -97,8 +132,13 @@ def train(tables: Tables, model: Any, *, baseline: bool = False, private_report:
         baseline=baseline_scores,
         # A run with groups has a curve for each of them instead.
         worst_case_spend=[] if groups or tabular else _worst_case_spend(model),
-        effects=getattr(model, "effects_", []),
-        data=_describe(tables, _n_features(model)),
+        effects=_in_declared_order(getattr(model, "effects_", []), list(model.classes_), tables.classes),
+        data=_describe(tables, _n_features(model), reader)
+        | told
+        | alone
+        | ({} if title is None else {"title": title})
+        | ({} if certified is None else {"certificate": CERTIFICATE})
+        | score,
         settings=_settings(model, tables),
         versions=_versions(),
         seconds={stage: round(value, 3) for stage, value in seconds.items()},
@@ -108,10 +148,78 @@ def train(tables: Tables, model: Any, *, baseline: bool = False, private_report:
     )
     return Outcome(
         record=record,
-        private=None if diagnostics is None else _private_record(diagnostics, grouped=bool(groups)),
-        classifier=model.student_ if tabular else Pipeline([("encoder", encoder), ("student", model.student_)]),
+        private=_private_record(diagnostics, grouped=bool(groups)) if private_report else None,
+        classifier=reader.before(model.student_),
         labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
+        warnings=(*about_teachers(diagnostics, model.design_.settings().get("n_teachers")), *refused),
+        certificate=certified,
     )
+
+
+def _require_possible(tables: Tables, model: Any, *, baseline: bool, votes: bool) -> None:
+    """Refuse what these tables or this model cannot give, before anything is spent."""
+    if tables.stream is not None and baseline:
+        raise InvalidParameterError(
+            "baseline=True needs all private records in memory, and they are read in blocks; leave it out."
+        )
+    if tables.declared_columns is not None and baseline:
+        raise InvalidParameterError("baseline=True needs public rows to encode by; leave it out, or give public rows.")
+    if getattr(model, "student", None) is not None:
+        require_savable(model.student)
+    if votes:
+        raise InvalidParameterError(f"private_report=True needs votes, and {model.name} has none; leave it out.")
+
+
+def _in_declared_order(effects: list[dict[str, Any]], found: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
+    """Return effects on classes in the order in which these were declared, by which the record names them."""
+    places = [found.index(label) for label in declared]
+
+    def moved(values: list[float]) -> list[float]:
+        if len(places) > 2:
+            return [values[place] for place in places]
+        # Of two there is the second alone, whose logit is that of the first with its sign turned.
+        return values if places == [0, 1] else [-value for value in values]
+
+    return [one | {"points": [[name, moved(values)] for name, values in one["points"]]} for one in effects]
+
+
+def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return a certificate of what was released; or None, and why there is none although one was asked for."""
+    if not asked and getattr(model, "charges_", None) is None:
+        return None, ()
+    try:
+        return certificate_of_fit(model), ()
+    except AccountingError as error:
+        # What was released stays, with or without one.
+        return None, (f"no certificate was written: {error}",)
+
+
+def _fit(model: Any, reader: Reader, tables: Tables, given: dict[str, Any]) -> None:
+    """Fit a model to private records in memory or in blocks."""
+    if tables.stream is None:
+        model.fit(reader.transform(tables.X_private), tables.y_private.to_numpy(), **given)
+        return
+    # Counted anew, so that every record is checked before anything is spent.
+    model.fit_blocks(reader.each(tables.stream.read), **given | {"units": tables.stream.units})
+
+
+def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, float] | None:
+    """Fit the student's kind of model without privacy, and score it where there are test rows."""
+    # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
+    estimator = default_student() if model.student is None else model.student
+    plain = fit_student(estimator, reader.encoded(tables.X_private), tables.y_private.to_numpy(), seed=0)
+    if tables.X_test is None or tables.y_test is None:
+        return None
+    found = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
+    return scores(found, tables.y_test.to_numpy(), model.classes_)
+
+
+def _stated(guarantee: Guarantee, held: HeldBack | None) -> Guarantee:
+    """Return a guarantee with what a score adds to what it rests on; its epsilon and delta cover both."""
+    if held is None:
+        return guarantee
+    more = [text for text in ASSUMPTIONS if text not in guarantee.assumptions]
+    return replace(guarantee, assumptions=(*guarantee.assumptions, *more))
 
 
 def _n_features(model: Any) -> int:
@@ -135,11 +243,12 @@ def _worst_case_spend(model: Any) -> list[list[float]]:
     return [[count, epsilon] for count, (epsilon,) in curve]
 
 
-def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
+def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]:
     return {
         "name": tables.name,
-        "private_records": len(tables.X_private),
-        "private_units": len(tables.X_private if tables.units is None else set(tables.units.tolist())),
+        "target": tables.target,
+        "private_records": tables.n_records,
+        "private_units": tables.n_units,
         "public_rows": len(tables.X_public),
         "test_rows": 0 if tables.X_test is None else len(tables.X_test),
         "columns": tables.X_public.shape[1],
@@ -149,7 +258,8 @@ def _describe(tables: Tables, n_features: int) -> dict[str, Any]:
         "test_is_public": tables.test_is_public,
         "data_is_public": tables.data_is_public,
         "unit_column": tables.unit_column,
-        "kinds_of_columns": _kinds(tables.X_public),
+        "kinds_of_columns": reader.kinds(tables.X_public),
+        "blanks": reader.blanks,
     }
 
 
@@ -174,14 +284,6 @@ def _settings(model: Any, tables: Tables) -> dict[str, Any]:
 def _majority_share(tables: Tables) -> float | None:
     """Return the accuracy of always saying the test rows' most common label."""
     return None if tables.y_test is None else float(tables.y_test.value_counts(normalize=True).max())
-
-
-def _kinds(public: pd.DataFrame) -> str:
-    """Say how each column was read, as the public rows have it."""
-    return ", ".join(
-        f"{name} (number)" if is_number(public[name]) else f"{name} ({public[name].nunique():,} categories)"
-        for name in public.columns
-    )
 
 
 def _plain(value: Any) -> Any:

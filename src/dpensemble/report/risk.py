@@ -1,0 +1,70 @@
+"""A guarantee in an attacker's terms: how much better than guessing anybody can tell two neighbouring data sets apart.
+
+Whoever knows all records but one unit's, and two candidates for that one, raises an alarm for one of them. However
+clever the attack, the share of right alarms (true positives) is bounded by that of false ones (false positives). A
+guarantee of (epsilon, delta) gives ``TPR <= min(exp(epsilon) FPR + delta, 1 - exp(-epsilon) (1 - delta - FPR))``
+(P. Kairouz, S. Oh and P. Viswanath, ICML 2015, Theorem 2.1, turned round). Releases of Gaussian sums alone obey the
+exact curve ``TPR <= Phi(Phi^-1(FPR) + mu)`` (J. Dong, A. Roth and W. Su, JRSS B 2022, Definition 2.6), which is lower.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+from dpensemble.accounting import gaussian_mu
+from dpensemble.report.record import RunRecord
+
+_FALSE_ALARMS = (0.001, 0.01, 0.1)
+# `gaussian_mu` is rounded down; this is far more than it can have lost.
+_ROUNDING = 1 + 1e-9
+_NORMAL = NormalDist()
+
+
+def risk_view(record: RunRecord) -> dict[str, Any]:
+    """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Any run; what is said follows from its guarantee alone.
+    """
+    epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
+    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.soft else None
+    return {
+        "is_exact": mu is not None,
+        "advantage": _percent(advantage(epsilon, delta, mu)),
+        "rows": [(f"{100 * alarm:g}%", _percent(hits(alarm, epsilon, delta, mu))) for alarm in _FALSE_ALARMS],
+    }
+
+
+def hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the most right alarms of any attack with so many false ones.
+
+    Examples
+    --------
+    >>> round(hits(0.01, epsilon=1.0, delta=1e-5), 4), round(hits(0.01, epsilon=1.0, delta=1e-5, mu=0.268), 4)
+    (0.0272, 0.0198)
+    """
+    grow = math.exp(min(epsilon, 700.0))
+    bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
+    return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
+
+
+def advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
+    """Return the most by which right alarms can outnumber false ones: 0 is guessing, 1 is certainty.
+
+    Examples
+    --------
+    >>> round(advantage(1.0, 1e-5), 4), round(advantage(1.0, 1e-5, mu=0.268), 4)
+    (0.4621, 0.1066)
+    """
+    # Largest where both bounds meet.
+    bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
+    return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
+
+
+def _percent(share: float) -> str:
+    """Write a share, rounded up."""
+    return f"{math.ceil(min(share, 1.0) * 1000 - 1e-9) / 10:g}%"

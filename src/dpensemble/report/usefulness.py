@@ -1,0 +1,108 @@
+"""Honest words about how useful a run is, from what it released anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpensemble.report.record import RunRecord
+
+# Below so many labels a student has little to learn from, and below so many units a teacher.
+_FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
+_NEARLY_ALL = 0.99
+_MORE = "a larger epsilon, more private records or fewer and better columns may help"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence about usefulness, and whether it may be shown outside."""
+
+    text: str
+    is_public: bool
+
+
+def remarks(record: RunRecord) -> list[Remark]:
+    """Return what a reader should know before relying on a student; nothing where nothing speaks against it.
+
+    Parameters
+    ----------
+    record : RunRecord
+        A run. Nothing but what it released, public rows and, for the owner, scores on test rows is looked at.
+    """
+    parts = (_one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+    return [Remark(text, public) for part in parts for text, public in part(record)]
+
+
+def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Say so if the student tells hardly anything apart."""
+    answers = record.data.get("answers") or {}
+    if not answers:
+        return
+    label, share = max(answers.items(), key=lambda one: one[1])
+    if share == 1:
+        text = f"the student answers {label!r} whatever it is shown, so it tells nothing; {_MORE}."
+    elif share >= _NEARLY_ALL:
+        text = f"the student answers {label!r} for {share:.1%} of the public rows, so it tells little; {_MORE}."
+    else:
+        return
+    yield text, record.labels_are_public
+
+
+def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    if record.soft or record.labels >= _FEW_LABELS:
+        return
+    yield (
+        f"{record.labels:,} label{' is' if record.labels == 1 else 's are'} few to learn from; 'dpensemble plan' tells "
+        "what buys more, and label-moments labels every public row.",
+        record.labels_are_public,
+    )
+
+
+def _no_better(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Compare with always saying the commonest label, on whatever labels there are."""
+    test, most = record.student, record.data.get("most_common_label")
+    if test is not None and most is not None and test["accuracy"] <= most:
+        yield _worse("on the test rows", test["accuracy"], most), record.scores_are_public
+    truth = record.data.get("public_truth") or {}
+    if truth and truth["student"] <= truth["most_common"]:
+        text = _worse("on the public rows, whose labels are known", truth["student"], truth["most_common"])
+        yield text, record.labels_are_public
+    released = record.data.get("released_labels") or {}
+    if released and released["student"] <= released["most_common"] < 1:
+        text = _worse("as far as the released labels tell", released["student"], released["most_common"])
+        yield text, record.labels_are_public
+
+
+def _public_labels_do(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Say so if the public labels alone do as well."""
+    alone, truth = record.data.get("public_alone") or {}, record.data.get("public_truth") or {}
+    if alone and truth and alone["accuracy"] >= truth["student"]:
+        yield (
+            f"a model of the {alone['rows']:,} public labels alone is right for {alone['accuracy']:.1%} of public rows "
+            f"that it did not learn from, the student for {truth['student']:.1%}: you may not need private records.",
+            record.labels_are_public,
+        )
+
+
+def _worse(where: str, student: float, commonest: float) -> str:
+    return (
+        f"{where}, the student is no better than always giving the commonest label: {student:.1%} against "
+        f"{commonest:.1%}; {_MORE}."
+    )
+
+
+def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Say so if teachers learn from few people each."""
+    teachers, everybody = record.settings.get("n_teachers"), record.data.get("private_units")
+    if record.soft or not teachers or not everybody or record.settings.get("sharing") == "everyone":
+        return
+    units = everybody - record.data.get("held_back", 0)
+    if units / teachers >= _FEW_UNITS:
+        return
+    better = max(2, units // _GOOD_UNITS)
+    yield (
+        f"{teachers:,} teachers for {units:,} {record.guarantee['unit']}s are about {units / teachers:.0f} "
+        f"{record.guarantee['unit']}s each, which is few to learn from; with --teachers {better:,} answers would be "
+        "better, and fewer.",
+        "private_units" not in record.unprotected_data,
+    )

@@ -1,0 +1,199 @@
+"""What stands out in the columns of a public table, and what to do about it; no private row is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble.datasets import TablePreparation
+from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
+from dpensemble.datasets.csv_files import looks_like_decimal_comma
+from dpensemble.datasets.preparation import LEFT_OUT, counts_rows, date_formats, is_unnamed
+from dpensemble.errors import DataError
+
+# Fewer rows than these do not tell an id from a measurement, nor a text from a category.
+_FEWEST = 20
+_SOME, _MOSTLY = 0.1, 0.5
+_NEARLY_ALL = 0.95
+_MOST_SHOWN = 12
+_PEOPLE = (
+    "patient|person|subject|participant|member|customer|client|user|account|employee|staff|student|pupil|"
+    "household|family|donor|patron|voter|citizen|resident|insured|policyholder|owner|driver|tenant"
+)
+_KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that stands out.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column in the public table.
+    text : str
+        What stands out, and what to do, as one sentence.
+    is_doubtful : bool
+        Whether it should be seen to before training; else it is only told.
+    """
+
+    column: str
+    text: str
+    is_doubtful: bool = True
+
+
+def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
+    """Return what stands out in a public table.
+
+    Parameters
+    ----------
+    public : DataFrame
+        Public rows, as they are read.
+    preparation : TablePreparation
+        Fitted on them; knows which columns are dates.
+    has_unit : bool
+        Whether it was said whose record each one is.
+
+    Examples
+    --------
+    >>> public = pd.DataFrame({"patient_id": ["a", "a", "b"], "site": ["x", "x", "x"]})
+    >>> for note in table_notes(public, TablePreparation().fit(public), has_unit=False):
+    ...     print(note.text)
+    column 'patient_id' looks like whose record it is; with --unit patient_id all records of one are protected
+    together, without it only each record by itself.
+    column 'site' has the same entry in every public row, which says nothing; leave it out (--drop site).
+    """
+    words = preparation.words()
+    return [
+        note
+        for place in _worth_a_look(public)
+        for note in _of_column(
+            str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])], has_unit
+        )
+    ]
+
+
+def _worth_a_look(public: pd.DataFrame) -> list[int]:
+    """Return the places of texts, and of numbers that are constant, blank or called like keys; there may be many."""
+    numbers = number_columns(public)
+    found = ~numbers
+    for part, alike in in_parts(public, np.flatnonzero(numbers), _hardly_vary):
+        found[part] = alike
+    named = [is_unnamed(name) or _is_persons(name, True) or _is_called_key(name) for name in map(str, public.columns)]
+    steps = public.iloc[:2].iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, na_value=np.nan)
+    found[np.flatnonzero(numbers)] |= (np.diff(steps, axis=0) == 1).all(axis=0)
+    return np.flatnonzero(found | np.array(named)).tolist()
+
+
+def _hardly_vary(part: pd.DataFrame) -> NDArray[np.bool_]:
+    values = part.to_numpy(dtype=float, na_value=np.nan)
+    known = ~np.isnan(values)
+    low, high = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
+    return low >= high
+
+
+def _of_column(name: str, values: pd.Series, kind: str, has_unit: bool) -> Iterator[Note]:
+    drop = f"leave it out (--drop {_quoted(name)})"
+    if kind == LEFT_OUT:
+        drop = f"it is not used (--drop {_quoted(name)} says so)"
+    known = values.dropna()
+    different = known.nunique()
+    if is_unnamed(name):
+        yield Note(name, f"column {name!r} has no name, and is often the row number of a table saved before; {drop}.")
+    elif not has_unit and _may_be_key(known) and _is_persons(name, different > _SOME * len(known)):
+        yield Note(
+            name,
+            f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one are "
+            "protected together, without it only each record by itself.",
+        )
+    elif not len(known):
+        yield Note(name, f"column {name!r} is blank in every public row, so nothing is known of it; {drop}.")
+    elif different == 1 and len(values) > 1 and len(known) == len(values):
+        yield Note(name, f"column {name!r} has the same entry in every public row, which says nothing; {drop}.")
+    elif kind.startswith("date"):
+        parts = kind.removeprefix("date: ") or "nothing of them, as all public ones are alike"
+        yield Note(name, f"column {name!r} holds dates, of which is used: {parts}.", is_doubtful=False)
+    elif is_number(values):
+        if different > _NEARLY_ALL * len(known) and len(known) >= _FEWEST and _is_key(name, known):
+            yield Note(name, f"column {name!r} numbers the rows, it seems ({different:,} in {len(known):,}); {drop}.")
+    else:
+        yield from _of_text(name, known, different, drop)
+
+
+def _of_text(name: str, known: pd.Series, different: int, drop: str) -> Iterator[Note]:
+    """Tell free text, ids and dates that cannot be read from categories."""
+    texts = as_text(known)
+    if len(date_formats(texts)) > 1:
+        yield Note(
+            name,
+            f"column {name!r} holds dates of which days may be months, so it is taken as text; write them as "
+            "2025-12-31, or leave it out.",
+        )
+    elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
+        yield Note(
+            name,
+            f'column {name!r} looks like numbers with decimal commas, but is taken as text; give --decimal ",".',
+        )
+    elif different > _MOSTLY * len(known) and len(known) >= _FEWEST:
+        words = texts.str.count(r"\s").mean() >= 1
+        what = "free text" if words else "an id" if different > _NEARLY_ALL * len(known) else "text with hardly a group"
+        yield Note(
+            name,
+            f"column {name!r} has {different:,} different entries in {len(known):,} public rows, like {what}, and what "
+            f"few rows share says little; {drop}, or make few groups of it.",
+        )
+
+
+def _may_be_key(known: pd.Series) -> bool:
+    return not is_number(known) or bool((known.to_numpy(dtype=float) % 1 == 0).all())
+
+
+def _is_persons(name: str, has_many: bool) -> bool:
+    """Return whether a column is called like the id of a person: patient_id, CustomerNo or, with `has_many`, person."""
+    key = f" ?({_KEY})"
+    return re.fullmatch(rf"({_PEOPLE})s?({f'{key}|' if has_many else key})", _words(name)) is not None
+
+
+def _is_key(name: str, known: pd.Series) -> bool:
+    """Return whether whole numbers are called like a key, or count the rows."""
+    return _may_be_key(known) and (_is_called_key(name) or counts_rows(known))
+
+
+def _is_called_key(name: str) -> bool:
+    return re.search(rf"(^| )({_KEY}|index|row)$", _words(name)) is not None
+
+
+def _words(name: str) -> str:
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return re.sub(r"[^a-z]+", " ", parted.lower()).strip()
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f'"{name}"'
+
+
+def refuse_doubts(notes: Sequence[Note]) -> None:
+    """Refuse to go on with what stands out.
+
+    Raises
+    ------
+    DataError
+        If anything is doubtful.
+    """
+    doubts = [note.text.removesuffix(".") for note in notes if note.is_doubtful]
+    if doubts:
+        more = f"; and {len(doubts) - _MOST_SHOWN:,} more" if len(doubts) > _MOST_SHOWN else ""
+        raise DataError(
+            f"strict: {'; '.join(doubts[:_MOST_SHOWN])}{more}; see to these columns, or leave out --strict."
+        )
+
+
+def lines(notes: Sequence[Note]) -> list[str]:
+    """Return what to tell, doubts first, and of many notes how many there are."""
+    told = [note.text for note in sorted(notes, key=lambda note: not note.is_doubtful)]
+    return told if len(told) <= _MOST_SHOWN else [*told[:_MOST_SHOWN], f"and {len(told) - _MOST_SHOWN:,} more columns."]

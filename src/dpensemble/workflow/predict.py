@@ -1,0 +1,129 @@
+"""Classifying the rows of a file with a saved student, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.encoding import numeric_columns, takes_blanks
+from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.moments import Grid, SnappedMap, with_texts
+from dpensemble.persistence import load_classifier
+from dpensemble.workflow.claim import journal_path
+from dpensemble.workflow.outputs import STUDENT
+
+ROWS_AT_ONCE = 100_000
+_ROW, _LABEL = "row", "label"
+
+
+def load_student(path: Path) -> Any:
+    """Return the student that a run saved.
+
+    Parameters
+    ----------
+    path : path
+        Its file, or the folder of the run.
+
+    Raises
+    ------
+    FileError
+        If there is none, or it is broken or of another program.
+    """
+    if path.is_dir():
+        if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
+            raise FileError(f"{path} holds no {STUDENT}, but a run into it was ended; see 'dpensemble recover'.")
+        if not (path / STUDENT).exists():
+            raise FileError(f"{path} holds no {STUDENT}; give the folder of a run, or the file itself.")
+        path = path / STUDENT
+    student = load_classifier(path)
+    if "encoder" not in getattr(student, "named_steps", {}):
+        raise FileError(f"{path} is not a student that `dpensemble train` wrote.")
+    return student
+
+
+def predictions(
+    student: Any,
+    rows: Path,
+    *,
+    keep: Sequence[str] = (),
+    probabilities: bool = False,
+    sep: str | None = None,
+    decimal: str | None = None,
+    at_once: int = ROWS_AT_ONCE,
+) -> Iterator[pd.DataFrame]:
+    """Yield a table of labels for each chunk of a file of rows.
+
+    Parameters
+    ----------
+    student : Pipeline
+        As `load_student` returns it.
+    rows : path
+        CSV or Parquet, with the columns that the student was trained on, in any order; others are passed over.
+    keep : sequence of str
+        Columns to repeat beside the labels, as they are written.
+    probabilities : bool, default=False
+        Whether to give the probability of each label, too.
+    sep, decimal : str, optional
+        How a CSV file is written; see `read_table`.
+    at_once : int
+        Rows of a chunk.
+
+    Yields
+    ------
+    DataFrame
+        Columns ``row``, counted from 0, those of ``keep``, ``label`` and the probabilities.
+
+    Raises
+    ------
+    FileError, DataError, InvalidParameterError
+        In one sentence, if the rows cannot be read or classified.
+    """
+    start = 0
+    for table in table_chunks(rows, at_once, sep=sep, decimal=decimal):
+        if len(table):
+            yield _labelled(
+                student, table.set_index(pd.RangeIndex(start, start + len(table))), rows, keep, probabilities
+            )
+        start += len(table)
+    if not start:
+        raise DataError(f"{rows} has no rows.")
+
+
+def _labelled(student: Any, table: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool) -> pd.DataFrame:
+    first, encoder = student.steps[0][1], student.named_steps["encoder"]
+    expected = list(getattr(first, "needed_columns", student.feature_names_in_))
+    lacking = [name for name in expected if name not in table.columns]
+    if lacking:
+        raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on{_alike(lacking, table)}.")
+    unknown = [name for name in keep if name not in table.columns]
+    if unknown:
+        raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
+    # Columns are read as the student's public rows were, never as the new rows look.
+    wanted = table[expected]
+    if isinstance(first, SnappedMap):
+        # Codes that were declared as categories.
+        wanted = with_texts(wanted, Grid(first.columns).empty)
+    known = as_kinds("new", wanted, numeric_columns(first))
+    require_complete(str(rows), known, blanks=takes_blanks(first) or takes_blanks(encoder))
+    found: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
+    names = [f"probability of {name}" for name in student.classes_] if probabilities else []
+    taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
+    if taken:
+        raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
+    found[_LABEL] = student.predict(known)
+    labels = pd.DataFrame(found, index=table.index)
+    if names:
+        labels[names] = student.predict_proba(known)
+    return labels
+
+
+def _alike(lacking: Sequence[str], table: pd.DataFrame) -> str:
+    """Say so if a column differs in case or blanks only."""
+    there = {str(name).strip().casefold() for name in table.columns}
+    alike = [name for name in lacking if str(name).strip().casefold() in there]
+    return f"; {alike[0]!r} is there with other capitals or spaces" if alike else ""

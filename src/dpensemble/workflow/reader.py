@@ -1,0 +1,98 @@
+"""How the tables of one run become what its method takes; learned from public rows, and published with the student."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from dpensemble.datasets import TableEncoder, TablePreparation
+from dpensemble.datasets.columns import number_columns
+from dpensemble.errors import InvalidParameterError
+
+_MOST_COLUMNS_NAMED = 200
+
+
+class Reader:
+    """What is done to every table before it reaches a method, and before the student in the saved pipeline.
+
+    Parameters
+    ----------
+    public : DataFrame
+        Public rows; nothing is learned from others. One without rows says of which kinds declared columns are, which
+        are read as they come.
+    model : estimator
+        The method, unfitted.
+    fill : bool
+        Whether blanks are to be filled in.
+
+    Raises
+    ------
+    InvalidParameterError
+        If blanks are to be filled in for a method that takes them as they are.
+    """
+
+    def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
+        tabular, takes_nan = getattr(model, "takes_tables", False), get_tags(model).input_tags.allow_nan
+        if fill and tabular and takes_nan:
+            raise InvalidParameterError(
+                f"{model.name} takes blanks as they are, which is better than filling them in; leave out --fill.",
+                parameter="fill",
+            )
+        how = None if not fill else "nan" if takes_nan else "median"
+        self._public, self._tabular = public, tabular
+        self._preparation = TablePreparation(how).fit(public) if len(public) else None
+        self._encoder = None if tabular else TableEncoder(how).fit(public)
+        self.blanks = {"median": "filled in from public rows", "nan": "filled in from public rows, NaN in numbers"}.get(
+            how or "", "taken as they are" if tabular and takes_nan else "refused"
+        )
+
+    def transform(self, table: pd.DataFrame) -> Any:
+        """Return rows as the method takes them."""
+        if self._encoder is not None:
+            return self._encoder.transform(table)
+        # Most tables have no dates and need no copy.
+        if self._preparation is None or self._preparation.changes_nothing:
+            return table
+        return self._preparation.transform(table)
+
+    def each(self, read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]) -> Callable[[], Iterator[tuple[Any, Any]]]:
+        """Return what reads blocks of rows and labels, the rows as the method takes them."""
+        return lambda: ((self.transform(table), labels) for table, labels in read())
+
+    def encoded(self, table: pd.DataFrame | None) -> Any:
+        """Return rows as numbers, also for a method that reads tables by itself."""
+        return self._plain_encoder.transform(table)
+
+    @cached_property
+    def _plain_encoder(self) -> TableEncoder:
+        if self._encoder is not None and self._encoder.fill != "nan":
+            return self._encoder
+        return TableEncoder("median").fit(self._public)
+
+    def before(self, student: Any) -> Pipeline:
+        """Return a student that takes tables as they come."""
+        if self._encoder is not None:
+            return Pipeline([("encoder", self._encoder), ("student", student)])
+        if self._preparation is None or self._preparation.changes_nothing:
+            return student
+        return Pipeline([("table", self._preparation), *student.steps])
+
+    def kinds(self, public: pd.DataFrame) -> str:
+        """Say how each column was read, as the public rows have it; of many columns, how the first ones were."""
+        if self._preparation is None:
+            words = dict(zip(public.columns, np.where(number_columns(public), "number", "declared"), strict=True))
+        else:
+            words = self._preparation.words()
+        shown = list(public.columns)[:_MOST_COLUMNS_NAMED]
+        categories = {name: f"{public[name].nunique():,} categories" for name in shown if words[name] == "category"}
+        found = [f"{name} ({categories.get(name, words[name])})" for name in shown]
+        rest = number_columns(public)[len(shown) :]
+        if len(rest):
+            found.append(f"and {len(rest):,} more ({rest.sum():,} numbers, {(~rest).sum():,} texts)")
+        return ", ".join(found)

@@ -1,0 +1,100 @@
+"""Honest words are said where they are due, and nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpensemble.report import RunRecord
+from dpensemble.report.usefulness import remarks
+
+GOOD = RunRecord(
+    method="pate",
+    guarantee={
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "basis": "worst-case",
+        "relation": "replace-one",
+        "unit": "record",
+        "accounting": "exact",
+        "assumptions": [],
+        "for_release": True,
+        "fixed_number": True,
+    },
+    budget={"epsilon": 1.0, "delta": 1e-5},
+    labels=400,
+    asked=400,
+    label_accuracy=0.9,
+    student={"accuracy": 0.8, "auroc": 0.9, "auprc": 0.7},
+    baseline=None,
+    worst_case_spend=[],
+    data={
+        "private_units": 10_000,
+        "public_rows": 500,
+        "most_common_label": 0.7,
+        "test_is_public": False,
+        "answers": {"no": 0.7, "yes": 0.3},
+        "released_labels": {"most_common": 0.6, "student": 0.9},
+        "public_truth": {"most_common": 0.6, "student": 0.8},
+    },
+    settings={"n_teachers": 100},
+    versions={},
+    seconds={},
+)
+
+
+def with_data(**changes):
+    return replace(GOOD, data=GOOD.data | changes)
+
+
+CASES = [
+    (with_data(answers={"no": 1.0, "yes": 0.0}), "answers 'no' whatever it is shown", True),
+    (with_data(answers={"no": 0.004, "yes": 0.996}), "answers 'yes' for 99.6% of the public rows", True),
+    (replace(GOOD, labels=13), "13 labels are few to learn from; 'dpensemble plan'", True),
+    (replace(GOOD, labels=1), "1 label is few", True),
+    (with_data(most_common_label=0.8), "on the test rows, the student is no better than", False),
+    (with_data(most_common_label=0.8, test_is_public=True), "80.0% against 80.0%", True),
+    (with_data(public_truth={"most_common": 0.6, "student": 0.55}), "on the public rows, whose labels are known", True),
+    (with_data(released_labels={"most_common": 0.6, "student": 0.6}), "as far as the released labels tell", True),
+    (
+        with_data(public_alone={"rows": 100, "accuracy": 0.81}),
+        "a model of the 100 public labels alone is right for 81.0% of public rows that it did not learn from, the "
+        "student for 80.0%: you may not need private records",
+        True,
+    ),
+    (with_data(private_units=1_900), "100 teachers for 1,900 records are about 19 records each", True),
+]
+
+
+def test_nothing_is_said_of_a_good_run():
+    assert remarks(GOOD) == []
+    assert remarks(with_data(public_alone={"rows": 100, "accuracy": 0.79})) == []
+    assert len(remarks(with_data(private_units=2_600, held_back=200))) == 1
+    assert remarks(with_data(private_units=2_600)) == []
+
+
+@pytest.mark.parametrize(("record", "text", "is_public"), CASES, ids=[case[1][:25] for case in CASES])
+def test_what_speaks_against_a_run_is_said(record, text, is_public):
+    (remark,) = remarks(record)
+    assert text in remark.text
+    assert remark.is_public == is_public
+
+
+def test_what_rests_on_an_unprotected_number_of_labels_stays_inside():
+    secret = GOOD.guarantee | {"basis": "data-dependent", "fixed_number": False}
+    record = replace(with_data(answers={"no": 1.0, "yes": 0.0}), labels=13, guarantee=secret)
+    assert [remark.is_public for remark in remarks(record)] == [False, False]
+    assert record.unprotected_data >= {"answers", "released_labels", "public_truth"}
+
+
+def test_small_teachers_of_a_secret_number_of_people_are_told_to_the_owner():
+    record = replace(with_data(private_units=500), guarantee=GOOD.guarantee | {"relation": "add-or-remove-one"})
+    (remark,) = remarks(record)
+    assert "with --teachers 12" in remark.text
+    assert not remark.is_public
+    everyone = replace(record, settings={"n_teachers": 100, "sharing": "everyone"})
+    assert remarks(everyone) == []
+
+
+def test_label_moments_have_neither_few_labels_nor_teachers():
+    soft = replace(with_data(private_units=50), labels=13, settings={"n_teachers": None, "rounds": 3})
+    assert remarks(soft) == []

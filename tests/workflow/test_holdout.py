@@ -1,0 +1,99 @@
+"""Held-back units teach nothing, and what teaches scores nothing: parallel composition."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
+from dpensemble.errors import InvalidParameterError
+from dpensemble.workflow import Tables, train
+from dpensemble.workflow.holdout import ASSUMPTIONS, hold_back
+
+SETTINGS = {"classes": ["no", "yes"], "epsilon": 3.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    table = pd.DataFrame({"x": x, "z": rng.normal(size=n)})
+    return table, pd.Series(np.where(x + rng.normal(0, 0.4, n) > 0, "yes", "no"))
+
+
+def tables(n=1500, units=None):
+    X, y = rows(n)
+    public, truth = rows(300, 1)
+    return Tables(
+        name="t", classes=["no", "yes"], X_private=X, y_private=y, X_public=public, y_public=truth, units=units
+    )
+
+
+@pytest.mark.parametrize("units", [None, np.repeat(np.arange(500), 3)])
+def test_every_unit_either_teaches_or_scores(units):
+    given = tables(units=units)
+    kept, held = hold_back(given, PATEClassifier(**SETTINGS), 0.2)
+    assert held.n_units == (300 if units is None else 100)
+    assert len(kept.X_private) + len(held.X) == 1500
+    together = pd.concat([kept.X_private, held.X])["x"].sort_values().to_numpy()
+    assert np.array_equal(together, given.X_private["x"].sort_values().to_numpy())
+    if units is not None:
+        assert not set(kept.units) & set(units[held.X.index])
+        assert np.bincount(held.unit_of).tolist() == [3] * 100
+
+
+def test_a_record_changes_training_or_the_score_and_never_both():
+    model = LabelMomentsClassifier(**SETTINGS)
+    given = tables(400)
+    _, held = hold_back(given, model, 0.25)
+    before = train(given, model, holdout_score=0.25)
+    inside, outside = held.X.index[0], next(i for i in range(400) if i not in held.X.index)
+    changed = []
+    for row in (inside, outside):
+        X, y = given.X_private.copy(), given.y_private.copy()
+        X.iloc[row], y.iloc[row] = [9.0, -9.0], "no" if y[row] == "yes" else "yes"
+        after = train(replace(given, X_private=X, y_private=y), model, holdout_score=0.25)
+        public = given.X_public
+        changed.append(
+            (
+                not np.array_equal(after.classifier.predict_proba(public), before.classifier.predict_proba(public)),
+                after.record.data["released_score"] != before.record.data["released_score"],
+            )
+        )
+    # A changed student is scored anew, on rows that are the same.
+    assert changed[0] == (False, True)
+    assert changed[1][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=30, **SETTINGS)])
+def test_the_score_is_close_and_the_guarantee_covers_it(model):
+    given = tables(3000, units=np.arange(3000) // 2)
+    record = train(given, model, holdout_score=0.3).record
+    score = record.data["released_score"]
+    assert score["units"] == record.data["held_back"] == 450
+    assert score["epsilon"] <= record.guarantee["epsilon"] <= 3.0
+    assert score["delta"] == record.guarantee["delta"]
+    assert set(ASSUMPTIONS) <= set(record.guarantee["assumptions"])
+    assert score["accuracy_low"] - 0.03 < record.data["public_truth"]["student"] < score["accuracy_high"] + 0.03
+    assert score["auroc"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "share", "text"),
+    [
+        (PATEClassifier(**SETTINGS), {}, 0.6, "holdout_score=0.6 is not a number from 0 to 0.5"),
+        (PATEClassifier(**SETTINGS), {}, 0.001, "would hold back 1, which is too few"),
+        (PATEClassifier(relation="add-or-remove-one", **SETTINGS), {}, 0.2, "needs relation='replace-one'"),
+        (PATEClassifier(analysis="until-spent", **SETTINGS), {}, 0.2, "needs analysis='worst-case'"),
+        (
+            WeightingPATEClassifier(classes=["no", "yes"]),
+            {"budgets": np.full(1500, 1.0)},
+            0.2,
+            "not for runs where records have budgets of their own",
+        ),
+    ],
+)
+def test_what_is_not_proved_is_refused(model, changes, share, text):
+    with pytest.raises(InvalidParameterError, match=text):
+        hold_back(replace(tables(), **changes), model, share)

@@ -1,0 +1,119 @@
+"""From a messy table to predictions on new rows, in chunks, as `predict` gives them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
+from dpensemble.cli import main
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.workflow import file_tables, train, write_outcome
+from dpensemble.workflow.predict import load_student, predictions
+
+
+def messy(n, seed):
+    """Rows with blanks, dates, text, an id, and several rows a person."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, n).astype(float)
+    table = pd.DataFrame(
+        {
+            "patient_id": [f"P{seed}{i // 3}" for i in range(n)],
+            "age": np.where(rng.random(n) < 0.1, np.nan, age),
+            "ward": rng.choice(np.array(["A", "B", None], dtype=object), n),
+            "admitted": (pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")).strftime(
+                "%d.%m.%Y"
+            ),
+            "remark": [f"note {i} of {seed}" for i in range(n)],
+        }
+    )
+    table["sick"] = np.where(age + rng.normal(0, 8, n) > 55, "yes", "no")
+    return table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables, and runs of a method that takes tables and of one that votes."""
+    place = tmp_path_factory.mktemp("messy")
+    messy(900, 1).to_csv(place / "private.csv", index=False)
+    messy(300, 2).to_csv(place / "public.csv", index=False)
+    messy(250, 3).drop(columns="sick").to_csv(place / "new.csv", index=False)
+    given = place / "private.csv", place / "public.csv", "sick"
+    tables = file_tables(*given, classes="no,yes", unit="patient_id", blanks=True)
+    for name, model, fill in (
+        ("moments", LabelMomentsClassifier(epsilon=5, delta=1e-4), False),
+        ("votes", SubsampleAggregateClassifier(n_teachers=20, epsilon=5, delta=1e-4), True),
+    ):
+        (place / name).mkdir()
+        write_outcome(train(tables, model, fill=fill), place / name)
+    return place
+
+
+@pytest.mark.parametrize("run", ["moments", "votes"])
+def test_new_rows_with_blanks_get_labels_that_follow_their_age(folder, run):
+    rows = pd.read_csv(folder / "new.csv")
+    (found,) = predictions(load_student(folder / run), folder / "new.csv", keep=["patient_id"], probabilities=True)
+    assert list(found) == ["row", "patient_id", "label", "probability of no", "probability of yes"]
+    assert found["patient_id"].tolist() == rows["patient_id"].tolist()
+    assert np.mean((rows["age"] > 55) == (found["label"] == "yes")) > 0.75
+
+
+@pytest.mark.parametrize("run", ["moments", "votes"])
+def test_chunks_are_as_good_as_the_whole(folder, run):
+    student = load_student(folder / run / "student.skops")
+    (whole,) = predictions(student, folder / "new.csv", probabilities=True)
+    parts = list(predictions(student, folder / "new.csv", probabilities=True, at_once=70))
+    assert len(parts) == 4
+    pd.testing.assert_frame_equal(pd.concat(parts), whole, check_index_type=False)
+
+
+def test_on_the_command_line(folder, tmp_path, capsys):
+    rows = folder / "new.csv"
+    assert main(["predict", str(folder / "votes"), str(rows), "--keep", "patient_id,age", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert set(first[0]) == {"row", "patient_id", "age", "label"}
+    assert None in [one["age"] for one in first]
+    out = tmp_path / "out.csv"
+    assert main(["predict", str(folder / "votes"), str(rows), "--proba", "--out", str(out)]) == 0
+    assert list(pd.read_csv(out)) == ["row", "label", "probability of no", "probability of yes"]
+    pd.read_csv(rows).to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    assert main(["predict", str(folder / "votes"), str(tmp_path / "new.csv"), "--decimal", ","]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{one['row']},{one['label']}" for one in first]
+
+
+def test_nothing_is_written_where_a_later_chunk_is_bad(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dpensemble.workflow.predict.ROWS_AT_ONCE", 50)
+    table = pd.read_csv(folder / "new.csv", dtype=str)
+    table.loc[240, "age"] = "old"
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    for more in ([], ["--out", str(tmp_path / "out.csv")], ["--json"]):
+        assert main(["predict", str(folder / "votes"), str(tmp_path / "bad.csv"), *more]) == 2
+        out, errors = capsys.readouterr()
+        assert (out, errors.count("\n")) == ("", 1)
+        assert "first in row 240, counting from 0" in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_bad_input(folder, tmp_path):
+    student = load_student(folder / "votes")
+    (tmp_path / "broken.skops").write_bytes(b"PK\3\4 no")
+    for path, text in (
+        (tmp_path, "holds no student.skops; give the folder of a run"),
+        (tmp_path / "none.skops", "there is no such file"),
+        (tmp_path / "broken.skops", "it is broken, or no such file"),
+    ):
+        with pytest.raises(FileError, match=text):
+            load_student(path)
+    rows = pd.read_csv(folder / "new.csv")
+    rows.rename(columns={"age": " Age"}).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' is there with other capitals or spaces"):
+        list(predictions(student, tmp_path / "other.csv"))
+    with pytest.raises(InvalidParameterError, match="keep='shoe' is no column"):
+        list(predictions(student, folder / "new.csv", keep=["shoe"]))
+    rows.assign(label=1).to_csv(tmp_path / "label.csv", index=False)
+    with pytest.raises(InvalidParameterError, match="keep='label' is also a column of the result"):
+        list(predictions(student, tmp_path / "label.csv", keep=["label"]))
+    (tmp_path / "empty.csv").write_text(",".join(rows.columns) + "\n")
+    with pytest.raises(DataError, match="has no rows"):
+        list(predictions(student, tmp_path / "empty.csv"))

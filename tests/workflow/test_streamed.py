@@ -1,0 +1,157 @@
+"""Private records that are read in blocks: the same release as from memory, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.cli import main
+from dpensemble.errors import DataError
+from dpensemble.methods import LabelMomentsClassifier
+from dpensemble.workflow import streamed
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 400
+    size, town = rng.normal(size=n), rng.choice(["York", "Bath", "Ely"], n)
+    y = np.where(size + (town == "Bath") + rng.normal(size=n) / 2 > 0, "yes", "no")
+    size[rng.random(n) < 0.05] = np.nan
+    return pd.DataFrame({"size": size, "town": town, "who": rng.integers(0, 150, n).astype(str), "y": y})
+
+
+@pytest.fixture
+def files(table, tmp_path):
+    """The same 300 private records as one file and as a folder, with public rows beside them."""
+    private, parts = table.iloc[:300], tmp_path / "parts"
+    parts.mkdir()
+    private.to_parquet(tmp_path / "private.parquet", row_group_size=50)
+    for place, rows in enumerate(np.array_split(np.arange(300), [0, 7, 150])):
+        private.iloc[rows].to_parquet(parts / f"{place}.parquet", index=False)
+    table.iloc[300:].drop(columns=["who", "y"]).to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def train(folder, private, capsys, *more):
+    settings = "--target y --classes no,yes --delta 1e-3 --insecure-release-seed 1 --quiet --overwrite --json"
+    tables = ["--private", str(folder / private), "--public", str(folder / "public.csv"), "--out", str(folder / "out")]
+    code = main(["train", "label-moments", *tables, *settings.split(), *more])
+    shown = capsys.readouterr()
+    return code, json.loads(shown.out) if code == 0 else shown.err
+
+
+@pytest.mark.parametrize("unit", [("--drop", "who"), ("--unit", "who")])
+def test_a_folder_and_a_file_in_blocks_release_what_memory_does(files, capsys, monkeypatch, unit):
+    code, memory = train(files, "private.parquet", capsys, *unit)
+    assert code == 0
+    student = (files / "out" / "labels.csv").read_bytes()
+    read = []
+    plain = streamed.ParquetBlocks.__call__
+    monkeypatch.setattr(streamed.ParquetBlocks, "__call__", lambda self: read.append(self) or plain(self))
+    for private, more in (("parts", ()), ("private.parquet", ("--in-blocks",))):
+        read.clear()
+        code, found = train(files, private, capsys, *unit, *more)
+        assert code == 0
+        assert read
+        for key in ("labels", "guarantee", "effects"):
+            assert found[key] == memory[key]
+        for key in ("private_records", "private_units"):
+            assert found["data"][key] == memory["data"][key]
+        assert (files / "out" / "labels.csv").read_bytes() == student
+
+
+def test_a_large_file_is_read_in_blocks_unasked(files, monkeypatch):
+    file = files / "private.parquet"
+    assert not streamed.wants_blocks(file, able=True, asked=False)
+    monkeypatch.setattr(streamed, "LARGE", 100)
+    assert streamed.wants_blocks(file, able=True, asked=False)
+    assert not streamed.wants_blocks(file, able=False, asked=False)
+
+
+def test_other_methods_take_a_folder_into_memory(files, capsys):
+    complete = pd.read_parquet(files / "parts").fillna({"size": 0.0})
+    for old in (files / "parts").iterdir():
+        old.unlink()
+    complete.to_parquet(files / "parts" / "1.parquet")
+    pd.read_csv(files / "public.csv").fillna(0.0).to_csv(files / "public.csv", index=False)
+    settings = "--unit who --target y --classes no,yes --delta 1e-3 --teachers 10 --jobs 1 --quiet --json"
+    tables = ["--private", str(files / "parts"), "--public", str(files / "public.csv"), "--out", str(files / "out")]
+    code = main(["train", "saa", *tables, *settings.split()])
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["data"]["private_records"] == 300
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "message"),
+    [
+        ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are none"),
+        ({"y": None}, (), "rows without a target in column 'y'"),
+        ({"y": "maybe"}, (), "hold one that is not among"),
+        ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
+        ({"size": np.inf}, (), "infinite values in size"),
+        ({}, ("--baseline",), "baseline=True needs all private records in memory"),
+        ({}, ("--target", "town"), "is also|is not among|lacks"),
+        ({}, ("--unit", "nobody"), "unit='nobody' is not a column of the private table"),
+    ],
+)
+def test_a_bad_last_part_is_found_before_anything_is_spent(files, capsys, change, more, message):
+    """Only the last record of the last part is bad; earlier blocks are fine."""
+    last = pd.read_parquet(files / "parts" / "3.parquet")
+    bad = last.iloc[[-1]].astype(object)
+    for column, entry in change.items():
+        bad[column] = entry
+        if isinstance(entry, str) and column == "size":
+            bad = bad.astype({"size": str})
+    if change:
+        bad.to_parquet(files / "parts" / "4.parquet", index=False)
+    drop = () if "--unit" in more else ("--drop", "who")
+    code, shown = train(files, "parts", capsys, *drop, *more)
+    assert code == 2
+    assert len(shown.strip().splitlines()) == 1
+    assert re.search(message, shown), shown
+    assert "Traceback" not in shown
+    assert not (files / "out").exists()
+    assert not list(files.glob(".dpensemble-*"))
+
+
+def test_in_blocks_needs_parquet_and_public_rows_elsewhere(files, capsys):
+    code, shown = train(files, "public.csv", capsys, "--in-blocks", "--public", str(files / "private.parquet"))
+    assert code == 2
+    assert "needs a private table in Parquet" in shown
+    pd.read_csv(files / "public.csv").to_parquet(files / "parts" / "public.parquet")
+    code, shown = train(files, "parts", capsys, "--public", str(files / "parts" / "public.parquet"))
+    assert code == 2
+    assert "lies in the private table's folder" in shown
+
+
+def test_units_of_blocks_are_those_of_memory(table):
+    """A unit's records share one weight wherever they lie; too few or too many entries are refused."""
+    private, public = table.iloc[:300], table.iloc[300:][["size", "town"]]
+    X, y, units = private[["size", "town"]], private["y"].to_numpy(), private["who"].to_numpy()
+
+    def blocks():
+        for rows in np.array_split(np.arange(300), 9):
+            yield X.iloc[rows], y[rows]
+
+    def model():
+        return LabelMomentsClassifier(classes=["no", "yes"], delta=1e-3, insecure_release_seed=0)
+
+    whole = model().fit(X, y, X_public=public, units=units)
+    found = model().fit_blocks(blocks, X_public=public, units=units)
+    plain = model().fit_blocks(blocks, X_public=public)
+    for one, other in zip(whole.moments_, found.moments_, strict=True):
+        assert np.array_equal(one.values, other.values)
+    assert not np.array_equal(plain.moments_[0].values, found.moments_[0].values)
+    assert found.guarantee_ == whole.guarantee_
+    assert found.guarantee_.unit == "unit"
+    for wrong in (units[:-1], np.append(units, "x")):
+        with pytest.raises(DataError, match="entries than blocks have records"):
+            model().fit_blocks(blocks, X_public=public, units=wrong)
+    y[299] = "maybe"
+    with pytest.raises(DataError, match=r"first at row 299, counting from 0"):
+        model().fit_blocks(blocks, X_public=public)
