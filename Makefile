@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench arena reproduce torch clean
+.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
@@ -59,6 +59,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/private_majority.py
 	$(BIN)/python benchmarks/bagged_pate.py --tables
 	$(BIN)/python benchmarks/optimal_vote.py
+	$(BIN)/python benchmarks/aggregator.py
+	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 # Beside other libraries, which are installed in an environment of their own; hours, and it resumes.
@@ -72,6 +74,11 @@ reproduce: $(VENV)/.installed
 # Neural teachers and DP-SGD, whose tests are skipped without it. Pinned: a range may take gigabytes for graphics cards.
 torch: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 opacus
+
+# Teachers on real clusters of several local processes, whose tests are skipped without Dask.
+clusters: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[dask]'
+	$(BIN)/python -m pytest -q tests/clusters
 
 clean:
 	rm -rf $(VENV) $(OLDEST) build dist site demo .mypy_cache .ruff_cache .pytest_cache

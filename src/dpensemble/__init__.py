@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpensemble._progress import show_progress
+    from dpensemble.aggregation import Aggregator
     from dpensemble.budget import Budget
+    from dpensemble.clusters import on_cluster
     from dpensemble.cost import PrivacyCost
     from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
     from dpensemble.design import Plan, plan
     from dpensemble.guarantee import Guarantee
+    from dpensemble.ledger import Ledger
     from dpensemble.methods import (
         AutoClassifier,
         BaggedPATEClassifier,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Aggregator",
     "AutoClassifier",
     "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
@@ -42,6 +46,7 @@ __all__ = [
     "DPBaggingClassifier",
     "Guarantee",
     "LabelMomentsClassifier",
+    "Ledger",
     "PATEClassifier",
     "Plan",
     "PrivacyCost",
@@ -57,6 +62,7 @@ __all__ = [
     "load_digit_images",
     "load_fashion_mnist",
     "load_mnist",
+    "on_cluster",
     "plan",
     "save_classifier",
     "show_progress",
@@ -66,11 +72,14 @@ __all__ = [
 # Where each name is found; imported when first asked for, since scikit-learn takes a second.
 _ROOMS = {
     "_progress": ("show_progress",),
+    "aggregation": ("Aggregator",),
     "budget": ("Budget",),
+    "clusters": ("on_cluster",),
     "cost": ("PrivacyCost",),
     "datasets": ("load_adult", "load_digit_images", "load_fashion_mnist", "load_mnist", "three_way_split"),
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
+    "ledger": ("Ledger",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
 }

@@ -7,6 +7,7 @@
     ├── DataError (ValueError)               rows, labels or columns cannot be used
     ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
     ├── AccountingError (ArithmeticError)    a privacy cost came out non-finite or negative
+    ├── LedgerError (RuntimeError)           the ledger cannot be read, written or trusted
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
@@ -44,6 +45,10 @@ class BudgetError(DPEnsembleError, ValueError):
 
 class AccountingError(DPEnsembleError, ArithmeticError):
     """A privacy cost came out non-finite or negative, so it is refused."""
+
+
+class LedgerError(DPEnsembleError, RuntimeError):
+    """The ledger cannot be read, written or trusted."""
 
 
 class TeacherError(DPEnsembleError, RuntimeError):

@@ -33,6 +33,8 @@ class PrivateDiagnostics:
         Teachers that vote a constant, and teachers whose fit raised.
     group_spent : list of float
         Epsilon charged to each group of records.
+    votes : bool
+        Whether margins and spend are wanted, which take time; else only the numbers of teachers are noted.
     """
 
     margins: list[float] = field(default_factory=list)
@@ -40,6 +42,7 @@ class PrivateDiagnostics:
     n_constant: int = 0
     n_failed: int = 0
     group_spent: list[float] = field(default_factory=list)
+    votes: bool = True
 
     def clear(self, n_constant: int, n_failed: int) -> None:
         """Begin anew, for other teachers."""
@@ -135,14 +138,14 @@ def ask(
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]
     outcomes = sample(law, counts, noise)
     meter.settle(outcomes, votes.n_classes)
-    if diagnostics is not None:
+    if diagnostics is not None and diagnostics.votes:
         _note(diagnostics, counts, asked + admitted, meter)
     return np.where(outcomes < votes.n_classes, outcomes, -1)
 
 
 def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagnostics | None) -> int:
     largest = max(1, _CHUNK_BYTES // questions.n_teachers)
-    if diagnostics is not None:
+    if diagnostics is not None and diagnostics.votes:
         largest = min(largest, max(1, meter.sure_queries // _DIAGNOSTIC_CHUNKS))
     return largest
 

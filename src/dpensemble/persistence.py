@@ -24,11 +24,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble.errors import FileError
-from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
+from dpensemble.datasets import TableEncoder, TablePreparation
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
 
 _CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
-_OWN_CLASSES = (TableMap, DirectionsMap, ImageMap, MomentsModel)
+_OWN_CLASSES = (TableEncoder, TablePreparation, TableMap, DirectionsMap, SnappedMap, ImageMap, MomentsModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(
@@ -38,6 +39,12 @@ _VETTED_TYPES = frozenset(
         *(f"{own.__module__}.{own.__qualname__}" for own in _OWN_CLASSES),
     }
 )
+_BROKEN = "it is broken, or no such file"
+_UNREADABLE = {
+    FileNotFoundError: "there is no such file",
+    IsADirectoryError: "it is a folder",
+    PermissionError: "you may not read it",
+}
 
 
 def save_classifier(classifier: Any, path: Path | str) -> None:
@@ -67,6 +74,20 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
         Path(path).write_bytes(content)
     except OSError as error:
         raise FileError(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def require_savable(estimator: Any) -> None:
+    """Refuse an unfitted student that `save_classifier` could not write, before anything is spent on it.
+
+    Raises
+    ------
+    InvalidParameterError
+        If it, or an estimator in it, is not of the vetted classes.
+    """
+    try:
+        _vet(estimator)
+    except _Unvetted as problem:
+        raise InvalidParameterError(f"student cannot be saved: {problem}.", parameter="student") from None
 
 
 def load_classifier(path: Path | str) -> Any:
@@ -99,7 +120,8 @@ def load_classifier(path: Path | str) -> Any:
     except _Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
-        raise FileError(f"{path} cannot be read as a saved classifier ({type(error).__name__}).") from None
+        known = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
+        raise FileError(f"{path} cannot be read as a saved classifier ({known}).") from None
     return classifier
 
 
