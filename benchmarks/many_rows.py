@@ -1,7 +1,8 @@
-"""Label moments from records in blocks: peak memory and processor time, beside all records in memory at once.
+"""Records in blocks: peak memory and processor time, beside all records in memory at once.
 
 Records are made block by block, so that nothing but the block is in memory; each way runs in a process of its own. With
 the default 200,000 rows the second way needs about 500 MB; `--rows 10000000 --blocks-only` is what it cannot do.
+`--teachers 1000` is of teachers that vote (subsample-and-aggregate), fitted in turns, in place of label moments.
 """
 
 from __future__ import annotations
@@ -37,18 +38,21 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[tuple[Any, Any]]:
         yield rows_of(number, min(_ROWS_A_BLOCK, n_rows - start), n_columns)
 
 
-def measure(way: str, n_rows: int, n_columns: int) -> dict[str, Any]:
+def measure(way: str, n_rows: int, n_columns: int, teachers: int) -> dict[str, Any]:
     """Fit in this process, and return what that took and what was released."""
-    from dpensemble import LabelMomentsClassifier  # noqa: PLC0415  its memory counts
+    from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier  # noqa: PLC0415  its memory counts
 
     warnings.simplefilter("ignore")
     public = rows_of(2**31, _PUBLIC_ROWS, n_columns)[0]
-    model = LabelMomentsClassifier(classes=[0, 1], delta=1e-9, insecure_release_seed=0)
+    settings: dict[str, Any] = {"classes": [0, 1], "delta": 1e-9, "insecure_release_seed": 0}
+    model: Any = LabelMomentsClassifier(**settings)
+    if teachers:
+        model = SubsampleAggregateClassifier(n_teachers=teachers, random_state=0, **settings)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start, processor = time.perf_counter(), time.process_time()
     read = partial(blocks, n_rows, n_columns)
     if way == "blocks":
-        model.fit_blocks(read, X_public=public, n_records=n_rows)
+        model.fit_blocks(read, X_public=public, **({} if teachers else {"n_records": n_rows}))
     else:
         parts = list(read())
         model.fit(np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts]), X_public=public)
@@ -59,7 +63,9 @@ def measure(way: str, n_rows: int, n_columns: int) -> dict[str, Any]:
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "before": before / 1024,
         "accuracy": float(np.mean(model.predict(X) == y)),
-        "released": [float(moments.values.sum()) for moments in model.moments_],
+        "released": model.labels_.labels.tolist()
+        if teachers
+        else [float(moments.values.sum()) for moments in model.moments_],
     }
 
 
@@ -67,16 +73,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--teachers", type=int, default=0)
     parser.add_argument("--blocks-only", action="store_true")
     parser.add_argument("--way", choices=("blocks", "memory"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.way is not None:
-        print(json.dumps(measure(given.way, given.rows, given.columns)))
+        print(json.dumps(measure(given.way, given.rows, given.columns, given.teachers)))
         return
-    print(f"{given.rows:,} rows, {given.columns} columns, {_PUBLIC_ROWS} public rows")
+    what = f"{given.teachers:,} teachers" if given.teachers else "label moments"
+    print(f"{what}, {given.rows:,} rows, {given.columns} columns, {_PUBLIC_ROWS} public rows")
     found = {}
     for way in ("blocks",) if given.blocks_only else ("blocks", "memory"):
-        command = [sys.executable, __file__, "--rows", str(given.rows), "--columns", str(given.columns), "--way", way]
+        sizes = ["--rows", str(given.rows), "--columns", str(given.columns), "--teachers", str(given.teachers)]
+        command = [sys.executable, __file__, *sizes, "--way", way]
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
         one = found[way] = json.loads(shown)
         print(

@@ -37,10 +37,10 @@ def files(table, tmp_path):
     return tmp_path
 
 
-def train(folder, private, capsys, *more):
+def train(folder, private, capsys, *more, method="label-moments"):
     settings = "--target y --classes no,yes --delta 1e-3 --insecure-release-seed 1 --quiet --overwrite --json"
     tables = ["--private", str(folder / private), "--public", str(folder / "public.csv"), "--out", str(folder / "out")]
-    code = main(["train", "label-moments", *tables, *settings.split(), *more])
+    code = main(["train", method, *tables, *settings.split(), *more])
     shown = capsys.readouterr()
     return code, json.loads(shown.out) if code == 0 else shown.err
 
@@ -73,17 +73,50 @@ def test_a_large_file_is_read_in_blocks_unasked(files, monkeypatch):
     assert not streamed.wants_blocks(file, able=False, asked=False)
 
 
-def test_other_methods_take_a_folder_into_memory(files, capsys):
-    complete = pd.read_parquet(files / "parts").fillna({"size": 0.0})
+@pytest.fixture
+def complete(files):
+    """The same without blanks."""
+    whole = pd.read_parquet(files / "parts").fillna({"size": 0.0})
     for old in (files / "parts").iterdir():
         old.unlink()
-    complete.to_parquet(files / "parts" / "1.parquet")
+    whole.iloc[:80].to_parquet(files / "parts" / "1.parquet")
+    whole.iloc[80:].to_parquet(files / "parts" / "2.parquet")
+    whole.to_parquet(files / "private.parquet")
     pd.read_csv(files / "public.csv").fillna(0.0).to_csv(files / "public.csv", index=False)
-    settings = "--unit who --target y --classes no,yes --delta 1e-3 --teachers 10 --jobs 1 --quiet --json"
-    tables = ["--private", str(files / "parts"), "--public", str(files / "public.csv"), "--out", str(files / "out")]
-    code = main(["train", "saa", *tables, *settings.split()])
+    return files
+
+
+VOTES = ("--unit", "who", "--teachers", "10", "--jobs", "1", "--seed", "0")
+
+
+def test_votes_on_blocks_are_those_on_memory(complete, capsys, monkeypatch):
+    code, memory = train(complete, "private.parquet", capsys, *VOTES, method="saa")
     assert code == 0
-    assert json.loads(capsys.readouterr().out)["data"]["private_records"] == 300
+    released = (complete / "out" / "labels.csv").read_bytes()
+    monkeypatch.setattr("dpensemble.teachers.turns.BYTES_AT_ONCE", 8 * 4 * 100)
+    for private, more in (("parts", ()), ("private.parquet", ("--in-blocks",))):
+        code, found = train(complete, private, capsys, *VOTES, *more, method="saa")
+        assert code == 0
+        assert found["guarantee"] == memory["guarantee"]
+        assert found["data"] | {"name": ""} == memory["data"] | {"name": ""}
+        assert (complete / "out" / "labels.csv").read_bytes() == released
+
+
+@pytest.mark.parametrize("more", [("--baseline",), ("--relation", "add-or-remove-one")])
+def test_votes_take_a_folder_into_memory_where_they_must(complete, capsys, more):
+    code, found = train(complete, "parts", capsys, *VOTES, *more, method="saa")
+    assert code == 0
+    assert found["data"]["private_records"] == 300
+    code, shown = train(complete, "parts", capsys, *VOTES, *more, "--in-blocks", method="saa")
+    assert code == 2
+    assert more[0].strip("-") in shown
+
+
+def test_other_methods_take_a_folder_into_memory(complete, capsys):
+    settings = ["--budgets", "6:50%,8:50%"]
+    code, found = train(complete, "parts", capsys, *VOTES, *settings, method="weighting-pate")
+    assert code == 0, found
+    assert found["data"]["private_records"] == 300
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ Jordon et al. 2019, section 4 (``k`` partitions into ``n`` subsets of size floor
 import hashlib
 from collections.abc import Hashable, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,11 +136,33 @@ def _allocation(
     )
 
 
-def number_units(identities: Sequence[Hashable]) -> tuple[list[bytes], Integers]:
+def number_units(identities: Sequence[Hashable]) -> tuple[Sequence[bytes], Integers]:
     """Give numbers to distinct identities in order of first appearance."""
+    # Ten million whole numbers need no dictionary.
+    if isinstance(identities, range):
+        return _Written(np.asarray(identities)), np.arange(len(identities))
+    if isinstance(identities, np.ndarray) and identities.dtype.kind in "iu":
+        values, first, places = np.unique(identities, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return _Written(values[order]), np.argsort(order)[places]
     numbers: dict[bytes, int] = {}
     unit_of_record = np.array([numbers.setdefault(_canonical(x), len(numbers)) for x in identities], dtype=np.int64)
     return list(numbers), unit_of_record
+
+
+class _Written(Sequence[bytes]):
+    """Distinct whole numbers as identities, written out when they are asked for."""
+
+    def __init__(self, values: Integers) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _Written(self._values[index])
+        return _canonical(int(self._values[index]))
 
 
 def hashed_identities(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:

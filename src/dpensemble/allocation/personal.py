@@ -136,7 +136,7 @@ def grouped_partitions(
             column[members] = generator.permutation(len(members)) % n_teachers + first
         else:
             salt = seed_integer(entropy, Stream.ALLOCATION, index)
-            hashed = hashed_identities([units[member] for member in members], entropy)
+            hashed = hashed_identities([units[member] for member in members.tolist()], entropy)
             column[members] = mixed(hashed, salt) % np.uint64(n_teachers)
             column[members] += first
         first += n_teachers

@@ -111,7 +111,6 @@ _TRAIN = (
     _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
 _PRIVATE_REPORT = _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
-_TAKES_BLOCKS = "label-moments"
 _IN_BLOCKS = _own("--in-blocks", "Read private Parquet in blocks, as large is.", bool, default=False)
 _CERTIFY = _own("--certificate", "Also certify votes, as sums always are.", bool, OUTPUT, default=False)
 _DECLARED = _own("--declared-columns", "Columns as JSON, where no rows are public.", Path)
@@ -151,7 +150,7 @@ def _common(command: str, method: str) -> Iterator[Option]:
         yield from (_CERTIFY,) if "diagnostics" in described.fit and not by_group else ()
         yield from _TRAIN_BY_GROUP if by_group else ()
         yield from (_DECLARED,) if "declared_columns" in described.parameters else ()
-        yield from (_IN_BLOCKS,) if method == _TAKES_BLOCKS else ()
+        yield from (_IN_BLOCKS,) if described.in_blocks else ()
         return
     drawn = "subsample" in described.parameters
     yield from _PLAN if votes else ()

@@ -46,13 +46,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A class: its parameters, its short name, what it is in one sentence, and what its ``fit`` takes."""
+    """A class: its parameters, its short name, what it is in one sentence, what its ``fit`` takes, and if in blocks."""
 
     name: str | None
     title: str | None
     summary: str
     parameters: dict[str, Parameter]
     fit: tuple[str, ...] = ()
+    in_blocks: bool = False
 
 
 class Sources:
@@ -128,6 +129,8 @@ class Sources:
             summary=first_sentence(" ".join(docstring.split("\n\n")[0].split())),
             parameters=parameters,
             fit=_fit(node) or next((self.describe(base).fit for base in bases), ()),
+            in_blocks=any(isinstance(item, ast.FunctionDef) and item.name == "fit_blocks" for item in node.body)
+            or any(self.describe(base).in_blocks for base in bases),
         )
 
     def _inherited(self, node: ast.ClassDef, tree: ast.Module, bases: list[str]) -> list[Parameter]:

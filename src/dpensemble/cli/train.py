@@ -52,7 +52,7 @@ def run(request: Request) -> None:
     with claimed_folder(out, overwrite=own["overwrite"], inputs=inputs, about=about) as place:
         ENDING.follow(place.standing, lambda: place.spent)
         blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
-        tables = _tables(own, request.settings.get("random_state"), blanks, hasattr(model, "fit_blocks"))
+        tables = _tables(own, request.settings.get("random_state"), blanks, _takes_blocks(model, own))
         if own["strict"]:
             refuse_doubts(tables.notes)
         for line in lines(tables.notes):
@@ -73,6 +73,15 @@ def run(request: Request) -> None:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
         print_run(outcome.record, out / REPORT, out / STUDENT)
+
+
+def _takes_blocks(model: Any, own: dict[str, Any]) -> bool:
+    """Return whether private records may be read in blocks: for votes, unless what was asked needs all of them."""
+    if not hasattr(model, "fit_blocks"):
+        return False
+    if getattr(model, "takes_tables", False) or own["in_blocks"]:
+        return True
+    return model.relation == "replace-one" and not own["baseline"] and own["holdout_score"] is None
 
 
 def _where(own: dict[str, Any]) -> AbstractContextManager[None]:

@@ -12,14 +12,14 @@ from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.design import Drawn, VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
+from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.records import PrivateRecords
 from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
 
 
-class BaggedPATEClassifier(VotingEnsembleClassifier):
+class BaggedPATEClassifier(VotesInBlocks):
     """Private classifier by a noisy vote of bagged teachers.
 
     Each teacher learns records that were drawn for it in secret. A record that nobody drew costs nothing, and one

@@ -6,7 +6,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,7 +91,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
-    ) -> VotingEnsembleClassifier:
+    ) -> Self:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
 
         Every call is a release of its own: the losses of several fits on the same records add up.
@@ -139,7 +139,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         units: ArrayLike | None,
         diagnostics: PrivateDiagnostics | None,
         budgets: promises.DeclaredBudgets | None = None,
-    ) -> VotingEnsembleClassifier:
+    ) -> Self:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         X, y = inputs.private_rows(self, X, y)
@@ -147,9 +147,21 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         inputs.require_finite("X", X, nan=self._takes_nan())
         classes, targets = inputs.class_ids(self, y)
         inputs.require_workers(self.n_jobs)
-        entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
         relation = member("relation", self.relation, Relation)
         records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
+        return self._learn(records, classes, rows, diagnostics, budgets)
+
+    def _learn(
+        self,
+        records: PrivateRecords,
+        classes: NDArray[Any],
+        rows: NDArray[np.float64],
+        diagnostics: PrivateDiagnostics | None,
+        budgets: promises.DeclaredBudgets | None = None,
+    ) -> Self:
+        """Do all that follows once records and public rows are checked."""
+        entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
+        relation = member("relation", self.relation, Relation)
         order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(len(rows))
         if self.max_labels is not None:
             order = order[: integer_between("max_labels", self.max_labels, 1)]
@@ -180,7 +192,7 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
 
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.design_, self.law_ = design, design.law
-        self.guarantee_ = self._state(design, meter, allocation, noise.for_release, units is not None)
+        self.guarantee_ = self._state(design, meter, allocation, noise.for_release, records.units is not None)
         with _timed(seconds, "accounting of the spend"):
             self.spend_ = meter.spend_curve()
         self.seconds_ = seconds

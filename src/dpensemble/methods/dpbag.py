@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
+from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.saa import USUAL
 from dpensemble.methods.settings import keep
 
 
-class DPBaggingClassifier(VotingEnsembleClassifier):
+class DPBaggingClassifier(VotesInBlocks):
     """Private classifier by differentially private bagging (DPBag) with Laplace noisy-max.
 
     Like `SubsampleAggregateClassifier`, but the records are partitioned `n_partitions` times, so every record teaches

@@ -21,14 +21,14 @@ from dpensemble.moments import declared_grid, with_texts
 from dpensemble.relations import Relation
 
 
-def require_finite(name: str, X: Floats, *, nan: bool = False) -> None:
-    """Refuse infinity and, unless `nan` may be, NaN, naming the first row and column."""
+def require_finite(name: str, X: Floats, *, nan: bool = False, first: int = 0) -> None:
+    """Refuse infinity and, unless `nan` may be, NaN, naming the row and column; `first` is the first row's number."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise DataError(
-            f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {row}, column {column}, counting from "
-            "0); fill or drop such values, using statistics of public rows only."
+            f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {first + row}, column {column}, "
+            "counting from 0); fill or drop such values, using statistics of public rows only."
         )
 
 

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
+from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.settings import keep
 
 
-class PATEClassifier(VotingEnsembleClassifier):
+class PATEClassifier(VotesInBlocks):
     """Private classifier by private aggregation of teacher ensembles (PATE).
 
     One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled

@@ -16,8 +16,8 @@ from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
+from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.records import PrivateRecords
 from dpensemble.methods.settings import keep
 
@@ -34,7 +34,7 @@ class OnSubspaces(Partitioned):
         return super().settings() | {"columns": self.columns, "secret_columns": self.secret_columns}
 
 
-class RandomSubspaceClassifier(VotingEnsembleClassifier):
+class RandomSubspaceClassifier(VotesInBlocks):
     """PATE whose teachers each see a random part of the columns.
 
     Votes differ more between teachers, which helps where a few columns drown the others or shards are small.

@@ -39,11 +39,12 @@ class ReleasedLabels:
 class PrivateRecords:
     """Checked private records, and whose they are.
 
-    `X`, `targets` (class ids) and `identities` (unit of each record: declared, by position, or by content) are private;
-    `units`, where declared, and `group_of_record`, where budgets differ, are public.
+    `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
+    position, or by content) are private; `units`, where declared, and `group_of_record`, where budgets differ, are
+    public.
     """
 
-    X: NDArray[np.float64]
+    X: Any
     targets: NDArray[np.int64]
     units: ArrayLike | None
     identities: Sequence[Hashable]

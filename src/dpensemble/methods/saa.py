@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
+from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.settings import keep
 
 #: Jordon et al. 2019, section 5: a Laplace scale of half the ballots.
 USUAL = {"lnmax": 0.5}
 
 
-class SubsampleAggregateClassifier(VotingEnsembleClassifier):
+class SubsampleAggregateClassifier(VotesInBlocks):
     """Private classifier by subsample-and-aggregate with Laplace noisy-max.
 
     One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from dpensemble.allocation import Allocation
 from dpensemble.clusters import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
+from dpensemble.teachers.turns import RowsInBlocks, turns
 from dpensemble.votes import Votes
 
 # Steps of a progress bar.
@@ -60,13 +61,15 @@ class TeacherEnsemble:
         self._entropy = entropy
         self._n_jobs = n_jobs
 
-    def fit(self, X: NDArray[np.float64], y: NDArray[np.int64], on_done: Callable[[float], None]) -> TeacherEnsemble:
+    def fit(
+        self, X: NDArray[np.float64] | RowsInBlocks, y: NDArray[np.int64], on_done: Callable[[float], None]
+    ) -> TeacherEnsemble:
         """Fit every teacher.
 
         Parameters
         ----------
-        X : ndarray of shape (n_records, n_features)
-            Private records.
+        X : ndarray of shape (n_records, n_features), or RowsInBlocks
+            Private records; of those in blocks, a turn's are in memory at a time.
         y : ndarray of shape (n_records,)
             Private labels as class ids.
         on_done : callable
@@ -88,42 +91,59 @@ class TeacherEnsemble:
         self.n_constant = int(np.count_nonzero(constant_votes >= 0))
         self.n_failed = 0
         report = _evenly(on_done, len(shards), self.n_constant)
-        self._fitted: _Fitted
+        self._fitted: list[_Fitted] = []
+        for turn in turns(X, shards):
+            rows, labels, own = turn.rows(X, y, shards)
+            self._fitted.append(self._fit_turn(rows, labels, own, turn.teachers, constant_votes, report, on_done))
+        return self
+
+    def _fit_turn(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.int64],
+        shards: Sequence[NDArray[np.int64]],
+        teachers: slice,
+        constant_votes: NDArray[np.int64],
+        report: Callable[[int], None],
+        on_done: Callable[[float], None],
+    ) -> _Fitted:
+        """Fit some teachers, on rows that are in memory."""
+        constants = constant_votes[teachers]
         if supports(self._estimator):
             refuse_cluster("logistic regressions are fitted in batches on one machine, which is faster")
-            self._fitted = fit_batched_logistic(
+            return fit_batched_logistic(
                 self._estimator,
                 X,
                 y,
                 shards,
                 n_classes=len(self._classes),
-                constant_votes=constant_votes,
+                constant_votes=constants,
                 n_jobs=self._n_jobs,
                 on_done=report,
             )
-        else:
-            together = _fits_together(self._estimator)
-            if together:
-                refuse_cluster(f"{type(self._estimator).__name__} fits all teachers itself")
-            fit = self._estimator.fit_together if together else partial(fit_separately, self._estimator)
-            seeded = fit(
-                X,
-                y,
-                shards,
-                classes=self._classes,
-                constant_votes=constant_votes,
-                seeds=[seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(len(shards))],
-                n_jobs=self._n_jobs,
-                # Blocks are of all teachers, constant ones included, and so are even already.
-                on_done=on_done if together else report,
-            )
-            self.n_failed = seeded.n_failed
-            self._fitted = seeded
-        return self
+        together = _fits_together(self._estimator)
+        if together:
+            refuse_cluster(f"{type(self._estimator).__name__} fits all teachers itself")
+        fit = self._estimator.fit_together if together else partial(fit_separately, self._estimator)
+        seeded: Any = fit(
+            X,
+            y,
+            shards,
+            classes=self._classes,
+            constant_votes=constants,
+            seeds=[seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(teachers.start, teachers.stop)],
+            n_jobs=self._n_jobs,
+            # Blocks are of all teachers, constant ones included, and so are even already.
+            on_done=on_done if together else report,
+        )
+        self.n_failed += seeded.n_failed
+        fitted: _Fitted = seeded
+        return fitted
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on a chunk of public rows, shape (n_queries, n_features)."""
-        return Votes(self._fitted.vote(X), n_classes=len(self._classes))
+        ballots = [fitted.vote(X) for fitted in self._fitted]
+        return Votes(ballots[0] if len(ballots) == 1 else np.hstack(ballots), n_classes=len(self._classes))
 
 
 def _fits_together(estimator: Any) -> bool:

@@ -1,0 +1,124 @@
+"""Voting on records that come in blocks, and need not be in memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import member
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.labelling import PrivateDiagnostics
+from dpensemble.methods import inputs
+from dpensemble.methods.base import VotingEnsembleClassifier, all_or_nothing
+from dpensemble.methods.records import PrivateRecords
+from dpensemble.relations import Relation
+from dpensemble.teachers.turns import RowsInBlocks
+
+_Read = Callable[[], Iterator[tuple[Any, Any]]]
+
+
+class VotesInBlocks(VotingEnsembleClassifier):
+    """Voting methods whose ordinary teachers may be fitted in turns, on records that are read in blocks."""
+
+    def fit_blocks(
+        self,
+        read: _Read,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
+    ) -> Self:
+        """Fit to private records that come in blocks: teachers in turns, each turn with one pass over all blocks.
+
+        With the same seeds every teacher is the one that `fit` would have had of all records together, and so are the
+        released labels. A turn's records take half a gigabyte at most, unless those of one teacher are more; besides,
+        each record takes about a hundred bytes for its label and its place.
+
+        Parameters
+        ----------
+        read : callable
+            Returns an iterator over blocks ``(X, y)``: the same records in the same order whenever it is called.
+        X_public : array-like of shape (n_public, n_features)
+            Public, unlabelled rows with the same columns.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
+        diagnostics : PrivateDiagnostics, optional
+            As for `fit`.
+        ledger : LedgerAccount, optional
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            Also if ``relation="add-or-remove-one"``: a record's shard then follows from its content, or from the name
+            of its unit, by which all of them would have to be compared.
+        DataError
+            Also if a later pass finds another number of records.
+        """
+        with all_or_nothing(self, ledger):
+            relation = member("relation", self.relation, Relation)
+            if relation is Relation.ADD_OR_REMOVE_ONE:
+                # Numbers of units in a file are those of their first appearance, which other units decide.
+                raise InvalidParameterError(
+                    "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
+                    "'replace-one', or fit on all records at once.",
+                    parameter="relation",
+                )
+            if X_public is not None:
+                validate_data(self, X_public, skip_check_array=True)
+            rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+            inputs.require_workers(self.n_jobs)
+            classes, targets = self._first_pass(read)
+            X = RowsInBlocks(lambda: (self._block(X) for X, _ in read() if len(X)), len(targets), rows.shape[1])
+            records = PrivateRecords(X, targets, units, _identities(units, len(targets)))
+            return self._learn(records, classes, rows, diagnostics)
+
+    def _first_pass(self, read: _Read) -> tuple[NDArray[Any], Integers]:
+        """Check every record before anything is spent; return the classes, and each record's class."""
+        classes = inputs.class_ids(self, np.asarray(self.classes))[0]
+        found: list[Integers] = []
+        done = 0
+        for X, y in read():
+            if len(X) != len(y):
+                raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+            if not len(X):
+                continue
+            inputs.require_finite("X", self._block(X), nan=self._takes_nan(), first=done)
+            ids = inputs.class_ids(self, np.asarray(y), first=done)[1]
+            found.append(ids.astype(np.min_scalar_type(len(classes))))
+            done += len(ids)
+        if done < 2:
+            raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
+        return classes, np.concatenate(found).astype(np.int64)
+
+    def _block(self, X: Any) -> Floats:
+        inputs.require_dense("X", X)
+        try:
+            block: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        except ValueError as error:
+            if "could not convert" in str(error):
+                # The original text quotes the entry.
+                raise DataError("X has entries that are not numbers; encode text columns first.") from None
+            raise
+        return block
+
+
+def _identities(units: ArrayLike | None, n_records: int) -> Any:
+    """Return whose each record is: by position, or as declared, whole numbers as they are."""
+    if units is None:
+        return range(n_records)
+    declared = np.asarray(units)
+    if declared.dtype.kind not in "iu":
+        return inputs.declared_units(units, n_records)
+    inputs.require_one_per_record("units", declared, n_records)
+    return declared
