@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import has_fit_parameter
+
+# Variance of what a linear student cannot learn of averages of probabilities, and the weakest penalty on it.
+_MISFIT, _LARGEST_C = 0.01, 10.0
 
 
 def default_student() -> LogisticRegression:
@@ -23,12 +27,89 @@ def fit_student(estimator: Any, X: NDArray[np.float64], labels: NDArray[Any], se
     """Fit a clone of `estimator` on public rows and their released labels; a constant if all of these agree."""
     if np.all(labels == labels[0]):
         return DummyClassifier(strategy="constant", constant=labels[:1]).fit(X, labels)
-    student = clone(estimator)
+    return seeded(estimator, seed).fit(X, labels)
+
+
+def fit_soft_student(
+    estimator: Any,
+    X: NDArray[np.float64],
+    averages: NDArray[np.float64],
+    classes: NDArray[Any],
+    seed: int,
+    *,
+    spread: float = 0.0,
+) -> Any:
+    """Fit a student to released averages of probabilities; by default logistic regression, its penalty by evidence.
+
+    The logistic loss is linear in the probabilities that are learned, and convex whatever they are as long as those of
+    a row sum to 1. So averages that noise has driven below 0 or above 1 are learned as they are, without the bias of
+    cutting them. Other students are given weights from 0, or labels if they take no weights.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or None
+        None for the default.
+    X : ndarray of shape (n_rows, n_features)
+        Public rows.
+    averages : ndarray of shape (n_rows, n_classes)
+        Released; any numbers, which sum to 1 in each row.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    seed : int
+        Public.
+    spread : float, default=0.0
+        Standard deviation of the noise on `averages`.
+    """
+    if estimator is None:
+        model = LogisticRegression(C=_penalty(X, averages, spread), max_iter=1000)
+        return _on_averages(model, X, averages, classes)
+    fresh = seeded(estimator, seed)
+    if not has_fit_parameter(fresh, "sample_weight"):
+        return fit_student(estimator, X, classes[averages.argmax(axis=1)], seed)
+    shares = averages.clip(0.0, None)
+    return _on_averages(fresh, X, shares / shares.sum(axis=1, keepdims=True), classes)
+
+
+def _on_averages(estimator: Any, X: NDArray[np.float64], averages: NDArray[np.float64], classes: NDArray[Any]) -> Any:
+    """Fit to every row once for each class, weighted by the averages."""
+    n_rows, n_classes = averages.shape
+    rows = np.repeat(np.arange(n_rows), n_classes)
+    return estimator.fit(X[rows], np.tile(classes, n_rows), sample_weight=averages.ravel())
+
+
+def _penalty(X: NDArray[np.float64], averages: NDArray[np.float64], spread: float) -> float:
+    r"""Return scikit-learn's ``C`` for averages with noise of this spread: that of the prior with the largest evidence.
+
+    Near even chances the loss of ``K`` classes is ``w.S w / (2 K) - g.w`` for each class, up to a constant, with the
+    features' covariance ``S`` and ``g`` the mean of features times averages. Noise on ``g`` has the covariance
+    ``spread**2 S / n``, so that the loss is a log-likelihood times ``K spread**2 / n``; with a prior ``w ~ N(0,
+    tau**2)`` the most likely ``w`` is that of ``C = tau**2 / (K spread**2)``. In the principal directions of the
+    features, of variance ``s``, ``g`` has the variance ``(s tau / K)**2 + spread**2 s / n``, by which ``tau`` is
+    chosen. Two classes have one vector, twice that of a class, which makes ``K`` 4.
+    """
+    n_rows, n_classes = averages.shape
+    factor = 4.0 if n_classes == 2 else float(n_classes)
+    noise = spread**2 + _MISFIT
+    centred = X - X.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(centred.T @ centred / n_rows, hermitian=True)
+    kept = sizes > 1e-9 * max(sizes[0], 1e-300)
+    if not kept.any():
+        return _LARGEST_C
+    targets = (averages[:, 1:] if n_classes == 2 else averages) - 1 / n_classes
+    g = directions[kept] @ (centred.T @ targets) / n_rows
+    taus = np.geomspace(1e-3, 1e2, 61)
+    variances = (sizes[kept, None] * taus / factor) ** 2 + noise / n_rows * sizes[kept, None]
+    evidence = -(g.shape[1] * np.log(variances) + (g**2).sum(axis=1)[:, None] / variances).sum(axis=0)
+    return float(np.clip(taus[evidence.argmax()] ** 2 / (factor * noise), 1e-6, _LARGEST_C))
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Return a clone whose open seeds are this one."""
+    fresh = clone(estimator)
     unseeded = [
-        name for name, value in student.get_params().items() if name.split("__")[-1] == "random_state" and value is None
+        name for name, value in fresh.get_params().items() if name.split("__")[-1] == "random_state" and value is None
     ]
-    student.set_params(**dict.fromkeys(unseeded, seed))
-    return student.fit(X, labels)
+    return fresh.set_params(**dict.fromkeys(unseeded, seed))
 
 
 def class_probabilities(student: Any, X: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from dpensemble import (
     PATEClassifier,
     PrivateMajorityClassifier,
     RandomSubspaceClassifier,
+    SoftVotesClassifier,
     SubsampleAggregateClassifier,
     UpsamplingPATEClassifier,
     VanishingPATEClassifier,
@@ -66,6 +67,10 @@ class SelfPublicSubspace(_SelfPublic, RandomSubspaceClassifier):
 
 class SelfPublicMoments(_SelfPublic, LabelMomentsClassifier):
     __init__ = LabelMomentsClassifier.__init__
+
+
+class SelfPublicSoftVotes(_SelfPublic, SoftVotesClassifier):
+    __init__ = SoftVotesClassifier.__init__
 
 
 class SelfPublicAuto(_SelfPublic, AutoClassifier):
@@ -135,6 +140,8 @@ ESTIMATORS = [
     SelfPublicMoments(TableMap(), LogisticRegression(), **MOMENTS),
     SelfPublicMoments(StandardScaler(), **MOMENTS),
     SelfPublicAuto(**MOMENTS),
+    SelfPublicSoftVotes(n_teachers=3, **MOMENTS),
+    SelfPublicSoftVotes(answers="parameters", clip=20.0, n_teachers=3, **MOMENTS),
     SelfPublicBaggedPATE(**SETTINGS),
     SelfPublicUpsampling(**SETTINGS, rule="published"),
     SelfPublicVanishing(**SETTINGS, rule="published"),

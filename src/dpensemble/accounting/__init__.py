@@ -24,7 +24,14 @@ from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
 from dpensemble.accounting.sparse import SparseCost
 from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
-from dpensemble.accounting.sums import SumsMeter, WeightedGroup, gaussian_delta, gaussian_epsilon, gaussian_mu
+from dpensemble.accounting.sums import (
+    SumsMeter,
+    WeightedGroup,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    weighted_groups,
+)
 from dpensemble.accounting.worst_case.answers import table_pairs
 
 __all__ = [
@@ -73,5 +80,6 @@ __all__ = [
     "table_pairs",
     "threshold_rdp",
     "vanishing_end",
+    "weighted_groups",
     "worst_case_meter",
 ]

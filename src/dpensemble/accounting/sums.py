@@ -144,6 +144,20 @@ class WeightedGroup:
         real_between("weight", self.weight, 0.0, 1.0)
 
 
+def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[WeightedGroup, ...]:
+    """Return groups with weights at which noise on one sum uses up all budgets, the largest weight 1.
+
+    Examples
+    --------
+    >>> found = weighted_groups(["low", "high"], [Budget(epsilon=1, delta=1e-5), Budget(epsilon=2, delta=1e-5)])
+    >>> [round(group.weight, 3) for group in found]
+    [0.535, 1.0]
+    """
+    allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in budgets]
+    parts = [one / max(allowed) for one in allowed]
+    return tuple(map(WeightedGroup, names, budgets, parts))
+
+
 class SumsMeter:
     """Charges noisy sums before their noise is drawn; what does not fit is refused, and what was charged stays charged.
 

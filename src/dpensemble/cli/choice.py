@@ -32,6 +32,10 @@ _NOT_HERE = {
         "--method label-moments has no plan: all of the budget is used whatever it is, and any number of public rows "
         "gets a label."
     ),
+    ("plan", "soft-votes"): (
+        "--method soft-votes has no plan: all of the budget is used whatever it is, and any number of public rows "
+        "gets a label."
+    ),
     ("plan", "private-majority"): (
         "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
         "see 'dpensemble gamma' or compare_aggregators."

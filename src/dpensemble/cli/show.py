@@ -62,12 +62,12 @@ def _released(record: RunRecord) -> list[str]:
     """Say what left the private records where nothing was voted on."""
     rounds, unit = record.settings["rounds"], record.guarantee["unit"]
     each, only = ("to it", "the noisy sum leaves") if rounds == 1 else ("to each", "the noisy sums leave")
+    teachers = record.settings.get("n_teachers")
+    adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     more = " One more compares public rows with them." if record.settings.get("compares_rows") else ""
     if record.settings.get("synthetic_rows"):
         more += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
-    released = (
-        f"Released: {sums(rounds)}; every {unit} adds one vector of bounded length {each}, and only {only}.{more}"
-    )
+    released = f"Released: {sums(rounds)}; {adds} adds one vector of bounded length {each}, and only {only}.{more}"
     if not record.data["public_rows"]:
         return [released]
     return [released, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]

@@ -1,6 +1,7 @@
 """What is public about a run, and what a budget buys before any record is touched."""
 
 from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
+from dpensemble.design.averages import Answers, TeacherAverages, answers_of
 from dpensemble.design.base import Design, VotingDesign
 from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
@@ -18,6 +19,7 @@ from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
 
 __all__ = [
     "AggregatorComparison",
+    "Answers",
     "ByGroup",
     "Census",
     "ComparedAggregator",
@@ -38,8 +40,10 @@ __all__ = [
     "Sampling",
     "SmallestEnsemble",
     "SoftVotes",
+    "TeacherAverages",
     "VotingDesign",
     "answer_rate",
+    "answers_of",
     "compare_aggregators",
     "fitted_answer",
     "plan",

@@ -9,6 +9,7 @@ from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.random_subspace import RandomSubspaceClassifier
 from dpensemble.methods.saa import SubsampleAggregateClassifier
+from dpensemble.methods.soft_votes import SoftVotesClassifier
 from dpensemble.methods.upsampling import UpsamplingPATEClassifier
 from dpensemble.methods.vanishing import VanishingPATEClassifier
 from dpensemble.methods.weighting import WeightingPATEClassifier
@@ -22,6 +23,7 @@ __all__ = [
     "PATEClassifier",
     "PrivateMajorityClassifier",
     "RandomSubspaceClassifier",
+    "SoftVotesClassifier",
     "SubsampleAggregateClassifier",
     "UpsamplingPATEClassifier",
     "VanishingPATEClassifier",

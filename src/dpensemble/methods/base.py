@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
@@ -30,13 +28,14 @@ from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_
 from dpensemble.laws import LawChoice
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.facts import Analysis, Facts
+from dpensemble.methods.on_arrays import ArrayClassifier
 from dpensemble.methods.records import PrivateRecords, ReleasedLabels
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import Learner, class_probabilities, default_student
+from dpensemble.student import Learner, default_student
 from dpensemble.teachers import TeacherEnsemble
 
 
-class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class VotingEnsembleClassifier(ArrayClassifier):
     """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
 
     #: Short name, as on the command line, and what people call it.
@@ -292,14 +291,6 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         """Return the ordinary classifier that teachers are clones of."""
         return LogisticRegression() if self.teacher is None else self.teacher
 
-    def _takes_nan(self) -> bool:
-        return inputs.take_nan(self.teacher, self.student)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_nan()
-        return tags
-
     def _state(
         self, design: VotingDesign, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool
     ) -> Guarantee:
@@ -332,43 +323,6 @@ class VotingEnsembleClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta
             "choice": LawChoice.of(self.law),
             "accounting": member("accounting", accounting, Accounting),
         }
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the student's label for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels among ``classes_``.
-        """
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
-        return labels
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the student's class probabilities for each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        return class_probabilities(self.student_, self._new_rows(X), self.classes_)
-
-    def _new_rows(self, X: ArrayLike) -> NDArray[np.float64]:
-        finite: Any = "allow-nan" if self._takes_nan() else True
-        return validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
 
 
 def _label(

@@ -17,13 +17,12 @@ from dpensemble._checks import integer_between
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._spending import about_to_spend
-from dpensemble.accounting import WeightedGroup, gaussian_mu
+from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
 from dpensemble.design import SoftVotes, soft_votes
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.moments_run import MomentsRun
@@ -291,9 +290,8 @@ class LabelMomentsClassifier(TableClassifier):
         inputs.require_one_per_record("personal_epsilons", values, len(units_of))
         personal = personal_budgets(values, delta=self.delta)
         units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
-        allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in personal.budgets]
-        parts = [one / max(allowed) for one in allowed]
-        groups = tuple(map(WeightedGroup, personal.names, personal.budgets, parts))
+        groups = weighted_groups(personal.names, personal.budgets)
+        parts = [group.weight for group in groups]
         return weights * np.asarray(parts)[personal.group_of_record], groups, float(units @ np.asarray(parts))
 
     def _learn(
@@ -346,23 +344,9 @@ class LabelMomentsClassifier(TableClassifier):
         # No rows, but what kinds of columns they have.
         self.columns_ = public.iloc[:0]
         self.spend_, self.charges_ = meter.spend_curve(), meter.charges
-        self.guarantee_ = self._state(design, meter, noise.for_release, has_units)
-
-    def _state(self, design: SoftVotes, meter: Any, for_release: bool, has_units: bool) -> Guarantee:
-        groups = [
-            GroupGuarantee(name=group.name, epsilon=epsilon, budget=group.budget.epsilon)
-            for group, epsilon in zip(meter.groups, meter.group_epsilons, strict=True)
-        ]
-        return Guarantee(
-            epsilon=meter.spent_epsilon,
-            delta=meter.budget.delta,
-            basis=meter.basis,
-            relation=design.relation,
-            unit="unit" if has_units else "record",
-            accounting=meter.accounting,
-            assumptions=promises.of_moments(design.relation, has_units, len(groups) > 1),
-            for_release=for_release,
-            groups=tuple(groups) if len(groups) > 1 else (),
+        told = promises.of_moments(design.relation, has_units, len(meter.groups) > 1)
+        self.guarantee_ = promises.of_sums(
+            meter, design.relation, told, has_units=has_units, for_release=noise.for_release
         )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dpensemble.accounting import Meter
+from dpensemble.accounting import Meter, SumsMeter
+from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.relations import Relation
 
 UNITS_TOGETHER = (
@@ -68,4 +69,42 @@ def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str
         "The feature map was made from public rows, declarations and what was released before, and reads each row for "
         "itself.",
         *_COMMON,
+    )
+
+
+def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of averages of teachers' answers, one sentence each."""
+    found = []
+    if has_units:
+        found.append(UNITS_TOGETHER)
+    if has_units and relation is Relation.REPLACE_ONE:
+        found.append(_UNIT_ORDER)
+    if by_group:
+        found.append(MEMBERSHIP[relation])
+    return (
+        *found,
+        "Only the noisy average of the teachers' answers and what is computed from it (the student, its labels) are "
+        "published; teachers and their own answers stay secret.",
+        *_COMMON,
+    )
+
+
+def of_sums(
+    meter: SumsMeter, relation: Relation, assumptions: tuple[str, ...], *, has_units: bool, for_release: bool
+) -> Guarantee:
+    """Return the guarantee of noisy sums that a meter was charged for."""
+    groups = [
+        GroupGuarantee(name=group.name, epsilon=epsilon, budget=group.budget.epsilon)
+        for group, epsilon in zip(meter.groups, meter.group_epsilons, strict=True)
+    ]
+    return Guarantee(
+        epsilon=meter.spent_epsilon,
+        delta=meter.budget.delta,
+        basis=meter.basis,
+        relation=relation,
+        unit="unit" if has_units else "record",
+        accounting=meter.accounting,
+        assumptions=assumptions,
+        for_release=for_release,
+        groups=tuple(groups) if len(groups) > 1 else (),
     )

@@ -1,5 +1,6 @@
 """Label moments: soft votes of single units, released as noisy sums, and a student fitted to them."""
 
+from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, bounded_map, distilled, require_no_blanks
 from dpensemble.moments.drift import Drift, drift
@@ -19,6 +20,7 @@ from dpensemble.moments.release import Moments, MomentsSource
 __all__ = [
     "MANY_COLUMNS",
     "VERY_FEW_ROWS",
+    "AnswerBound",
     "BoundedMap",
     "DirectionsMap",
     "Drift",
@@ -42,6 +44,7 @@ __all__ = [
     "fit_moments",
     "learn",
     "learn_by_synthetic_rows",
+    "noisy_average",
     "observed_grid",
     "require_no_blanks",
     "starting_fit",

@@ -28,13 +28,13 @@ import numpy as np
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._random import NoiseSource
-from dpensemble.accounting.sums import SumsMeter, noise_variance
+from dpensemble.accounting.sums import SumsMeter
 from dpensemble.errors import DataError
 from dpensemble.moments.blocks import PrivateBlocks, scaled
 from dpensemble.moments.model import probabilities
+from dpensemble.moments.noisy import noisy_sum
 from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers, whole_products
 from dpensemble.relations import Relation
-from dpensemble.teachers.discrete_noise import DiscreteNoise
 
 # Distance of two vectors of length 1 whose inner product is not negative.
 _SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
@@ -271,13 +271,7 @@ class MomentsSource:
         return np.eye(self.n_classes)[targets]
 
     def _noisy(self, total: Integers, share: float, sensitivity: int) -> tuple[Floats, int]:
-        """Charge for a sum, then draw its noise; return both together in whole units, and the variance."""
-        sigma = self.meter.sigma(share)
-        variance = noise_variance(sigma, sensitivity)
-        self.meter.charge(sigma, variance=variance, entries=total.size)
-        draws = DiscreteNoise(self.noise)
-        noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
-        return np.array(noisy).reshape(total.shape), variance
+        return noisy_sum(total, share, sensitivity, self.meter, self.noise)
 
 
 def _cut(features: Any) -> Any:

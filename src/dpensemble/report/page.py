@@ -138,7 +138,10 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "share": "all" if share > 99.9 else f"{share:.1f}%",
         "has_mean": bool(record.settings.get("compares_rows")),
         "is_synthetic": bool(record.settings.get("synthetic_rows")),
-        "has_count": record.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value,
+        "teachers": record.settings.get("n_teachers"),
+        "answers": record.settings.get("answers"),
+        "has_count": record.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value
+        and not record.settings.get("n_teachers"),
     }
 
 
@@ -253,7 +256,7 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}
     data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
-    left_out = _OF_VOTES if record.soft else frozenset()
+    left_out = _OF_VOTES if record.soft and not record.settings.get("n_teachers") else frozenset()
     settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),

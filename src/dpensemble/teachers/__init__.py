@@ -5,6 +5,7 @@ from dpensemble.teachers.ensemble import TeacherEnsemble
 from dpensemble.teachers.gradient_perturbed import GradientPerturbedLogisticRegression
 from dpensemble.teachers.private import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.private_logistic import OutputPerturbedLogisticRegression
+from dpensemble.teachers.soft import SoftTeacherEnsemble
 
 __all__ = [
     "FreshTeachers",
@@ -13,5 +14,6 @@ __all__ = [
     "OutputPerturbedLogisticRegression",
     "PrivateTeachers",
     "RandomizedBallots",
+    "SoftTeacherEnsemble",
     "TeacherEnsemble",
 ]

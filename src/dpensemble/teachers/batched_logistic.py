@@ -18,6 +18,7 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
@@ -97,6 +98,16 @@ class BatchedLogistic:
                 np.copyto(ballots[part], output, where=scores > best)
                 np.maximum(best, scores, out=best)
         return ballots.T
+
+    def probabilities(self, part: slice, X: Array) -> Array:
+        """Return what some teachers find probable, shape (n_teachers, n_queries, n_classes)."""
+        n_outputs = self.intercept.shape[1]
+        with np.errstate(all="ignore"):
+            scores = np.stack([self._scores(part, output, X) for output in range(n_outputs)], axis=2)
+            if n_outputs > 1:
+                chances: Array = softmax(scores, axis=2)
+                return chances
+            return np.concatenate([expit(-scores), expit(scores)], axis=2)
 
     def _scores(self, part: slice, output: int, X: Array) -> Array:
         scores: Array = self.coef[part, output] @ X.T

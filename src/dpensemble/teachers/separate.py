@@ -146,11 +146,11 @@ def _in_parallel(
 def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
     """Fit one task's teachers; an exception becomes its type's name, since its text may quote records."""
     results: list[tuple[Any, str]] = []
-    with _quietly():
+    with quietly():
         for X, y, seed in shards:
             model = _seeded(clone(estimator), seed)
             try:
-                with _own_global_randomness(seed):
+                with own_global_randomness(seed):
                     results.append((model.fit(X, y), ""))
             except Exception as error:
                 results.append((None, type(error).__name__))
@@ -171,7 +171,7 @@ def _seeded(model: Any, seed: int) -> Any:
 
 
 @contextmanager
-def _own_global_randomness(seed: int) -> Iterator[None]:
+def own_global_randomness(seed: int) -> Iterator[None]:
     """Seed the global generators for one teacher, so that none depends on what another drew."""
     # Other threads share the generators at unforeseeable moments.
     if threading.current_thread() is not threading.main_thread():
@@ -188,7 +188,7 @@ def _own_global_randomness(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Silence warnings, which would tell of private records, and BLAS threads, which only slow small shards.
 
     A teacher that has workers of its own shall not write records to files for them either.
@@ -203,7 +203,7 @@ def rehearsed(estimator: Any, n_features: int, n_classes: int) -> str:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
     try:
-        with _quietly():
+        with quietly():
             _seeded(clone(estimator), 0).fit(X, y).predict(X)
     except Exception as error:
         return f"on {_MADE_UP_ROWS} made-up rows it says: {' '.join(str(error).split()) or type(error).__name__}"
@@ -226,10 +226,10 @@ def _predict(
     seen: list[Integers | None],
 ) -> Ballots:
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(len(classes)), order="F")
-    with _quietly():
+    with quietly():
         for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
             try:
-                with _own_global_randomness(seed):
+                with own_global_randomness(seed):
                     found = model.predict(X)
                     ballots[:, column] = _ids(found, classes) if own is None else own[_ids(found, np.arange(len(own)))]
             except Exception:  # a teacher that cannot answer votes like one that could not be fitted

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.workflow.reader import Reader
@@ -34,7 +35,7 @@ def told_by_labels(model: Any, public: Any, truth: pd.Series | None) -> dict[str
         "answers": {str(label): float(np.mean(answers == label)) for label in model.classes_},
     }
     labels = model.labels_
-    if not getattr(model, "takes_tables", False):
+    if has_fit_parameter(model, "diagnostics"):
         found["released_labels"] = _shares(labels.labels, answers[labels.indices])
     if truth is not None:
         found["public_truth"] = _shares(truth.to_numpy(), answers)

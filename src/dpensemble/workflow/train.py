@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -28,6 +29,12 @@ from dpensemble.workflow.personal import personal_fields, require_budgets
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.told import about_teachers, public_alone, told_by_labels
+
+# The students of methods whose teachers answer with vectors, unless one is given.
+_OF_ANSWERS = {
+    "probabilities": "logistic regression on averaged probabilities, its penalty by evidence",
+    "parameters": "the average of the teachers' parameters",
+}
 
 
 def train(
@@ -48,7 +55,7 @@ def train(
     ----------
     tables : Tables
         Checked rows.
-    model : VotingEnsembleClassifier or LabelMomentsClassifier
+    model : VotingEnsembleClassifier, LabelMomentsClassifier or SoftVotesClassifier
         Unfitted estimator; its ``classes`` are set from the tables.
     baseline : bool, default=False
         Also fit the student's kind of model on the private records without privacy, which marks the run an experiment.
@@ -79,8 +86,8 @@ def train(
         be saved.
     """
     personal = require_budgets(model, tables)
-    tabular = getattr(model, "takes_tables", False)
-    _require_possible(tables, model, baseline=baseline, votes=private_report and tabular)
+    votes = has_fit_parameter(model, "diagnostics")
+    _require_possible(tables, model, baseline=baseline, votes=private_report and not votes)
     diagnostics = PrivateDiagnostics(votes=private_report)
     start = perf_counter()
     reader = Reader(tables.X_public, model, fill=fill)
@@ -96,7 +103,7 @@ def train(
         tables, held = hold_back(tables, model, holdout_score, ledger)
     public = None if tables.declared_columns is not None else encode(tables.X_public)
     given: dict[str, Any] = {"X_public": public, "units": tables.units, "ledger": ledger}
-    if not tabular:
+    if votes:
         given["diagnostics"] = diagnostics
     if personal is not None:
         given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
@@ -131,7 +138,7 @@ def train(
         student=student_scores,
         baseline=baseline_scores,
         # A run with groups has a curve for each of them instead.
-        worst_case_spend=[] if groups or tabular else _worst_case_spend(model),
+        worst_case_spend=[] if groups or not votes else _worst_case_spend(model),
         effects=_in_declared_order(getattr(model, "effects_", []), list(model.classes_), tables.classes),
         data=_describe(tables, _n_features(model), reader)
         | told
@@ -275,6 +282,8 @@ def _settings(model: Any, tables: Tables) -> dict[str, Any]:
     student: Any = default_student()
     if getattr(model, "takes_tables", False):
         teacher, student = "each unit answers by itself", "softmax of the features, from released moments"
+    elif getattr(model, "answers", None) is not None:
+        student = _OF_ANSWERS[model.answers]
     for role, default in (("teacher", teacher), ("student", student)):
         estimator = getattr(model, role, None)
         settings[role] = " ".join(str(default if estimator is None else estimator).split())

@@ -1,0 +1,156 @@
+r"""The noisy average of teachers' answers, each a vector of bounded length.
+
+Teachers are a partition of the units: every unit teaches one teacher, whatever the other units are, and a teacher's
+answer depends on its own units alone. So replacing a unit (by slots), and adding or removing one (by keys), changes the
+answer of one teacher, from any allowed answer to any other; however many records the unit has. Of answers ``u, v`` of
+length at most ``L`` the difference is at most
+
+- ``2 L`` long, in general, and
+- ``sqrt(2) L`` where no entry of an answer is negative, since then ``|u - v|**2 <= |u|**2 + |v|**2``.
+
+The sum moves by as much. There are three kinds of answers.
+
+*Probabilities of two classes*: ``p - 1/2`` for each of ``Q`` public rows, ``p`` that of the second class, so ``L =
+sqrt(Q) / 2``. *Of more classes*: all of them, ``C Q`` numbers from 0 that add up to 1 in a row, so ``L = sqrt(Q)``, and
+no entry is negative. A public `clip` below 1 shortens longer answers to that share of ``L``. *Parameters*: coefficients
+and intercepts, shortened to the public length `clip`.
+
+A teacher whose units have a smaller budget answers with ``a`` times its vector, ``a < 1`` public, and moves the sum by
+``a`` sensitivities at most; averages are divided by the sum of all ``a``.
+
+Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the allowed length where it is longer, and
+cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles; its
+relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers are
+exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
+(`dpensemble.moments.noisy`); its cost is that of `dpensemble.accounting.SumsMeter`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between, real_between
+from dpensemble._random import NoiseSource
+from dpensemble.accounting.sums import SumsMeter
+from dpensemble.moments.noisy import noisy_sum
+
+#: Whole units in 1 of an answer.
+UNIT = 2**30
+#: Entries of one answer, at most.
+MOST_ENTRIES = 2**22
+# Of rounding in lengths; see above.
+_MARGIN = 1e-9
+_ROUND_UP = 1 + 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBound:
+    """How long an answer may be, and how far another answer of one teacher moves the sum.
+
+    Parameters
+    ----------
+    n_entries : int
+        Numbers in an answer.
+    length : float
+        Largest length.
+    nonnegative : bool
+        Whether negative entries are cut to 0.
+
+    Examples
+    --------
+    >>> AnswerBound.of_probabilities(100, 2, clip=1.0).distance
+    10.0
+    >>> round(AnswerBound.of_probabilities(100, 3, clip=1.0).distance, 4)
+    14.1421
+    """
+
+    n_entries: int
+    length: float
+    nonnegative: bool
+
+    def __post_init__(self) -> None:
+        integer_between("number of entries of an answer", self.n_entries, 1, MOST_ENTRIES)
+        real_between("length of an answer", self.length, 1e-6, 1e6)
+
+    @classmethod
+    def of_probabilities(cls, n_rows: int, n_classes: int, *, clip: float) -> AnswerBound:
+        """Return the bound of probabilities on public rows, of which `clip` is kept."""
+        integer_between("number of public rows", n_rows, 1, MOST_ENTRIES)
+        clip = real_between("clip", clip, 1e-3, 1.0)
+        if n_classes == 2:
+            return cls(n_rows, clip * math.sqrt(n_rows) / 2, nonnegative=False)
+        return cls(n_rows * n_classes, clip * math.sqrt(n_rows), nonnegative=True)
+
+    @classmethod
+    def of_parameters(cls, n_parameters: int, *, clip: float) -> AnswerBound:
+        """Return the bound of parameters."""
+        return cls(n_parameters, real_between("clip", clip, 1e-3, 1e3), nonnegative=False)
+
+    @property
+    def distance(self) -> float:
+        """Largest distance of two answers."""
+        return self.length * (math.sqrt(2) if self.nonnegative else 2.0)
+
+    @property
+    def sensitivity(self) -> int:
+        """Whole units by which a teacher of weight 1 can move the sum at most."""
+        return math.ceil(self.distance * UNIT * _ROUND_UP)
+
+    def whole(self, answers: Floats, weights: Floats) -> Integers:
+        """Return answers in whole units, none longer than its weight allows.
+
+        Parameters
+        ----------
+        answers : ndarray of shape (n_teachers, n_entries)
+            Finite; private.
+        weights : ndarray of shape (n_teachers,)
+            From 0 to 1; public.
+        """
+        allowed = answers.clip(0.0, None) if self.nonnegative else answers
+        # Dividing by the largest entry first keeps squares from overflowing.
+        top = np.maximum(np.abs(allowed).max(axis=1, initial=0.0), self.length)
+        scaled = allowed / top[:, None]
+        norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        with np.errstate(over="ignore"):
+            lengths = np.minimum(top * norms, self.length * (1 - _MARGIN)) * weights
+        factors = np.divide(lengths * UNIT, norms, out=np.zeros_like(norms), where=norms > 0)
+        return np.trunc(scaled * factors[:, None]).astype(np.int64)
+
+
+def noisy_average(
+    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, *, meter: SumsMeter, noise: NoiseSource
+) -> tuple[Floats, float]:
+    """Release the average of all teachers' answers, and return it with the noise's standard deviation.
+
+    Parameters
+    ----------
+    chunks : iterable of ndarray of shape (n_teachers, n_entries)
+        Answers of all teachers, in order; private.
+    weights : ndarray of shape (n_teachers,)
+        Weight of each teacher, the largest 1; public.
+    bound : AnswerBound
+        How long an answer may be.
+    meter : SumsMeter
+        What charges; the whole budget is used.
+    noise : NoiseSource
+        Secret bits.
+
+    Returns
+    -------
+    average : ndarray of shape (n_entries,)
+        May be published.
+    spread : float
+        Standard deviation of the noise on each entry; public.
+    """
+    total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
+    for answers in chunks:
+        total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
+        done += len(answers)
+    noisy, variance = noisy_sum(total, 1.0, bound.sensitivity, meter, noise)
+    whole = UNIT * float(weights.sum())
+    return noisy / whole, math.sqrt(variance) / whole

@@ -1,0 +1,168 @@
+"""Teachers that answer with more than a label: with what they find probable, or with all that they learned.
+
+An answer depends on the teacher's own records, on its number and on public settings alone, as a ballot does, so that
+one unit changes the answers of its own teachers and no others. Where a teacher has nothing to say - an empty shard, one
+of a single class, a fit that failed, a probability that is no number - it says what shares its labels have, each class
+counted once more than it occurs: an even share if there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble.errors import InvalidParameterError
+from dpensemble.teachers.batched_logistic import BatchedLogistic
+from dpensemble.teachers.ensemble import TeacherEnsemble
+from dpensemble.teachers.separate import own_global_randomness, quietly
+from dpensemble.teachers.turns import RowsInBlocks
+
+# Numbers that a chunk of answers holds.
+_NUMBERS = 4_000_000
+_LARGEST = 1e150
+_MADE_UP_ROWS = 120
+
+
+class SoftTeacherEnsemble(TeacherEnsemble):
+    """Teachers fitted on the shards of an allocation, which also answer with probabilities or parameters.
+
+    Parameters: see `TeacherEnsemble`. The answers are as secret as votes.
+    """
+
+    def fit(self, X: Floats | RowsInBlocks, y: Integers, on_done: Callable[[float], None]) -> SoftTeacherEnsemble:
+        """Fit every teacher; see `TeacherEnsemble.fit`. Records are in memory together."""
+        super().fit(X, y, on_done)
+        # Rows of an array have one turn.
+        (self._teachers,) = self._fitted
+        shards, n_classes = self._allocation.shards, len(self._classes)
+        counts = np.stack([np.bincount(y[shard], minlength=n_classes) for shard in shards])
+        self._shares: Floats = (counts + 1) / (counts.sum(axis=1, keepdims=True) + n_classes)
+        self._n_features = X.n_features if isinstance(X, RowsInBlocks) else X.shape[1]
+        return self
+
+    def probabilities(self, X: Floats) -> Iterator[Floats]:
+        """Yield what teachers find probable, a few teachers at a time, in order.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_queries, n_features)
+            Public rows.
+
+        Yields
+        ------
+        ndarray of shape (n_teachers, n_queries, n_classes)
+            Finite numbers from 0 to 1.
+        """
+        n_teachers, n_classes = self._shares.shape
+        size = max(1, _NUMBERS // max(1, len(X) * n_classes))
+        for start in range(0, n_teachers, size):
+            part = slice(start, min(start + size, n_teachers))
+            if isinstance(self._teachers, BatchedLogistic):
+                found = self._teachers.probabilities(part, X)
+                # Those that were never fitted know one class only.
+                found[~self._teachers.coef[part].any(axis=(1, 2))] = np.nan
+            else:
+                found = np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
+            lost = ~np.isfinite(found).all(axis=(1, 2))
+            found[lost] = self._shares[part][lost, None, :]
+            yield found.clip(0.0, 1.0)
+
+    def _probabilities_of(self, t: int, X: Floats) -> Floats:
+        """Return what one fitted model finds probable, NaN where it cannot say."""
+        found = np.full((len(X), len(self._classes)), np.nan)
+        model = self._teachers.models[t]  # type: ignore[attr-defined]
+        if model is None:
+            return found
+        with quietly():
+            try:
+                with own_global_randomness(self._seed_of(t)):
+                    columns = self._classes_of(t, model)
+                    chances = np.zeros_like(found)
+                    chances[:, columns] = model.predict_proba(X)
+                    found = chances
+            except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
+                pass
+        return found
+
+    def _seed_of(self, t: int) -> int:
+        seeds = getattr(self._teachers, "seeds", None)
+        return 0 if seeds is None else int(seeds[t])
+
+    def _classes_of(self, t: int, model: Any) -> Integers:
+        """Return the class ids of a model's columns."""
+        seen = getattr(self._teachers, "seen", None)
+        if seen is not None and seen[t] is not None:
+            own: Integers = seen[t][np.asarray(model.classes_, dtype=np.int64)]
+            return own
+        return np.searchsorted(self._classes, model.classes_)
+
+    def parameters(self) -> Floats:
+        """Return what every linear teacher learned: coefficients and, last, intercepts.
+
+        Returns
+        -------
+        ndarray of shape (n_teachers, n_outputs, n_features + 1)
+            Finite. One output for two classes, the log-odds of the second; else one a class, which sum to 0.
+        """
+        n_teachers, n_classes = self._shares.shape
+        found = np.zeros((n_teachers, n_classes, self._n_features + 1))
+        found[:, :, -1] = np.log(self._shares)
+        for t in range(n_teachers):
+            own = self._coefficients_of(t)
+            # Numbers that are not finite, or whose differences would not be, are no answer.
+            if own is not None and np.isfinite(own).all() and np.abs(own).max() < _LARGEST:
+                found[t] = own
+        if n_classes == 2:
+            return found[:, 1:] - found[:, :1]
+        return found - found.mean(axis=1, keepdims=True)
+
+    def _coefficients_of(self, t: int) -> Floats | None:
+        """Return the logit of every class as one fitted teacher has it, None if it has none."""
+        if isinstance(self._teachers, BatchedLogistic):
+            coef, intercept = self._teachers.coef[t], self._teachers.intercept[t]
+            known = np.isfinite(intercept)
+            columns = np.flatnonzero(known) if len(coef) > 1 else np.arange(2)
+            coef, intercept = coef[known], intercept[known]
+        else:
+            model = self._teachers.models[t]  # type: ignore[attr-defined]
+            if model is None:
+                return None
+            columns = self._classes_of(t, model)
+            coef = np.asarray(model.coef_, dtype=np.float64)
+            if coef.shape not in ((len(columns), self._n_features), (1, self._n_features)):
+                return None
+            intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
+        if not coef.any():
+            return None
+        rows = np.hstack([coef, intercept[:, None]])
+        if len(rows) == 1:
+            rows = np.concatenate([-rows / 2, rows / 2])
+        found = np.zeros((len(self._classes), rows.shape[1]))
+        found[columns] = rows
+        absent = np.setdiff1d(np.arange(len(found)), columns)
+        # A class that no record of the shard has is rarer than the rarest that one has.
+        logs = np.log(self._shares[t])
+        found[absent, -1] = rows[:, -1].min() + logs[absent] - logs[columns].min()
+        return found
+
+
+def require_linear(estimator: Any, n_features: int, n_classes: int) -> None:
+    """Refuse an estimator whose scores are not linear in the features, as they come out on made-up rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
+    with quietly():
+        try:
+            model = clone(estimator).fit(X, y)
+            scores = np.asarray(model.decision_function(X)).reshape(len(X), -1)
+            linear = np.allclose(X @ np.asarray(model.coef_).T + model.intercept_, scores, atol=1e-6)
+        except Exception:
+            linear = False
+    if not linear:
+        raise InvalidParameterError(
+            f"teacher={type(estimator).__name__} has no coef_ and intercept_ by which it scores rows, and these are "
+            "what answers='parameters' averages; use logistic regression, or answers='probabilities'."
+        )
