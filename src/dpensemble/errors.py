@@ -14,6 +14,9 @@
 Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class DPEnsembleError(Exception):
     """Base class of every error raised by this library.
@@ -40,7 +43,22 @@ class DataError(DPEnsembleError, ValueError):
 
 
 class BudgetError(DPEnsembleError, ValueError):
-    """The privacy budget cannot be used or does not suffice."""
+    """The privacy budget cannot be used or does not suffice.
+
+    Parameters
+    ----------
+    message, parameter : str
+        As for `DPEnsembleError`.
+    figures : mapping, optional
+        For programs, where something was asked for that does not fit: ``unit``, and in it what was ``requested``, is
+        ``spent`` and ``remaining``, and would fit (``fits``). Public numbers only.
+    """
+
+    def __init__(
+        self, message: str = "", *, parameter: str | None = None, figures: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, parameter=parameter)
+        self.figures = dict(figures or {})
 
 
 class AccountingError(DPEnsembleError, ArithmeticError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,7 @@ class Aggregator:
             clip=clip,
             answers=answers,
             budget=budget,
+            labels=None if numbered else self.classes,
         )
         self.unit = unit
         self._noise = noise_source(insecure_release_seed)
@@ -265,17 +266,74 @@ class Aggregator:
         """
         key, votes = check_key(key), self._votes(ballots, counts, log_probs)
         payload = _payload(votes)
-        with self._lock:
-            numbers = self._numbers(drawn, len(votes), key)
+        if self._draws is None:
+            if drawn is not None:
+                raise DataError("drawn is for sampling='fresh'; leave it out.")
             told = self._open_book().charge(key, payload, len(votes))
-            if self._draws is not None:
+        else:
+            with self._lock:
+                numbers = self._draws.check(drawn, len(votes), key)
+                told = self._opened().charge(key, payload, len(votes))
                 self._draws.use(numbers, key)
-            if told is not None:
-                return from_text(told, self.classes, key, replayed=True)
-            told = self._open_book().store(key, self._drawn_text(votes))
-        return from_text(told, self.classes, key, replayed=False)
+        return self._told(key, told, lambda: votes)
+
+    def answer_to(self, request: bytes, n_queries: int, *, ask: Callable[[], Any], key: str | None = None) -> Answer:
+        """Charge for answers to a request, and only then ask the voters and draw; a request answered is not asked anew.
+
+        Parameters
+        ----------
+        request : bytes
+            What voters are asked about, in any form that is the same for the same request.
+        n_queries : int
+            Number of queries in it.
+        ask : callable
+            Returns the ballots, shape (n_queries, n_voters). Whatever it raises, what was charged stays charged.
+        key : str, optional
+            As for `answer`.
+
+        Returns
+        -------
+        Answer
+            May be published.
+
+        Raises
+        ------
+        InvalidParameterError
+            If sampling is fresh, or voters answer with log-probabilities.
+        DataError, BudgetError
+            As for `answer`.
+
+        Examples
+        --------
+        >>> from dpensemble.laws import GaussianNoisyMax
+        >>> votes = Aggregator(GaussianNoisyMax(4.0), 2, 50, relation="replace-one", budget=Budget(epsilon=9, delta=1e-6))
+        >>> votes.answer_to(b"row 7", 1, ask=lambda: [[1] * 50], key="row 7").label
+        1
+        """
+        if self._draws is not None or self.design.soft:
+            raise InvalidParameterError("answer_to is for sampling='fixed' and ballots; use answer().")
+        key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
+        told = self._open_book().charge(key, b"request " + request, n_queries)
+
+        def votes() -> Any:
+            found = self._read.ballots(ask())
+            if len(found) != n_queries:
+                raise DataError(f"ask gave ballots for {len(found)} queries, and {n_queries} were charged.")
+            return found
+
+        return self._told(key, told, votes)
+
+    def _told(self, key: str, told: str | None, votes: Callable[[], Any]) -> Answer:
+        """Return what was stored, or else what is drawn now; of several who draw for one key the first is told."""
+        if told is not None:
+            return from_text(told, self.classes, key, replayed=True)
+        return from_text(self._open_book().store(key, self._drawn_text(votes())), self.classes, key, replayed=False)
 
     def _open_book(self) -> Book:
+        with self._lock:
+            return self._opened()
+
+    def _opened(self) -> Book:
         if self._book is None:
             # The whole budget is told of before the first answer, which may still be forbidden.
             about_to_spend(
@@ -293,14 +351,6 @@ class Aggregator:
         if log_probs is not None:
             return self._read.soft(log_probs)
         return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
-
-    def _numbers(self, drawn: Any, n_queries: int, key: str) -> list[int]:
-        """Return the draws behind a request, by number."""
-        if self._draws is not None:
-            return self._draws.check(drawn, n_queries, key)
-        if drawn is not None:
-            raise DataError("drawn is for sampling='fresh'; leave it out.")
-        return []
 
     def _drawn_text(self, votes: Any) -> str:
         """Draw the noise of answers that are paid for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -62,6 +63,7 @@ class MemoryBook:
 
     def __init__(self, most: int) -> None:
         self._most, self.answered = most, 0
+        self._lock = threading.Lock()
         # What votes were given is kept as a keyed hash only.
         self._secret = secrets.token_bytes(32)
         self._payloads: dict[str, bytes] = {}
@@ -70,15 +72,16 @@ class MemoryBook:
     def charge(self, key: str, payload: bytes, answers: int) -> str | None:
         """Charge for answers to a payload, or return what was stored by this key."""
         digest = blake2b(payload, key=self._secret, digest_size=32).digest()
-        known = self._payloads.get(key)
-        if known is not None:
-            if not secrets.compare_digest(known, digest):
-                raise other_payload(key)
-            # None where an earlier attempt was charged and released nothing.
-            return self._texts.get(key)
-        require_left(answers, self._most - self.answered)
-        self.answered += answers
-        self._payloads[key] = digest
+        with self._lock:
+            known = self._payloads.get(key)
+            if known is not None:
+                if not secrets.compare_digest(known, digest):
+                    raise other_payload(key)
+                # None where an earlier attempt was charged and released nothing.
+                return self._texts.get(key)
+            require_left(answers, self._most, self.answered)
+            self.answered += answers
+            self._payloads[key] = digest
         return None
 
     def store(self, key: str, text: str) -> str:
@@ -86,10 +89,14 @@ class MemoryBook:
         return self._texts.setdefault(key, text)
 
 
-def require_left(answers: int, left: int) -> None:
-    """Refuse more answers than are left."""
+def require_left(answers: int, most: int, answered: int) -> None:
+    """Refuse more answers than are left of those that were promised."""
+    left = most - answered
     if answers > left:
-        raise BudgetError(f"{answers:,} answers were asked for, and {left:,} are left; ask for at most that many.")
+        raise BudgetError(
+            f"{answers:,} answers were asked for, and {left:,} are left; ask for at most that many.",
+            figures={"unit": "answers", "requested": answers, "spent": answered, "remaining": left, "fits": left},
+        )
 
 
 def other_payload(key: str) -> DataError:

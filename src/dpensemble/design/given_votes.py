@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Self
 
 from dpensemble._checks import integer_between, real_between
@@ -28,6 +30,8 @@ from dpensemble.relations import Relation
 SOFT_UNIT = 2**34
 SOFT_SENSITIVITY = math.isqrt(2 * SOFT_UNIT**2) + 1
 _MOST_ENTRIES, _MOST_CLASSES = 4096, 2**31 - 1
+# Classes that settings name one by one.
+_MOST_NAMED = 100
 
 
 class Sampling(StrEnum):
@@ -61,6 +65,8 @@ class GivenVotes(Design):
         Number of answers; by default as many as the budget allows.
     budget : Budget, optional
         What may be spent.
+    labels : sequence, optional
+        Names of the classes; None where they are numbered.
 
     Raises
     ------
@@ -89,6 +95,7 @@ class GivenVotes(Design):
     clip: float | None = None
     answers: int | None = None
     budget: Budget | None = None
+    labels: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         integer_between("n_classes", self.n_classes, 2, _MOST_CLASSES)
@@ -213,6 +220,13 @@ class GivenVotes(Design):
             return replace(self, law=replace(self.law, sigma=noise))
         return replace(self, law=self.law.with_noise(noise))
 
+    @property
+    def _named_classes(self) -> Any:
+        """Names of the classes, or of very many a hash: what outcomes stand for must not change within a grant."""
+        if self.labels is None or len(self.labels) <= _MOST_NAMED:
+            return None if self.labels is None else [str(label) for label in self.labels]
+        return f"sha256 {sha256(repr(list(self.labels)).encode()).hexdigest()}"
+
     def settings(self) -> dict[str, Any]:
         """Return everything as plain values."""
         return {
@@ -222,6 +236,7 @@ class GivenVotes(Design):
             "law_name": self.law.name or type(self.law).__name__,
             "noise_in_words": self.law.words(),
             "n_classes": self.n_classes,
+            "classes": self._named_classes,
             "n_voters": self.n_voters,
             "votes_per_unit": self.votes,
             "relation": self.relation.value,

@@ -240,7 +240,18 @@ def _refusal(state: AccountState, asked: Amount) -> BudgetError:
         parts.append(f"takes a delta of {delta:.3g}, and {left:.3g} is left for releases without a Renyi curve")
     fits = state.fitting_epsilon
     would = f"a release of epsilon up to {fits:.4g} without a delta would fit" if fits else "nothing fits any more"
+    figures = {
+        "unit": "epsilon" if terms.filter is Filter.BASIC else f"Renyi divergence at order {terms.order:g}",
+        **{name: one.loss / LOSS_UNITS for name, one in _three(state, asked)},
+        **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, asked)},
+        "fits": fits,
+    }
     return BudgetError(
         f"ledger: this release {' and '.join(parts)} for {state.whom} of data set {state.data_set!r} (lifetime epsilon "
-        f"{terms.budget.epsilon:g} at delta {terms.budget.delta:g}); nothing was charged, and {would}."
+        f"{terms.budget.epsilon:g} at delta {terms.budget.delta:g}); nothing was charged, and {would}.",
+        figures=figures,
     )
+
+
+def _three(state: AccountState, asked: Amount) -> list[tuple[str, Amount]]:
+    return [("requested", asked), ("spent", state.spent), ("remaining", state.left)]

@@ -9,7 +9,7 @@ from dpensemble.aggregation.answers import other_payload, require_left
 from dpensemble.errors import LedgerError
 from dpensemble.ledger.chain import canonical
 from dpensemble.ledger.names import now
-from dpensemble.ledger.store import answers, grants, requests
+from dpensemble.ledger.store import Transaction, answers, grants, requests
 
 if TYPE_CHECKING:
     from dpensemble.ledger.accounts import LedgerAccount
@@ -118,7 +118,8 @@ class LedgerBook:
     def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
         """Take answers for a payload, on the disk before this returns, or return what was told by this key."""
         votes = self._key.hash_votes(payload)
-        with self._ledger.writing() as transaction:
+
+        def work(transaction: Transaction) -> str | None:
             known = transaction.row(requests, request=key, **self._where)
             if known is not None:
                 if known.votes != votes:
@@ -127,19 +128,24 @@ class LedgerBook:
                 # None where the process ended before anything was told.
                 return None if told is None else str(told.told)
             total = transaction.largest(requests, "total", **self._where)
-            require_left(answers_, self._most - total)
+            require_left(answers_, self._most, total)
             total += answers_
             fields = {**self._where, "request": key, "votes": votes, "total": total, "time": now()}
             transaction.append("request", fields)
             transaction.add(requests, request=key, votes=votes, total=total, **self._where)
-        return None
+            return None
+
+        return self._ledger.together(work)
 
     def store(self, key: str, text: str) -> str:
         """Keep what was drawn for a key, unless another process did first; return what is to be told."""
-        with self._ledger.writing() as transaction:
+
+        def work(transaction: Transaction) -> str:
             told = transaction.row(answers, request=key, **self._where)
             if told is not None:
                 return str(told.told)
             transaction.append("answer", {**self._where, "request": key, "told": text})
             transaction.add(answers, request=key, told=text, **self._where)
-        return text
+            return text
+
+        return self._ledger.together(work)

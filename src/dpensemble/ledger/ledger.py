@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dpensemble._checks import integer_between, member
 from dpensemble.budget import Budget
@@ -17,10 +17,13 @@ from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.filters import Filter, Terms
 from dpensemble.ledger.keys import SigningKey, checked
 from dpensemble.ledger.names import EVERYONE, check_name, now
+from dpensemble.ledger.pieces import Pieces
 from dpensemble.ledger.store import SCHEMA, Store, Transaction, accounts
 from dpensemble.ledger.verify import Verified, verified
 from dpensemble.ledger.witness import Witness, state_home
 from dpensemble.relations import Relation
+
+Result = TypeVar("Result")
 
 
 class Ledger:
@@ -78,6 +81,7 @@ class Ledger:
         self.public_key: str = first.fields["public_key"]
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         self._witness = Witness(Path(witness) if witness is not None else state_home() / f"{self.id}.witness")
+        self._pieces = Pieces(self.writing)
         with self.reading():
             pass
 
@@ -150,6 +154,23 @@ class Ledger:
             last = transaction.last()
         if last is not None and last != before:
             self._witness.note(last)
+
+    def together(self, work: Callable[[Transaction], Result]) -> Result:
+        """Do a piece of work in a transaction that it shares with those of other threads that wait at the same time.
+
+        On the disk and witnessed when this returns, as with `writing`; a piece that is refused leaves the others alone.
+        Many threads pay for few trips to the disk.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the transaction; whatever it returns is returned.
+        """
+        return self._pieces.done(work)
+
+    def kept_open(self) -> AbstractContextManager[None]:
+        """Return a block within which many transactions are faster; not to be left open over a fork."""
+        return self._store.kept_open()
 
     def open_account(
         self,

@@ -9,7 +9,7 @@ can be worked out from the entries, and `verify` does so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ requests = _table(
     sa.Column("request", _key, primary_key=True),
     sa.Column("votes", sa.String(64), nullable=False),
     sa.Column("total", _count, nullable=False),
+    sa.Index("dpensemble_requests_total", "data_set", "grant_name", "total"),
     sa.UniqueConstraint("data_set", "grant_name", "total"),
 )
 answers = _table(
@@ -94,6 +95,12 @@ class Transaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Undo within the transaction what the block added, if it raises."""
+        with self._connection.begin_nested():
+            yield
 
     def rows(self, table: sa.Table, **where: Any) -> list[Any]:
         """Return the rows of a table with these values, in the order of its first column."""
@@ -199,6 +206,18 @@ class Store:
             for table in _METADATA.tables.values():
                 for statement in _KEPT[self._engine.dialect.name]:
                     connection.exec_driver_sql(statement.format(table=table.name))
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Keep a SQLite file open within the block: closing it for the last time clears its log away, which is slow."""
+        with ExitStack() as stack:
+            if self.file is not None:
+                with self._told("read"):
+                    connection = stack.enter_context(self._engine.connect())
+                    # Only what was read from is open.
+                    connection.execute(sa.select(entries.c.number).limit(1)).all()
+                    connection.rollback()
+            yield
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
