@@ -24,6 +24,7 @@ LAYERS = [
     {"aggregation", "audit", "certificates"},
     {"ledger"},
     {"workflow"},
+    {"service"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -33,11 +34,11 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 FENCES = {
     "typer": {"cli"},
     "rich": {"cli", "_progress"},
-    "jinja2": {"report"},
+    "jinja2": {"report", "service"},
     "skops": {"persistence"},
     "threadpoolctl": {"teachers", "cost", "moments"},
     "joblib": {"teachers", "neural"},
-    "pandas": {"datasets", "moments", "workflow", "cli"},
+    "pandas": {"datasets", "moments", "workflow", "service", "cli"},
     "sklearn": {"teachers", "student", "methods", "datasets", "moments", "workflow", "persistence", "neural"},
     "scipy": {"teachers", "laws", "accounting", "darrm", "audit", "moments"},
     "highspy": {"darrm"},
@@ -49,6 +50,12 @@ FENCES = {
     "sqlalchemy": {"ledger"},
     "cryptography": {"ledger"},
     "filelock": {"ledger"},
+    "fastapi": {"service"},
+    "starlette": {"service"},
+    "pydantic": {"service"},
+    "uvicorn": {"service"},
+    "prometheus_client": {"service"},
+    "httpx": set(),
 }
 
 
@@ -113,7 +120,7 @@ def test_importing_the_package_leaves_heavy_extras_alone():
     import sys
 
     # skops imports dask where it finds it, so dask is not among them.
-    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography")
+    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography", "fastapi", "uvicorn")
     code = f"import sys, dpensemble; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

@@ -306,7 +306,8 @@ class Aggregator:
         Examples
         --------
         >>> from dpensemble.laws import GaussianNoisyMax
-        >>> votes = Aggregator(GaussianNoisyMax(4.0), 2, 50, relation="replace-one", budget=Budget(epsilon=9, delta=1e-6))
+        >>> votes = Aggregator(GaussianNoisyMax(4.0), 2, 50, relation="replace-one",
+        ...                    budget=Budget(epsilon=9, delta=1e-6))
         >>> votes.answer_to(b"row 7", 1, ask=lambda: [[1] * 50], key="row 7").label
         1
         """

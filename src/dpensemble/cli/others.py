@@ -241,6 +241,60 @@ def verify(
     _run("verify", **locals())
 
 
+def serve(
+    config: Annotated[Path, typer.Argument(help="The service's configuration, TOML.")],
+    host: Annotated[str, _option(OUTPUT, "Address to listen at. [127.0.0.1]")] = "127.0.0.1",
+    port: Annotated[int, _option(OUTPUT, "Port. [8000]")] = 8000,
+    certificate: Annotated[Path | None, _option(OUTPUT, "Certificate for TLS, unless a proxy does it.")] = None,
+    certificate_key: Annotated[Path | None, _option(OUTPUT, "Its key.")] = None,
+    check: Annotated[
+        bool, _option(OUTPUT, "Only tell what would be served, and whether it can be.", "--check")
+    ] = False,
+    as_json: _Json = False,
+) -> None:
+    """Answer over HTTP, from posted votes or from teachers in the house; each answer is charged before it is drawn.
+
+    Example: dpensemble serve service.toml --port 8000
+    """
+    _run("serve", **locals())
+
+
+_Keys = Annotated[Path, typer.Argument(metavar="KEYS", help="File of keys.")]
+
+
+def keys_create(
+    keys: _Keys,
+    holder: Annotated[str, typer.Argument(metavar="HOLDER", help="Whose key it is.")],
+    scope: Annotated[list[str], _option(PRIVACY, "read, predict, metrics or own; several may be given. Required.")],
+    grant: Annotated[list[str] | None, _option(PRIVACY, "Grant that it is for; several may be given. [all]")] = None,
+    days: Annotated[int | None, _option(PRIVACY, "Days until it expires. [never]")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Make an API key for the service, and print it once; the file keeps a hash.
+
+    Example: dpensemble keys create keys.json alice --scope read --scope predict
+    """
+    _run("keys", action="create", **locals())
+
+
+def keys_list(keys: _Keys, as_json: _Json = False) -> None:
+    """List API keys, without what makes them work.
+
+    Example: dpensemble keys list keys.json
+    """
+    _run("keys", action="list", keys=keys, as_json=as_json)
+
+
+def keys_revoke(
+    keys: _Keys, key: Annotated[str, typer.Argument(metavar="ID", help="As list shows it.")], as_json: _Json = False
+) -> None:
+    """Make an API key worthless, at once.
+
+    Example: dpensemble keys revoke keys.json 1f2e3d4c5b6a
+    """
+    _run("keys", action="revoke", keys=keys, key=key, as_json=as_json)
+
+
 def _run(command: str, **values: Any) -> None:
     """Import the module of a command and run it."""
     with ENDING.at_once():
@@ -250,12 +304,16 @@ def _run(command: str, **values: Any) -> None:
 
 def add_others(app: typer.Typer) -> None:
     """Add these commands."""
-    for function in (compare, gamma, report, recover, predict, verify):
+    for function in (compare, gamma, report, recover, predict, verify, serve):
         app.command(cls=PlainCommand)(function)
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _LEDGER.items():
         group.command(action, cls=PlainCommand)(function)
     app.add_typer(group, name="ledger", help="Keep account of what is spent on data sets, for good.")
+    group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
+    for action, function in _KEYS.items():
+        group.command(action, cls=PlainCommand)(function)
+    app.add_typer(group, name="keys", help="Say who may ask the service what.")
 
 
 _LEDGER: dict[str, Any] = {
@@ -266,3 +324,4 @@ _LEDGER: dict[str, Any] = {
     "export": ledger_export,
     "checkpoint": ledger_checkpoint,
 }
+_KEYS: dict[str, Any] = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}

@@ -1,6 +1,6 @@
 """A ledger that never forgets: lifetime budgets of data sets, charged before noise is drawn."""
 
-from dpensemble.ledger.accounts import AccountState, LedgerAccount
+from dpensemble.ledger.accounts import AccountState, Charge, LedgerAccount
 from dpensemble.ledger.filters import Amount, Filter, Terms
 from dpensemble.ledger.grants import LedgerBook, LedgerGrant
 from dpensemble.ledger.ledger import Ledger
@@ -9,6 +9,7 @@ from dpensemble.ledger.verify import Verified
 __all__ = [
     "AccountState",
     "Amount",
+    "Charge",
     "Filter",
     "Ledger",
     "LedgerAccount",

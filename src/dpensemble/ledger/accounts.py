@@ -71,6 +71,34 @@ class AccountState:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """One charge of a release; public.
+
+    Parameters
+    ----------
+    number : int
+        Of its entry.
+    whom : str
+        Whose account.
+    what : str
+        What was released.
+    name : str or None
+        Of the grant, where it has one.
+    time : str
+        When, by the clock of whoever charged.
+    amount : Amount
+        In whole units.
+    """
+
+    number: int
+    whom: str
+    what: str
+    name: str | None
+    time: str
+    amount: Amount
+
+
 class LedgerAccount:
     """The account of a data set in a ledger; `fit` of every method takes it as ``ledger=``.
 
@@ -148,6 +176,25 @@ class LedgerAccount:
         """Return where the accounts of everyone, and of each person or group that has one, stand."""
         with self.ledger.reading() as transaction:
             return self._states(transaction)
+
+    def history(self) -> list[Charge]:
+        """Return every charge, oldest first; public."""
+        with self.ledger.reading() as transaction:
+            found = []
+            for row in transaction.rows(charges, data_set=self.data_set):
+                entry = transaction.entry(row.number)
+                said = {} if entry is None else entry.fields
+                found.append(
+                    Charge(
+                        number=row.number,
+                        whom=row.whom,
+                        what=str(said.get("what", "")),
+                        name=said.get("name"),
+                        time=str(said.get("time", "")),
+                        amount=Amount(row.loss, row.delta),
+                    )
+                )
+            return found
 
     def grant(self, name: str) -> LedgerGrant:
         """Return a named grant for an `Aggregator`, which goes on with it after a restart.

@@ -25,6 +25,7 @@ class SigningKey:
     def __init__(self, raw: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(raw)
         self._votes = hashlib.sha256(b"dpensemble votes" + raw).digest()
+        self._sessions = hashlib.sha256(b"dpensemble sessions" + raw).digest()
 
     @classmethod
     def made(cls, path: Path) -> SigningKey:
@@ -64,6 +65,11 @@ class SigningKey:
     def signed(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return a statement with its signature."""
         return fields | {"signature": self._key.sign(canonical(fields).encode()).hex()}
+
+    @property
+    def session_secret(self) -> bytes:
+        """What services of this ledger sign sessions of their page with; tells nothing of the key."""
+        return self._sessions
 
     def hash_votes(self, payload: bytes) -> str:
         """Return a hash of votes that says nothing of them to whoever has not the key."""

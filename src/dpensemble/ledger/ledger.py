@@ -268,6 +268,13 @@ class Ledger:
         with self.reading() as transaction:
             return list(transaction.all_entries())
 
+    def head(self) -> Entry:
+        """Return the newest entry."""
+        with self.reading() as transaction:
+            last = transaction.last()
+        assert last is not None  # noqa: S101
+        return last
+
     def checkpoint(self) -> dict[str, Any]:
         """Return a signed statement of where the chain stands, to be kept elsewhere.
 
@@ -276,9 +283,7 @@ class Ledger:
         dict
             Plain values. Whoever has it can tell with `verify` that nothing before it was changed or cut off.
         """
-        with self.reading() as transaction:
-            last = transaction.last()
-        assert last is not None  # noqa: S101
+        last = self.head()
         stands = {"ledger": self.id, "number": last.number, "hash": last.hash, "time": now()}
         return self.key.signed(stands)
 

@@ -1,0 +1,243 @@
+"""The interface for programs: ``/v1``, JSON in and out, refusals as problems."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+
+from dpensemble.aggregation.answers import check_key
+from dpensemble.errors import BudgetError, DataError
+from dpensemble.ledger import AccountState
+from dpensemble.service.desk import Desk
+from dpensemble.service.keys import ApiKey, Scope
+from dpensemble.service.observed import PROMETHEUS
+from dpensemble.service.problems import MEDIA_TYPE, Problem
+from dpensemble.service.running import Running
+
+_LONGEST_KEY = 120
+_Entry = StrictInt | StrictFloat | StrictStr | None
+_bearer = HTTPBearer(auto_error=False, description="An API key, made by `dpensemble keys create`.")
+
+
+class Prediction(BaseModel):
+    """One request for answers: votes or rows, whichever the grant takes, a list of queries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    counts: list[list[StrictInt]] | None = Field(None, description="For each query the votes for each class.")
+    ballots: list[list[StrictInt | StrictStr]] | None = Field(None, description="For each query a label a voter.")
+    log_probs: list[list[list[float]]] | None = Field(
+        None, description="For each query and voter, the logarithm of each class's probability."
+    )
+    rows: list[dict[str, _Entry]] | None = Field(None, description="Rows for teachers in the house.")
+
+
+class Answers(BaseModel):
+    """Answers to one request."""
+
+    grant: str
+    key: str
+    labels: list[StrictInt | StrictFloat | bool | StrictStr | None]
+    means: list[list[float]] | None
+
+
+class Quote(BaseModel):
+    """What the first so many answers cost together; epsilon is null where they use up the delta."""
+
+    answers: int
+    epsilon: float | None
+    delta: float
+    fits: bool
+
+
+class Grant(BaseModel):
+    """What a grant promises, and what is left of it."""
+
+    name: str
+    data_set: str
+    about: str
+    law: str
+    takes: list[str]
+    columns: dict[str, str]
+    classes: list[StrictInt | StrictFloat | bool | StrictStr]
+    n_classes: int
+    voters: int
+    epsilon: float
+    delta: float
+    answers: int
+    answered: int
+    remaining: int
+    guarantee: str
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return how refusals with these statuses are described in the schema."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    texts = {
+        400: "The request is malformed.",
+        401: "No valid key.",
+        403: "The key or the budget does not allow it.",
+        404: "Not there.",
+        413: "Too large.",
+        422: "Cannot be used, or the Idempotency-Key was used otherwise.",
+        503: "The ledger cannot be used now.",
+    }
+    return {status: {"description": texts[status], "content": content} for status in statuses}
+
+
+def asker(running: Running, scope: Scope) -> Callable[..., ApiKey]:
+    """Return what finds out who asks, and refuses whoever may not."""
+
+    def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
+        key = None if given is None else running.ring.of(given.credentials)
+        if key is None:
+            raise Problem(
+                401,
+                "no-key",
+                "A valid API key is needed.",
+                "Send it as 'Authorization: Bearer KEY'.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        request.scope["dpensemble"]["key"] = key.id
+        if not key.may(scope):
+            raise Problem(403, "scope", "This key is not for that.", f"It needs the scope '{scope.value}'.")
+        return key
+
+    return who
+
+
+def desk_for(running: Running, key: ApiKey, name: str, noted: dict[str, Any]) -> Desk:
+    """Return where a grant is asked; one that a key is not for is not there."""
+    desk = running.desks.get(name)
+    if desk is None or not key.covers(name):
+        raise Problem(404, "no-grant", "There is no such grant for this key.", "GET /v1/grants lists those there are.")
+    noted["grant"] = name
+    return desk
+
+
+def predicted(running: Running, key: ApiKey, desk: Desk, request_key: str, given: Any, noted: dict[str, Any]) -> Any:
+    """Return answers, counted and noted."""
+    name = desk.grant.name
+    try:
+        told = desk.predict(key.holder, request_key, given)
+    except BudgetError:
+        running.metrics.refused(name)
+        noted["refused"] = "budget"
+        raise
+    noted |= {"answers": len(told.answer.labels), "replayed": told.answer.replayed}
+    running.metrics.answered(name, len(told.answer.labels), replayed=told.answer.replayed)
+    return told
+
+
+def account_dict(state: AccountState) -> dict[str, Any]:
+    """Return where an account stands as plain values."""
+    return state.to_dict()
+
+
+def routes(running: Running) -> APIRouter:
+    """Return the routes of a running service."""
+    router = APIRouter()
+    reader = Depends(asker(running, Scope.READ))
+
+    @router.get("/health", tags=["operation"], responses=problems(503))
+    def health() -> dict[str, str]:
+        """Tell whether the ledger can be used and lacks nothing that was seen of it."""
+        running.ledger.head()
+        return {"status": "ok"}
+
+    @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
+    def metrics(_: Annotated[ApiKey, Depends(asker(running, Scope.METRICS))]) -> Response:
+        """Return counts for Prometheus."""
+        return Response(running.metrics.text(), media_type=PROMETHEUS)
+
+    @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
+    def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
+        """List the grants that this key is for."""
+        return [desk.to_dict() for name, desk in running.desks.items() if key.covers(name)]
+
+    @router.get(
+        "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=problems(401, 403, 404, 422, 503)
+    )
+    def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
+        """Tell what a grant promises and what is left of it."""
+        return desk_for(running, key, grant, request.scope["dpensemble"]).to_dict()
+
+    @router.get(
+        "/v1/grants/{grant}/quote", tags=["grants"], response_model=Quote, responses=problems(401, 403, 404, 422, 503)
+    )
+    def quote(
+        request: Request, grant: str, key: Annotated[ApiKey, reader], answers: Annotated[int, Query(ge=1)]
+    ) -> dict[str, Any]:
+        """Tell what the first so many answers cost together; looks at no data and charges nothing."""
+        return desk_for(running, key, grant, request.scope["dpensemble"]).quote(answers)
+
+    @router.post(
+        "/v1/grants/{grant}/predictions",
+        tags=["predictions"],
+        response_model=Answers,
+        responses=problems(400, 401, 403, 404, 413, 422, 503),
+    )
+    def predict(
+        request: Request,
+        grant: str,
+        given: Prediction,
+        key: Annotated[ApiKey, Depends(asker(running, Scope.PREDICT))],
+        idempotency_key: Annotated[
+            str | None, Header(description="Name of this request; sent again, it is told the same for nothing.")
+        ] = None,
+    ) -> Response:
+        """Charge for a batch of queries, answer with noise, and keep the answer.
+
+        The same Idempotency-Key with the same body is told the same, byte for byte, and charged once.
+        """
+        noted = request.scope["dpensemble"]
+        desk = desk_for(running, key, grant, noted)
+        told = predicted(running, key, desk, request_key(idempotency_key), given.model_dump(), noted)
+        return Response(
+            told.body,
+            media_type="application/json",
+            headers={"Idempotent-Replayed": "true" if told.answer.replayed else "false"},
+        )
+
+    @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
+    def budgets(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
+        """Tell what is left of each data set; of its groups and people to owners alone."""
+        return [
+            account_dict(state)
+            for account in running.accounts(key)
+            for state in account.states()
+            if state.whom == "everyone" or key.may(Scope.OWN)
+        ]
+
+    @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
+    def checkpoint(_: Annotated[ApiKey, Depends(asker(running, Scope.OWN))]) -> dict[str, Any]:
+        """Sign where the ledger stands; keep it elsewhere, for 'dpensemble ledger verify'."""
+        return running.ledger.checkpoint()
+
+    return router
+
+
+def request_key(given: str | None) -> str:
+    """Return the name of a request, refusing none and one that is no printable text."""
+    if given is None:
+        raise Problem(
+            400,
+            "idempotency-key-missing",
+            "An Idempotency-Key is needed; nothing was charged.",
+            "Send a new name with every new request, such as a UUID, and the same one when you try again.",
+        )
+    if len(given) > _LONGEST_KEY:
+        raise DataError(f"the Idempotency-Key is longer than {_LONGEST_KEY} characters.")
+    try:
+        return check_key(given)
+    except DataError:
+        raise DataError(f"the Idempotency-Key is not a printable text of 1 to {_LONGEST_KEY} characters.") from None
+
+
+def _text_of_metrics() -> dict[int | str, dict[str, Any]]:
+    told: dict[int | str, dict[str, Any]] = {
+        200: {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    }
+    return {**told, **problems(401, 403, 503)}

@@ -1,0 +1,116 @@
+"""The application: routes, refusals, and the schema that describes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TextIO
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from dpensemble.errors import DPEnsembleError
+from dpensemble.service import api, pages
+from dpensemble.service.guard import App, Guard
+from dpensemble.service.problems import MEDIA_TYPE, SCHEMA, Problem, problem_of
+from dpensemble.service.running import Running
+from dpensemble.service.settings import ServiceSettings
+
+_TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This is not done here."}
+# Of what a validator says, what does not quote what was sent.
+_MOST_PLACES = 5
+
+
+def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
+    """Return the service as an ASGI application.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        As `read_settings` returns them.
+    stream : file, optional
+        Where the log goes; standard error by default.
+
+    Raises
+    ------
+    DPEnsembleError
+        If a grant cannot be served as it is described; nothing was charged.
+    """
+    running = Running.of(settings, stream)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Opened here, in the process that answers.
+        with running.ledger.kept_open():
+            running.log.line("started", grants=sorted(running.desks), ledger=running.ledger.id)
+            yield
+            running.log.line("stopped")
+
+    app = FastAPI(
+        title="dpensemble",
+        summary="Private answers from votes or from teachers in the house, charged to a ledger before they are drawn.",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.include_router(api.routes(running))
+    app.include_router(pages.routes(running), include_in_schema=False)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
+    return Guard(app, log=running.log, metrics=running.metrics, most_bytes=settings.most_bytes)
+
+
+def respond(problem: Problem) -> Response:
+    """Return a refusal as a response."""
+    return Response(problem.body, problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem.status >= 500:
+        # For the operator: these texts name files, not data.
+        request.scope["dpensemble"]["error"] = type(error).__name__
+        request.scope["dpensemble"]["reason"] = str(error) if isinstance(error, DPEnsembleError) else None
+    return respond(problem)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    # Where it is wrong, and never what was there: not even names, which may be sent by mistake.
+    places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
+    detail = f"Wrong: {'; '.join(places)}."
+    return respond(Problem(422, "malformed", "The request is not as the schema has it; nothing was charged.", detail))
+
+
+def _place(where: Any) -> str:
+    known = {"body", "query", "path", "header", *api.Prediction.model_fields, "answers", "grant"}
+    return ".".join(str(one) if one in known else "..." for one in where if not isinstance(one, int))
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    title = _TITLES.get(error.status_code, "This cannot be done.")
+    return respond(Problem(error.status_code, "http", title, headers=dict(error.headers or {})))
+
+
+_HANDLERS: dict[Any, Any] = {
+    Problem: _refused,
+    DPEnsembleError: _refused,
+    RequestValidationError: _invalid,
+    HTTPException: _http,
+    Exception: _refused,
+}
+
+
+def _schema(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        schema["components"]["schemas"]["Problem"] = SCHEMA
+        for name in ("HTTPValidationError", "ValidationError"):
+            schema["components"]["schemas"].pop(name, None)
+        app.openapi_schema = schema
+    return app.openapi_schema

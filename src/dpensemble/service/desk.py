@@ -1,0 +1,180 @@
+"""One grant as it is served: what it promises, what is left of it, and its answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dpensemble._checks import integer_between
+from dpensemble.aggregation import Aggregator, Answer
+from dpensemble.errors import DataError
+from dpensemble.ledger import Ledger
+from dpensemble.service.house import House
+from dpensemble.service.settings import GrantSettings, ServiceSettings
+
+#: What a prediction may be made of.
+KINDS = ("counts", "ballots", "log_probs", "rows")
+# Quotes that are kept, and how many times the grant's answers one may ask about.
+_QUOTES, _FARTHEST = 4096, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an analyst is told, the same to the byte whenever it is told.
+
+    Parameters
+    ----------
+    body : bytes
+        JSON.
+    answer : Answer
+        The answer.
+    """
+
+    body: bytes
+    answer: Answer
+
+
+class Desk:
+    """Where one grant is asked.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Of the service.
+    grant : GrantSettings
+        Of this grant.
+    ledger : Ledger
+        With the account that pays.
+
+    Raises
+    ------
+    DPEnsembleError
+        If the grant cannot be served as it is described.
+    """
+
+    def __init__(self, settings: ServiceSettings, grant: GrantSettings, ledger: Ledger) -> None:
+        self.grant, self._most_queries = grant, settings.most_queries
+        self.account = ledger.account(grant.data_set)
+        self._asked = Aggregator(
+            grant.found_law(),
+            grant.classes,
+            grant.voters,
+            relation=grant.relation,
+            budget=grant.budget,
+            ledger=self.account.grant(grant.name),
+            clip=grant.clip,
+            answers=grant.answers,
+            votes_per_unit=grant.votes_per_unit,
+            unit=grant.unit,
+        )
+        self.house = None if grant.ensemble is None else House(settings, grant)
+        self._promise = self._asked.guarantee()
+        self._quote = lru_cache(_QUOTES)(self._asked.quote)
+
+    @property
+    def most(self) -> int:
+        """Number of answers that were promised; public."""
+        return self._asked.design.most_answers
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What a prediction may be made of."""
+        if self.house is not None:
+            return ("rows",)
+        return ("log_probs",) if self._asked.design.soft else ("counts", "ballots")
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels, or their numbers."""
+        return list(self._asked.classes)
+
+    def remaining(self) -> int:
+        """Return how many answers are left; public."""
+        return self._asked.remaining()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything public about the grant as plain values."""
+        left, grant, design = self.remaining(), self.grant, self._asked.design
+        return {
+            "name": grant.name,
+            "data_set": grant.data_set,
+            "about": grant.about,
+            "law": design.law.words(),
+            "takes": list(self.kinds),
+            "columns": {} if self.house is None else self.house.columns,
+            "classes": self.classes if len(self.classes) <= 1000 else [],
+            "n_classes": design.n_classes,
+            "voters": design.n_voters,
+            "epsilon": self._promise.epsilon,
+            "delta": self._promise.delta,
+            "answers": self.most,
+            "answered": self.most - left,
+            "remaining": left,
+            "guarantee": str(self._promise),
+        }
+
+    @property
+    def promise(self) -> list[str]:
+        """The guarantee in sentences, then how it was found and what must hold."""
+        return [*self._promise.sentences(), f"Accounting: {self._promise.accounting}.", *self._promise.assumptions]
+
+    def quote(self, answers: object) -> dict[str, Any]:
+        """Return what the first so many answers cost together; looks at no data.
+
+        Raises
+        ------
+        InvalidParameterError
+            If that is no number from 1 to ten times the answers of the grant.
+        """
+        found = self._quote(integer_between("answers", answers, 1, self.farthest))
+        epsilon = found.epsilon if math.isfinite(found.epsilon) else None
+        return {"answers": found.answers, "epsilon": epsilon, "delta": found.delta, "fits": found.fits}
+
+    @property
+    def farthest(self) -> int:
+        """Most answers that a quote is for."""
+        return _FARTHEST * self.most
+
+    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> Told:
+        """Charge for a request, draw, store and return its answers.
+
+        Parameters
+        ----------
+        holder : str
+            Who asks; keys of one holder are apart from those of others.
+        key : str
+            Name of the request.
+        given : mapping
+            One of `KINDS`, with its votes or rows.
+
+        Raises
+        ------
+        DataError, BudgetError, LedgerError
+            As for `dpensemble.Aggregator.answer`.
+        """
+        kinds = [kind for kind in KINDS if given.get(kind) is not None]
+        if len(kinds) != 1 or kinds[0] not in self.kinds:
+            raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}; give one of them, alone.")
+        value: Sequence[Any] = given[kinds[0]]
+        if not 1 <= len(value) <= self._most_queries:
+            raise DataError(f"{kinds[0]} must hold from 1 to {self._most_queries:,} queries in one request.")
+        request = f"{holder}:{key}"
+        if self.house is None:
+            answer = self._asked.answer(**{kinds[0]: value}, key=request)
+        else:
+            house, rows = self.house, self.house.rows(value)
+            asked = json.dumps(value, sort_keys=True).encode()
+            answer = self._asked.answer_to(asked, len(rows), ask=lambda: house.vote(rows), key=request)
+        labels = list(answer.labels)
+        means = None if answer.means is None else [list(row) for row in answer.means]
+        body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}
+        return Told(json.dumps(body, separators=(",", ":")).encode(), answer)
+
+
+def open_desks(settings: ServiceSettings, ledger: Ledger) -> dict[str, Desk]:
+    """Return a desk for each grant, by name."""
+    return {grant.name: Desk(settings, grant, ledger) for grant in settings.grants}

@@ -1,0 +1,215 @@
+"""API keys: who may ask what. Only hashes of them are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dpensemble._checks import integer_between, member
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.workflow.durable import OWN_FILE, replace_file
+
+_HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_TOKEN = re.compile(r"dpe_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_VERSION = 1
+# What a secret is compared with where the key is unknown, so that both take as long.
+_NOBODY = hashlib.sha256(b"nobody").hexdigest()
+
+
+class Scope(StrEnum):
+    """What a key is good for."""
+
+    READ = "read"
+    PREDICT = "predict"
+    METRICS = "metrics"
+    OWN = "own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key as it is kept.
+
+    Parameters
+    ----------
+    id : str
+        Public name of the key.
+    holder : str
+        Whose; the keys of one holder share requests, so that a key can be replaced.
+    scopes : tuple of str
+        ``read`` (grants, quotes, budgets), ``predict``, ``metrics``, or ``own``: all, and checkpoints and history.
+    grants : tuple of str
+        Grants that it is for; empty for all.
+    sha256 : str
+        Hash of the secret, which is 256 random bits.
+    created : str
+        Date.
+    expires : str or None
+        Last day, in UTC.
+    """
+
+    id: str
+    holder: str
+    scopes: tuple[str, ...]
+    grants: tuple[str, ...] = ()
+    sha256: str
+    created: str
+    expires: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether the key has a scope."""
+        return Scope.OWN in self.scopes or scope in self.scopes
+
+    def covers(self, grant: str) -> bool:
+        """Tell whether the key is for a grant."""
+        return not self.grants or grant in self.grants
+
+    @property
+    def may_see_all(self) -> bool:
+        """Whether it is an owner's, and not for some grants only."""
+        return self.may(Scope.OWN) and not self.grants
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether its last day is over."""
+        return self.expires is not None and datetime.now(UTC).date().isoformat() > self.expires
+
+
+class KeyRing:
+    """The keys in a file, read anew when the file changes.
+
+    Parameters
+    ----------
+    path : path
+        JSON.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or is no file of keys.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp: Any = None
+        self._keys: dict[str, ApiKey] = {}
+        self.keys()
+
+    def keys(self) -> dict[str, ApiKey]:
+        """Return the keys by id."""
+        with self._lock:
+            try:
+                stat = self._path.stat()
+                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                if stamp != self._stamp:
+                    self._keys, self._stamp = read_keys(self._path), stamp
+            except FileError:
+                raise
+            except OSError as error:
+                raise FileError(
+                    f"the file of keys {self._path} cannot be read ({error.strerror}); make it with 'dpensemble keys "
+                    "create'."
+                ) from None
+            return self._keys
+
+    def of(self, token: str) -> ApiKey | None:
+        """Return the key that a token is the secret of; None if it is none, or expired."""
+        parts = _TOKEN.fullmatch(token)
+        found = None if parts is None else self.keys().get(parts[1])
+        given = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
+        same = hmac.compare_digest(given, _NOBODY if found is None else found.sha256)
+        return found if found is not None and same and not found.is_expired else None
+
+
+def read_keys(path: Path) -> dict[str, ApiKey]:
+    """Return the keys of a file by id."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["version"] != _VERSION:
+            raise ValueError
+        made = [
+            ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in found["keys"]
+        ]
+    except OSError as error:
+        raise FileError(
+            f"the file of keys {path} cannot be read ({error.strerror}); make it with 'dpensemble keys create'."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise FileError(f"{path} is no file of keys of version {_VERSION}; make a new one.") from None
+    return {one.id: one for one in made}
+
+
+def create_key(
+    path: Path, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
+) -> tuple[ApiKey, str]:
+    """Add a new key to a file, which is made if there is none.
+
+    Parameters
+    ----------
+    path : path
+        File of keys.
+    holder : str
+        Whose key it is.
+    scopes : sequence of str
+        At least one `Scope`.
+    grants : sequence of str
+        Grants that it is for; none for all.
+    days : int, optional
+        Days until it expires.
+
+    Returns
+    -------
+    ApiKey, str
+        What is kept, and the token, which is nowhere else.
+    """
+    if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
+        raise InvalidParameterError(
+            f"holder={holder!r:.60} is no name; use 1 to 40 letters, digits, '.', '_' and '-'.", parameter="holder"
+        )
+    if not scopes:
+        raise InvalidParameterError(f"a key needs a scope: {', '.join(Scope)}.", parameter="scope")
+    wanted = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
+    today = datetime.now(UTC).date()
+    expires = None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
+    secret = secrets.token_urlsafe(32)
+    made = ApiKey(
+        id=secrets.token_hex(6),
+        holder=holder,
+        scopes=wanted,
+        grants=tuple(grants),
+        sha256=hashlib.sha256(secret.encode()).hexdigest(),
+        created=today.isoformat(),
+        expires=expires,
+    )
+    known = read_keys(path) if path.exists() else {}
+    _write(path, [*known.values(), made])
+    return made, f"dpe_{made.id}_{secret}"
+
+
+def revoke_key(path: Path, ident: str) -> ApiKey:
+    """Remove a key from a file."""
+    known = read_keys(path)
+    if ident not in known:
+        raise InvalidParameterError(f"id={ident!r:.60} is no key of {path}; there are {', '.join(known) or 'none'}.")
+    gone = known.pop(ident)
+    _write(path, list(known.values()))
+    return replace(gone, expires=datetime.now(UTC).date().isoformat())
+
+
+def _write(path: Path, keys: Sequence[ApiKey]) -> None:
+    text = json.dumps({"version": _VERSION, "keys": [asdict(one) for one in keys]}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text + "\n", OWN_FILE)
+    except OSError as error:
+        raise FileError(f"the file of keys {path} cannot be written ({error.strerror}).") from None

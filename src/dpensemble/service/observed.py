@@ -1,0 +1,105 @@
+"""What an operator sees: one line of JSON a request, and counts. Public numbers only.
+
+How long something took is in neither, because the time of a draw may depend on votes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from dpensemble.ledger import Ledger
+from dpensemble.service.desk import Desk
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: The media type of metrics.
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class JsonLog:
+    """Lines of JSON.
+
+    Parameters
+    ----------
+    stream : file, optional
+        Where to; standard error by default.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def line(self, event: str, **fields: Any) -> None:
+        """Write one line; what is None is left out."""
+        told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
+        text = json.dumps({name: value for name, value in told.items() if value is not None}, default=str)
+        stream = sys.stderr if self._stream is None else self._stream
+        stream.write(text + "\n")
+        stream.flush()
+
+
+class LogHandler(logging.Handler):
+    """What a library logs, without its texts, which may quote anything."""
+
+    def __init__(self, log: JsonLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line that says who complained, and where."""
+        self._log.line("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
+
+
+class Metrics:
+    """Counts for Prometheus.
+
+    Parameters
+    ----------
+    desks : mapping
+        Grants that are served.
+    ledger : Ledger
+        Whose accounts are shown.
+    """
+
+    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger) -> None:
+        self._desks, self._ledger = desks, ledger
+        self._registry = CollectorRegistry()
+        self._requests = self._made(Counter, "requests", "Requests.", ("method", "route", "status"))
+        self._answers = self._made(Counter, "answers", "Answers told for the first time.", ("grant",))
+        self._replays = self._made(Counter, "replays", "Requests told again.", ("grant",))
+        self._refusals = self._made(Counter, "refusals", "Requests beyond a budget.", ("grant",))
+        self._remaining = self._made(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
+        self._share = self._made(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
+        self._entries = self._made(Gauge, "ledger_entries", "Entries of the ledger.", ())
+
+    def _made(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
+        return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
+
+    def request(self, method: str, route: str, status: int) -> None:
+        """Count a request."""
+        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+
+    def answered(self, grant: str, answers: int, *, replayed: bool) -> None:
+        """Count answers, or that they were told again."""
+        if replayed:
+            self._replays.labels(grant).inc()
+        else:
+            self._answers.labels(grant).inc(answers)
+
+    def refused(self, grant: str) -> None:
+        """Count a refusal for want of budget."""
+        self._refusals.labels(grant).inc()
+
+    def text(self) -> bytes:
+        """Return all counts, with what is left now."""
+        for name, desk in self._desks.items():
+            self._remaining.labels(name).set(desk.remaining())
+        for name in sorted({desk.grant.data_set for desk in self._desks.values()}):
+            self._share.labels(name).set(self._ledger.account(name).state().share_left)
+        self._entries.set(self._ledger.head().number)
+        return generate_latest(self._registry)

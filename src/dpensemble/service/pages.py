@@ -1,0 +1,333 @@
+"""The page for people: rendered here, usable without a mouse and without scripts."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from dpensemble._rounding import round_up
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.ledger import AccountState, Charge, LedgerAccount
+from dpensemble.report.charts import Limit, Series, line_chart
+from dpensemble.report.drawing import Words
+from dpensemble.report.wording import number
+from dpensemble.service.api import desk_for, predicted, request_key
+from dpensemble.service.desk import Desk
+from dpensemble.service.keys import ApiKey, Scope
+from dpensemble.service.problems import Problem, problem_of
+from dpensemble.service.running import Running
+from dpensemble.service.sessions import COOKIE
+
+_STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+# Charges that are listed, newest first, and fields that a form of votes has at most.
+_LISTED, _MOST_FIELDS = 20, 40
+_FORM = "application/x-www-form-urlencoded"
+
+_environment = Environment(
+    loader=PackageLoader("dpensemble", "service/templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters["number"] = number
+_environment.filters["up"] = lambda value: number(round_up(value, 4), 4)
+
+
+class _Visit:
+    """One request for a page: who asks, and what its form said."""
+
+    def __init__(self, running: Running, request: Request, form: dict[str, str]) -> None:
+        self.running, self.request, self.form = running, request, form
+        self.cookie = request.cookies.get(COOKIE, "")
+        self.key = running.sessions.of(self.cookie)
+        self.noted: dict[str, Any] = request.scope["dpensemble"]
+        if self.key is not None:
+            self.noted["key"] = self.key.id
+
+    def page(self, template: str, status: int = 200, **view: Any) -> Response:
+        """Return a page."""
+        about = {
+            "holder": None if self.key is None else self.key.holder,
+            "token": self.running.sessions.form_token(self.cookie),
+        }
+        return HTMLResponse(_environment.get_template(template).render({**about, **view}), status)
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether somebody is logged in who has a scope."""
+        return self.key is not None and self.key.may(scope)
+
+    @property
+    def is_own_form(self) -> bool:
+        """Whether the form was made for this session, and sent from a page of this service."""
+        here = self.request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        return here and self.running.sessions.is_own_form(self.cookie, self.form.get("token", ""))
+
+
+def routes(running: Running) -> APIRouter:
+    """Return the pages of a running service."""
+    router = APIRouter()
+
+    def show(path: str, method: str, work: Any) -> None:
+        async def serve(request: Request) -> Response:
+            form = await _read_form(request) if method == "POST" else {}
+
+            def visit() -> Response:
+                return _carried_out(_Visit(running, request, form), work)
+
+            return await run_in_threadpool(visit)
+
+        router.add_api_route(path, serve, methods=[method], name=work.__name__, response_model=None)
+
+    show("/", "GET", _overview)
+    show("/login", "POST", _login)
+    show("/logout", "POST", _logout)
+    show("/grants/{grant}", "GET", _grant)
+    show("/grants/{grant}/quote", "GET", _quote)
+    show("/grants/{grant}", "POST", _predict)
+    for name, media_type in _STATIC.items():
+        _add_static(router, name, media_type)
+    return router
+
+
+def _add_static(router: APIRouter, name: str, media_type: str) -> None:
+    content = (Path(__file__).parent / "static" / name).read_bytes()
+
+    async def serve() -> Response:
+        return Response(content, media_type=media_type, headers={"cache-control": "max-age=3600"})
+
+    router.add_api_route(f"/static/{name}", serve, methods=["GET"], name=name, response_model=None)
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
+        raise Problem(415, "form", "A form is needed.")
+    try:
+        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=10_000)
+    except ValueError:
+        raise Problem(400, "form", "The form cannot be read.") from None
+    return {name: values[-1] for name, values in found.items()}
+
+
+def _carried_out(visit: _Visit, work: Any) -> Response:
+    """Return a page, or one that says why there is none."""
+    try:
+        found: Response = work(visit)
+    except (Problem, DPEnsembleError) as error:
+        problem = problem_of(error)
+        if problem.status >= 500:
+            visit.noted["error"] = type(error).__name__
+            visit.noted["reason"] = str(error)
+        return visit.page("problem.html", problem.status, title=problem.title, detail=problem.detail)
+    return found
+
+
+def _overview(visit: _Visit) -> Response:
+    key = visit.key
+    if key is None:
+        return visit.page("login.html", wrong=False)
+    if not key.may(Scope.READ):
+        return visit.page("problem.html", 403, title="This key is not for the page.", detail="It needs 'read'.")
+    running = visit.running
+    desks = [desk.to_dict() for name, desk in running.desks.items() if key.covers(name)]
+    accounts = [_account(place, one, key) for place, one in enumerate(running.accounts(key))]
+    return visit.page("overview.html", grants=desks, accounts=accounts, is_owner=key.may(Scope.OWN))
+
+
+def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
+    states, charges = account.states(), account.history()
+    shared = next(one for one in states if one.whom == "everyone")
+    shown = states if key.may(Scope.OWN) else [shared]
+    return {
+        "name": account.data_set,
+        "epsilon": shared.terms.budget.epsilon,
+        "delta": shared.terms.budget.delta,
+        "unit": "epsilon" if shared.terms.order is None else f"Renyi divergence at order {shared.terms.order:g}",
+        "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_epsilon} for one in shown],
+        "chart": history_chart(f"history-{place}", account.data_set, shared, charges),
+        "charges": [
+            {
+                "number": one.number,
+                "what": one.what if one.name is None else f"{one.what}, grant {one.name}",
+                "whom": one.whom,
+                "time": one.time,
+                "share": one.amount.loss / shared.terms.limit.loss,
+            }
+            for one in reversed(charges[-_LISTED:])
+            if key.may(Scope.OWN) or one.whom == "everyone"
+        ],
+        "n_charges": len(charges),
+    }
+
+
+def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
+    """Draw what was spent of a data set's budget, charge by charge.
+
+    Parameters
+    ----------
+    ident : str
+        Unique on the page.
+    data_set : str
+        Name.
+    state : AccountState
+        Everyone's.
+    charges : list of Charge
+        Oldest first.
+    """
+    limit, spent, points = state.terms.limit.loss, 0, [(0.0, 0.0)]
+    shared = [one for one in charges if one.whom == state.whom]
+    for count, charge in enumerate(shared, start=1):
+        points.append((float(count), 100 * spent / limit))
+        spent += charge.amount.loss
+        points.append((float(count), 100 * spent / limit))
+    words = Words(ident, f"What was spent of {data_set}", "releases", "% of the budget")
+    return line_chart([Series("spent", points, "main")], [Limit("all of it", 100.0)], words)
+
+
+def _login(visit: _Visit) -> Response:
+    key = visit.running.ring.of(visit.form.get("key", "").strip())
+    if key is None:
+        return visit.page("login.html", 401, wrong=True)
+    visit.noted["key"] = key.id
+    found = RedirectResponse("/", 303)
+    secure = visit.request.url.scheme == "https"
+    found.set_cookie(COOKIE, visit.running.sessions.begin(key), httponly=True, samesite="strict", secure=secure)
+    return found
+
+
+def _logout(visit: _Visit) -> Response:
+    if not visit.is_own_form:
+        raise Problem(403, "form", "This form was not made here.", "Load the page again.")
+    found = RedirectResponse("/", 303)
+    found.delete_cookie(COOKIE)
+    return found
+
+
+def _desk(visit: _Visit, scope: Scope) -> Desk:
+    if visit.key is None:
+        raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
+    if not visit.may(scope):
+        raise Problem(403, "scope", "Your key is not for that.", f"It needs the scope '{scope.value}'.")
+    return desk_for(visit.running, visit.key, visit.request.path_params["grant"], visit.noted)
+
+
+def _grant(visit: _Visit) -> Response:
+    desk = _desk(visit, Scope.READ)
+    return _grant_page(visit, desk, asked=visit.request.query_params.get("answers"))
+
+
+def _grant_page(visit: _Visit, desk: Desk, status: int = 200, asked: str | None = None, **view: Any) -> Response:
+    about, wrong = desk.to_dict(), view.pop("wrong", None)
+    quote = desk.quote(max(1, about["remaining"]))
+    if asked is not None:
+        try:
+            quote = desk.quote(_whole(asked))
+        except (DataError, InvalidParameterError) as error:
+            wrong, status = str(error), 422
+    shown = {
+        "grant": about,
+        "sentences": desk.promise,
+        "quote": quote,
+        "said": quote_words(quote),
+        "farthest": min(desk.farthest, max(2 * desk.most, 10)),
+        "fields": _fields(desk),
+        "request_key": secrets.token_hex(8),
+        "may_predict": visit.may(Scope.PREDICT),
+        "wrong": wrong,
+        "told": None,
+        "given": {},
+    }
+    return visit.page("grant.html", status, **{**shown, **view})
+
+
+def quote_words(quote: dict[str, Any]) -> str:
+    """Say what a quote is."""
+    answers, epsilon = quote["answers"], quote["epsilon"]
+    cost = "use up the delta" if epsilon is None else f"cost epsilon {math.ceil(epsilon * 1000) / 1000:g}"
+    fits = "which the grant covers" if quote["fits"] else "more than the grant covers"
+    noun = "answer" if answers == 1 else "answers"
+    cost = cost.replace("cost", "costs").replace("use up", "uses up") if answers == 1 else cost
+    return f"{answers:,} {noun} {cost} at delta {quote['delta']:g}, {fits}."
+
+
+def _fields(desk: Desk) -> list[dict[str, str]]:
+    """Return what the form asks for one by one; nothing where that is too much, and JSON is asked for."""
+    if desk.house is not None and len(desk.house.columns) <= _MOST_FIELDS:
+        return [{"name": name, "kind": kind} for name, kind in desk.house.columns.items()]
+    if "counts" in desk.kinds and len(desk.classes) <= _MOST_FIELDS:
+        return [{"name": str(label), "kind": "whole"} for label in desk.classes]
+    return []
+
+
+def _quote(visit: _Visit) -> Response:
+    desk = _desk(visit, Scope.READ)
+    quote = desk.quote(_whole(visit.request.query_params.get("answers", "")))
+    return JSONResponse({**quote, "words": quote_words(quote)})
+
+
+def _predict(visit: _Visit) -> Response:
+    desk = _desk(visit, Scope.PREDICT)
+    key = visit.key
+    assert key is not None  # noqa: S101
+    if not visit.is_own_form:
+        raise Problem(403, "form", "This form was not made here; nothing was charged.", "Load the page again.")
+    typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
+    try:
+        name = request_key(visit.form.get("request_key"))
+        told = predicted(visit.running, key, desk, name, _given(desk, visit.form), visit.noted)
+    except (DataError, InvalidParameterError, BudgetError) as error:
+        status = problem_of(error).status
+        return _grant_page(visit, desk, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
+    labels = ["no answer" if one is None else str(one) for one in told.answer.labels]
+    means = told.answer.means
+    return _grant_page(visit, desk, told={"labels": labels, "means": means, "replayed": told.answer.replayed})
+
+
+def _given(desk: Desk, form: dict[str, str]) -> dict[str, Any]:
+    """Return what a form asks, as the interface for programs takes it."""
+    fields = _fields(desk)
+    if not fields:
+        try:
+            found = json.loads(form.get("json", ""))
+        except (ValueError, RecursionError):
+            raise DataError("this is no JSON; write it as the example shows.") from None
+        if not isinstance(found, list):
+            raise DataError("a list of queries is needed.")
+        return {desk.kinds[0]: found}
+    values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
+    if desk.house is None:
+        return {"counts": [values]}
+    return {"rows": [{one["name"]: value for one, value in zip(fields, values, strict=True)}]}
+
+
+def _entry(text: str, field: dict[str, str]) -> Any:
+    if field["kind"] == "text":
+        return text or None
+    if field["kind"] == "whole":
+        return _whole(text or "0")
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"{field['name']} must be a number.") from None
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise DataError("a whole number is needed.")
+    return int(text)

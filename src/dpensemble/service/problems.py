@@ -1,0 +1,93 @@
+"""Refusals as ``application/problem+json`` (RFC 9457): public numbers, and never what was sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+
+MEDIA_TYPE = "application/problem+json"
+_OTHER_PAYLOAD = "key"
+
+
+@dataclass(eq=False)
+class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+    """A refusal.
+
+    Parameters
+    ----------
+    status : int
+        Of HTTP.
+    kind : str
+        Short name.
+    title, detail : str
+        What went wrong, in general and here.
+    figures : dict
+        Public numbers: ``requested``, ``spent``, ``remaining``, ``fits``, in ``unit``.
+    headers : dict
+        To send along.
+    """
+
+    status: int
+    kind: str
+    title: str
+    detail: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> bytes:
+        """The refusal as JSON."""
+        told = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
+        if self.detail:
+            told["detail"] = self.detail
+        # A number that JSON has not is left out.
+        finite = {k: v for k, v in self.figures.items() if not (isinstance(v, float) and not math.isfinite(v))}
+        return json.dumps(told | finite, separators=(",", ":")).encode()
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the refusal that an error stands for; what it says of files or of others stays inside."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, BudgetError):
+        return Problem(403, "budget", "The budget does not allow this; nothing was charged.", str(error), error.figures)
+    if isinstance(error, DataError) and error.parameter == _OTHER_PAYLOAD and "other votes" in str(error):
+        return Problem(
+            422,
+            "idempotency-key-reused",
+            "The Idempotency-Key was used with another request; nothing was charged.",
+            "Use a new key for a new request, or send the same request again.",
+        )
+    if isinstance(error, DataError | InvalidParameterError):
+        return Problem(422, "unusable", "The request cannot be used; nothing was charged.", str(error))
+    if isinstance(error, DPEnsembleError):
+        return Problem(
+            503,
+            "unavailable",
+            "The service cannot answer now.",
+            "No answer was given. Send the same request with the same Idempotency-Key later; it is charged once.",
+            headers={"Retry-After": "5"},
+        )
+    return Problem(500, "unexpected", "Something went wrong that nobody foresaw.", "No answer was given.")
+
+
+#: What every refusal looks like, for the schema.
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "unit": {"type": "string", "description": "What the following numbers count."},
+        "requested": {"type": "number"},
+        "spent": {"type": "number"},
+        "remaining": {"type": "number"},
+        "fits": {"type": "number", "description": "The most that would be allowed."},
+    },
+}

@@ -1,0 +1,77 @@
+"""All that a running service shares: ledger, grants, keys, sessions, log and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TextIO
+
+from dpensemble.ledger import Ledger, LedgerAccount
+from dpensemble.service.desk import Desk, open_desks
+from dpensemble.service.keys import ApiKey, KeyRing
+from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.sessions import Sessions
+from dpensemble.service.settings import ServiceSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What the routes of a service share.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Its configuration.
+    ledger : Ledger
+        Where everything is charged.
+    desks : dict
+        Grants by name.
+    ring : KeyRing
+        API keys.
+    sessions : Sessions
+        Of the page.
+    log : JsonLog
+        For the operator.
+    metrics : Metrics
+        Counts.
+    """
+
+    settings: ServiceSettings
+    ledger: Ledger
+    desks: dict[str, Desk]
+    ring: KeyRing
+    sessions: Sessions
+    log: JsonLog
+    metrics: Metrics
+
+    @classmethod
+    def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> Running:
+        """Open everything, and fit teachers.
+
+        Raises
+        ------
+        DPEnsembleError
+            If anything is not as it should be; nothing was charged.
+        """
+        ring = KeyRing(settings.path(settings.keys))
+        ledger = Ledger(
+            settings.ledger_place,
+            signing_key=None if settings.signing_key is None else settings.path(settings.signing_key),
+            witness=None if settings.witness is None else settings.path(settings.witness),
+        )
+        desks = open_desks(settings, ledger)
+        return cls(
+            settings=settings,
+            ledger=ledger,
+            desks=desks,
+            ring=ring,
+            sessions=Sessions(ring, ledger.key.session_secret),
+            log=JsonLog(stream),
+            metrics=Metrics(desks, ledger),
+        )
+
+    def accounts(self, key: ApiKey) -> list[LedgerAccount]:
+        """Return the accounts that a key may see: all for an owner of all, else those of its grants."""
+        shown = {desk.grant.data_set for name, desk in self.desks.items() if key.covers(name)}
+        if key.may_see_all:
+            return self.ledger.accounts()
+        return [self.ledger.account(name) for name in sorted(shown)]

@@ -1,0 +1,59 @@
+"""Running the service until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import uvicorn
+
+from dpensemble._checks import integer_between
+from dpensemble.errors import InvalidParameterError
+from dpensemble.service.app import create_app
+from dpensemble.service.observed import JsonLog, LogHandler
+from dpensemble.service.settings import ServiceSettings
+
+# Seconds that requests have to end in when the service is told to stop.
+_GRACE = 20
+
+
+def serve(
+    settings: ServiceSettings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    certificate: Path | None = None,
+    certificate_key: Path | None = None,
+) -> None:
+    """Serve until the process is told to stop.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        As `read_settings` returns them.
+    host : str, default="127.0.0.1"
+        Address to listen at.
+    port : int, default=8000
+        Port.
+    certificate, certificate_key : path, optional
+        Files for TLS, which a proxy in front may do instead.
+    """
+    if (certificate is None) is not (certificate_key is None):
+        raise InvalidParameterError("TLS needs a certificate and its key; give both, or none.")
+    app = create_app(settings)
+    handler = LogHandler(JsonLog())
+    for name in ("uvicorn.error", "asyncio", "fastapi"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+    uvicorn.run(
+        app,
+        host=host,
+        port=integer_between("port", port, 0, 65_535),
+        # Addresses and paths as they were asked for are not written down.
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+        ssl_certfile=None if certificate is None else str(certificate),
+        ssl_keyfile=None if certificate_key is None else str(certificate_key),
+    )

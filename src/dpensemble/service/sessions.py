@@ -1,0 +1,53 @@
+"""Who is at the page: a signed cookie that says which key was given, and tokens against forged forms."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+
+from dpensemble.service.keys import ApiKey, KeyRing
+
+COOKIE = "dpensemble"
+_HOURS = 8
+
+
+class Sessions:
+    """Signs and reads sessions; nothing is kept, so that several services can share them.
+
+    Parameters
+    ----------
+    ring : KeyRing
+        Keys as they are now: a session ends with its key.
+    secret : bytes
+        Known to services of one ledger alone.
+    """
+
+    def __init__(self, ring: KeyRing, secret: bytes) -> None:
+        self._ring, self._secret = ring, secret
+
+    def begin(self, key: ApiKey) -> str:
+        """Return a cookie for whoever gave a key."""
+        said = f"{key.id}.{int(time.time()) + _HOURS * 3600}"
+        return f"{said}.{self._sign('session', said, key.sha256)}"
+
+    def of(self, cookie: str) -> ApiKey | None:
+        """Return the key behind a cookie; None if it is none, too old, or its key is gone."""
+        parts = cookie.split(".")
+        if len(parts) != 3 or not (parts[1].isdecimal() and parts[1].isascii() and len(parts[1]) < 12):
+            return None
+        key = self._ring.keys().get(parts[0])
+        signed = self._sign("session", ".".join(parts[:2]), "" if key is None else key.sha256)
+        right = hmac.compare_digest(signed.encode(), parts[2].encode())
+        return key if key is not None and right and time.time() < int(parts[1]) and not key.is_expired else None
+
+    def form_token(self, cookie: str) -> str:
+        """Return what a form of this session has to send along."""
+        return self._sign("form", cookie, "")
+
+    def is_own_form(self, cookie: str, token: str) -> bool:
+        """Tell whether a form was made for this session."""
+        return hmac.compare_digest(self.form_token(cookie).encode(), token.encode())
+
+    def _sign(self, what: str, said: str, more: str) -> str:
+        return hmac.new(self._secret, f"{what}\n{said}\n{more}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,241 @@
+"""What a service is told by its configuration file; all of it public, or names of files that are not."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting.gaussian_sum import GaussianSum
+from dpensemble.budget import Budget
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.laws import LawChoice, SparseNoisyMax
+
+_WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleSettings:
+    """Teachers that are fitted when the service starts, one a voter.
+
+    Parameters
+    ----------
+    private, public : str
+        Tables. Nothing but teachers is learned from the private one; columns are encoded by public rows.
+    target : str
+        Column to predict.
+    unit : str, optional
+        Column of the private table that says whose record it is.
+    drop : list of str
+        Columns to leave out.
+    teacher : str, default="logistic-regression"
+        Learner, as for ``dpensemble train --teacher``.
+    seed : int, default=0
+        Public seed of the partition and of the teachers.
+    sep, decimal : str, optional
+        How the tables are written, where they are CSV.
+    """
+
+    private: str
+    public: str
+    target: str
+    unit: str | None = None
+    drop: tuple[str, ...] = ()
+    teacher: str = "logistic-regression"
+    seed: int = 0
+    sep: str | None = None
+    decimal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantSettings:
+    """One grant that a service answers under.
+
+    Parameters
+    ----------
+    name, data_set : str
+        Name of the grant, and of the account in the ledger that pays for it.
+    classes : int or list
+        Labels, or their number.
+    voters : int
+        Ballots in each answer; teachers, where there is an ensemble.
+    epsilon, delta : float
+        Budget of all answers together.
+    law : str or dict, default="gnmax"
+        Name of a law, or that with settings: ``{name = "gnmax", sigma = 40.0}``.
+    relation : str, default="replace-one"
+        Neighbouring relation; that of the account.
+    answers : int, optional
+        Number of answers; by default as many as the budget allows.
+    votes_per_unit : int, default=1
+        Most voters that one unit reaches.
+    unit : str, default="record"
+        What is protected, in words.
+    clip : float, optional
+        For log-probabilities under the exponential mechanism.
+    about : str, default=""
+        A sentence for the page.
+    ensemble : EnsembleSettings, optional
+        Teachers in the house; without it votes are posted.
+    """
+
+    name: str
+    data_set: str
+    classes: Any
+    voters: int
+    epsilon: float
+    delta: float
+    law: Any = "gnmax"
+    relation: str = "replace-one"
+    answers: int | None = None
+    votes_per_unit: int = 1
+    unit: str = "record"
+    clip: float | None = None
+    about: str = ""
+    ensemble: EnsembleSettings | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """Epsilon and delta of all answers."""
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def found_law(self) -> Any:
+        """Return the law that was named, with the settings that were given.
+
+        Raises
+        ------
+        InvalidParameterError
+            If there is none, or it has no such settings.
+        """
+        given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
+        name = given.pop("name", None)
+        if name in _WHOLE_LAWS:
+            try:
+                return _WHOLE_LAWS[name](**given)
+            except TypeError:
+                names = ", ".join(one.name for one in fields(_WHOLE_LAWS[name]))
+                raise InvalidParameterError(f"law {name!r} takes {names}; give these and no others.") from None
+        number = len(self.classes) if isinstance(self.classes, list) else integer_between("classes", self.classes, 2)
+        return LawChoice.of(name, **given).law(self.voters, number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """A whole configuration.
+
+    Parameters
+    ----------
+    ledger : str
+        File or address of the ledger.
+    keys : str
+        File of API keys.
+    grants : tuple of GrantSettings
+        What is answered.
+    signing_key, witness : str, optional
+        As for `dpensemble.ledger.Ledger`.
+    most_bytes : int, default=2,000,000
+        Largest request.
+    most_queries : int, default=1,000
+        Most queries in one request.
+    folder : path
+        What relative names of files begin at: the folder of the configuration.
+    """
+
+    ledger: str
+    keys: str
+    grants: tuple[GrantSettings, ...]
+    signing_key: str | None = None
+    witness: str | None = None
+    most_bytes: int = 2_000_000
+    most_queries: int = 1_000
+    folder: Path = field(default_factory=Path.cwd)
+
+    def path(self, name: str) -> Path:
+        """Return where a file is."""
+        return self.folder / name
+
+    @property
+    def ledger_place(self) -> str:
+        """Where the ledger is."""
+        return self.ledger if "://" in self.ledger else str(self.path(self.ledger))
+
+
+def read_settings(path: Path) -> ServiceSettings:
+    """Read a configuration file.
+
+    Parameters
+    ----------
+    path : path
+        TOML.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is no TOML.
+    InvalidParameterError
+        If it lacks something, or says something unknown.
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}); name the service's file.") from None
+    except ValueError as error:
+        raise FileError(f"config={str(path)!r} is not TOML ({error}).") from None
+    grants = found.pop("grants", None)
+    if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
+        raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
+    made = tuple(_grant(one) for one in grants)
+    names = [one.name for one in made]
+    if len(set(names)) != len(names):
+        raise InvalidParameterError("two grants have one name; give each its own.")
+    settings = _made(ServiceSettings, "the configuration", {**found, "grants": made, "folder": path.resolve().parent})
+    integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
+    integer_between("most_queries", settings.most_queries, 1, 1_000_000)
+    return settings
+
+
+def _grant(found: dict[str, Any]) -> GrantSettings:
+    found = dict(found)
+    called = f"grant {found.get('name')!r:.60}"
+    ensemble = found.pop("ensemble", None)
+    if ensemble is not None:
+        if not isinstance(ensemble, dict):
+            raise InvalidParameterError(f"{called}: ensemble is no table; write [grants.ensemble].")
+        if isinstance(ensemble.get("drop"), list):
+            ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
+        found["ensemble"] = _made(EnsembleSettings, f"{called}, ensemble", ensemble)
+    made = _made(GrantSettings, called, found)
+    if not isinstance(made.name, str) or not _is_plain(made.name):
+        raise InvalidParameterError(f"{called}: name may hold letters, digits, '-', '_' and '.', 1 to 60 of them.")
+    integer_between("voters", made.voters, 1)
+    law = made.law.get("name") if isinstance(made.law, dict) else made.law
+    if not isinstance(law, str):
+        raise InvalidParameterError(f'{called}: law is a name, or a table such as {{name = "gnmax", sigma = 40.0}}.')
+    return made
+
+
+def _is_plain(name: str) -> bool:
+    return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
+
+
+def _made(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
+    """Return a dataclass made of what was read, naming what is lacking or unknown."""
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    unknown = [name for name in found if name not in known]
+    lacking = [
+        name
+        for name, one in known.items()
+        if name not in found and one.default is MISSING and one.default_factory is MISSING
+    ]
+    if unknown:
+        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(known)}.")
+    if lacking:
+        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
+    for name, value in found.items():
+        if "str" in str(known[name].type).split(" | ") and not isinstance(value, str):
+            raise InvalidParameterError(f"{called}: {name}={value!r:.60} is no text.")
+    return kind(**found)

@@ -1,0 +1,187 @@
+"""The interface for programs: what it answers, refuses and tells again."""
+
+import json
+
+from .conftest import Served
+
+
+def problem(response, status):
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    found = response.json()
+    assert found["status"] == status
+    assert found["type"].startswith("urn:dpensemble:problem:")
+    return found
+
+
+def test_a_batch_is_charged_answered_and_counted(served):
+    found = served.ask(counts=[[0, 100], [100, 0], [50, 50]])
+    assert found.status_code == 200
+    assert set(found.json()) == {"grant", "key", "labels", "means"}
+    assert len(found.json()["labels"]) == 3
+    assert set(found.json()["labels"]) <= {"no", "yes"}
+    about = served.get("/v1/grants/october").json()
+    assert (about["answers"], about["answered"], about["remaining"]) == (60, 3, 57)
+    assert "patient" in about["guarantee"]
+    assert served.ledger.verify().requests == 1
+
+
+def test_a_key_is_told_the_same_bytes_for_nothing_also_by_a_new_service(served):
+    told = {key: served.ask(key=key) for key in map(str, range(12))}
+    assert len({one.json()["labels"][0] for one in told.values()}) == 2, "all coins alike: try another seed"
+    assert {one.headers["idempotent-replayed"] for one in told.values()} == {"false"}
+    other = Served(served.home)
+    for place in (served, other):
+        for key, one in told.items():
+            again = place.ask(key=key)
+            assert again.content == one.content
+            assert again.headers["idempotent-replayed"] == "true"
+    assert served.get("/v1/grants/october").json()["answered"] == 12
+
+
+def test_a_key_takes_no_other_request_and_is_its_holders_own(served):
+    assert served.ask().status_code == 200
+    found = problem(served.ask(counts=[[49, 51]]), 422)
+    assert found["type"] == "urn:dpensemble:problem:idempotency-key-reused"
+    assert served.ask(who="bob", counts=[[49, 51]]).status_code == 200
+    assert served.get("/v1/grants/october").json()["answered"] == 2
+
+
+def test_a_charge_needs_a_key(served):
+    assert problem(served.ask(key=None), 400)["type"].endswith("idempotency-key-missing")
+    problem(served.ask(key=""), 422)
+    problem(served.ask(key="x" * 121), 422)
+    assert served.ledger.verify().requests == 0
+
+
+def test_what_is_too_much_is_refused_with_what_would_fit_and_changes_nothing(served):
+    served.ask(counts=[[50, 50]] * 58)
+    head = served.ledger.head()
+    for counts in ([[50, 50]] * 3, [[0, 100]] * 3):
+        found = problem(served.ask(key="more", counts=counts), 403)
+        figures = {name: found[name] for name in ("unit", "requested", "spent", "remaining", "fits")}
+        assert figures == {"unit": "answers", "requested": 3, "spent": 58, "remaining": 2, "fits": 2}
+    assert served.ledger.head() == head
+    assert served.ask(key="more", counts=[[50, 50]] * 2).status_code == 200
+
+
+def test_a_grant_that_the_account_does_not_cover_is_refused_in_public_numbers(home):
+    text = (home / "service.toml").read_text().replace("epsilon = 2", "epsilon = 9").replace("200.0", "9.0")
+    (home / "service.toml").write_text(text)
+    found = problem(Served(home).ask(), 403)
+    assert found["requested"] > found["remaining"] > 0
+    assert found["spent"] == 0
+    assert found["fits"] > 0
+    assert found["unit"] == "Renyi divergence at order 8"
+
+
+UNUSABLE = [
+    {"counts": [[50, 51]]},
+    {"counts": [[-1, 101]]},
+    {"counts": [[50.5, 49.5]]},
+    {"counts": [[50, 50, 0]]},
+    {"counts": []},
+    {"counts": [[10**30, 50]]},
+    {"counts": [[50, 50]], "rows": [{}]},
+    {"counts": [[50, 50]] * 1001},
+    {"ballots": [["maybe"] * 100]},
+    {"rows": [{"age": 3}]},
+    {"log_probs": [[[0.0, -1.0]] * 100]},
+    {"count": [[50, 50]]},
+    {},
+    [],
+    3,
+    None,
+    "text",
+]
+NO_JSON = [b"", b"{", b"\xff\xfe", b'{"counts": [[NaN, 3]]}', b"[" * 90_000, b"1" * 5_000]
+
+
+def test_what_cannot_be_used_is_refused_and_not_charged(served):
+    for body in UNUSABLE:
+        found = served.client.post("/v1/grants/october/predictions", json=body, headers=served.as_("alice", "k"))
+        assert "50" not in problem(found, 422).get("detail", ""), body
+    headers = served.as_("alice", "k") | {"Content-Type": "application/json"}
+    for content in NO_JSON:
+        found = served.client.post("/v1/grants/october/predictions", content=content, headers=headers)
+        assert found.status_code in (400, 422)
+        problem(found, found.status_code)
+    assert served.ledger.verify().requests == 0
+
+
+def test_large_bodies_are_refused_before_they_are_read(served):
+    headers = served.as_("alice", "k")
+    found = served.client.post("/v1/grants/october/predictions", content=b"x" * 10_000_000, headers=headers)
+    problem(found, 413)
+
+    def parts():
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    problem(served.client.post("/v1/grants/october/predictions", content=parts(), headers=headers), 413)
+
+
+def test_scopes(served):
+    assert problem(served.get("/v1/grants", who=None), 401)["title"] == "A valid API key is needed."
+    assert [one["name"] for one in served.get("/v1/grants").json()] == ["october"]
+    problem(served.get("/v1/grants", who="bob"), 403)
+    problem(served.ask(who="prometheus"), 403)
+    problem(served.get("/metrics"), 403)
+    problem(served.get("/v1/checkpoint"), 403)
+    assert served.get("/metrics", who="prometheus").status_code == 200
+    checkpoint = served.get("/v1/checkpoint", who="owner").json()
+    assert served.ledger.verify([checkpoint]).head == checkpoint["hash"]
+    assert served.get("/health", who=None).json() == {"status": "ok"}
+
+
+def test_unknown_places_and_methods_are_problems(served):
+    problem(served.get("/v2"), 404)
+    problem(served.client.delete("/v1/grants"), 405)
+    problem(served.get("/v1/grants/november"), 404)
+    problem(served.ask(grant="november"), 404)
+
+
+def test_quotes_look_at_no_data(served):
+    few, many = (served.get(f"/v1/grants/october/quote?answers={n}").json() for n in (1, 500))
+    assert few["fits"]
+    assert not many["fits"]
+    assert 0 < few["epsilon"] < many["epsilon"]
+    for wrong in ("0", "-1", "601", "x", "1e3", ""):
+        problem(served.get(f"/v1/grants/october/quote?answers={wrong}"), 422)
+    assert served.ledger.verify().grants == 0
+
+
+def test_budgets_of_people_are_for_owners(served):
+    served.ledger.open_group("patients", "cautious", epsilon=2.5)
+    served.ask()
+    assert [one["whom"] for one in served.get("/v1/budgets").json()] == ["everyone"]
+    owned = served.get("/v1/budgets", who="owner").json()
+    assert [one["whom"] for one in owned] == ["everyone", "cautious"]
+    assert all(0 < one["share_left"] < 1 for one in owned)
+
+
+def test_an_old_ledger_gives_no_budget_back(served):
+    import shutil
+    import sqlite3
+
+    with sqlite3.connect(served.home / "ledger.db") as old:
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(served.home / "ledger.db", served.home / "old.db")
+    assert served.ask().status_code == 200
+    served.client.__exit__(None, None, None)
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        (served.home / name).unlink(missing_ok=True)
+    shutil.copy(served.home / "old.db", served.home / "ledger.db")
+    assert problem(served.ask(key="new"), 503)["type"].endswith("unavailable")
+    assert problem(served.get("/health", who=None), 503)
+    assert "old copy" in served.log.getvalue()
+    assert str(served.home) not in served.ask(key="new").text
+    served.client.__enter__()
+
+
+def test_the_schema_describes_every_refusal(served):
+    schema = served.get("/openapi.json", who=None).json()
+    post = schema["paths"]["/v1/grants/{grant}/predictions"]["post"]
+    assert {"400", "401", "403", "404", "413", "422", "503"} < set(post["responses"])
+    assert "HTTPValidationError" not in json.dumps(schema)
+    assert post["security"] == [{"HTTPBearer": []}]

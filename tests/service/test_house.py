@@ -1,0 +1,100 @@
+"""Teachers in the house: fitted at the start, asked about rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.service import read_settings
+from dpensemble.service.house import House
+
+from .conftest import CONFIG, Served
+from .test_api import problem
+
+ENSEMBLE = """
+[grants.ensemble]
+private = "patients.csv"
+public = "volunteers.csv"
+target = "back"
+unit = "who"
+"""
+ROW = {"age": 80, "ward": "b"}
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, n)
+    return pd.DataFrame(
+        {"age": age, "ward": rng.choice(["a", "b"], n), "back": np.where(age > 55, "yes", "no"), "who": range(n)}
+    )
+
+
+@pytest.fixture
+def hospital(home):
+    people(2000, 0).to_csv(home / "patients.csv", index=False)
+    people(200, 1).drop(columns=["back", "who"]).to_csv(home / "volunteers.csv", index=False)
+    (home / "service.toml").write_text(
+        CONFIG.replace("200.0", "12.0").replace("answers = 60", "answers = 8") + ENSEMBLE
+    )
+    return home
+
+
+def test_rows_are_answered_and_told_again_after_a_restart(hospital):
+    served = Served(hospital)
+    about = served.get("/v1/grants/october").json()
+    assert about["takes"] == ["rows"]
+    assert about["columns"] == {"age": "number", "ward": "text"}
+    rows = [ROW, {"age": 25, "ward": "a"}, {"age": None, "ward": "unheard of"}]
+    told = served.ask(rows=rows)
+    assert told.json()["labels"][:2] == ["yes", "no"]
+    # Other teachers, but the same request: nothing is drawn anew.
+    people(2000, 7).to_csv(hospital / "patients.csv", index=False)
+    again = Served(hospital).ask(rows=rows)
+    assert (again.content, again.headers["idempotent-replayed"]) == (told.content, "true")
+    problem(served.ask(rows=[ROW] * 3), 422)
+    assert served.get("/v1/grants/october").json()["answered"] == 3
+
+
+def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
+    served = Served(hospital)
+    for row in ({"age": 80}, {**ROW, "more": 1}, {"age": "SECRET", "ward": "b"}, {"age": True, "ward": "b"},
+                {"age": 1e301, "ward": "b"}, {"age": 10**400, "ward": "b"}, {"age": 3, "ward": 3},
+                {"age": 3, "ward": "x" * 1001}, {}):  # fmt: skip
+        found = served.ask(rows=[row])
+        assert "SECRET" not in str(problem(found, 422))
+    problem(served.ask(), 422)
+    assert served.ledger.verify().requests == 0
+
+
+def test_one_unit_changes_one_ballot_only(hospital):
+    settings = read_settings(hospital / "service.toml")
+    before = House(settings, settings.grants[0])
+    X = before.rows([{"age": age, "ward": "a"} for age in range(50, 62)])
+    table = people(2000, 0)
+    table.loc[table["who"] == 5, ["age", "back"]] = [20, "yes"]
+    table.to_csv(hospital / "patients.csv", index=False)
+    after = House(settings, settings.grants[0])
+    changed = (before.vote(X) != after.vote(X)).any(axis=0)
+    assert changed.shape == (100,)
+    assert changed.sum() <= 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "message"),
+    [
+        ('unit = "patient"', 'unit = "patient"\nvotes_per_unit = 2', InvalidParameterError, "every unit teaches one"),
+        ('classes = ["no", "yes"]', "classes = 2", InvalidParameterError, "classes as a list"),
+        ('classes = ["no", "yes"]', 'classes = ["no", "y,es"]', InvalidParameterError, "commas"),
+        ('classes = ["no", "yes"]', 'classes = ["no", "perhaps"]', DataError, "not among classes"),
+        ("delta = 1e-6", "delta = 1e-2", BudgetError, "not below 1/N"),
+        ("voters = 100", "voters = 3000", InvalidParameterError, "more than the 2000"),
+        ('target = "back"', 'target = "back"\nteacher = "magic"', InvalidParameterError, "is unknown; use one of"),
+    ],
+)
+def test_an_ensemble_that_is_described_wrongly_is_refused(hospital, old, new, error, message):
+    text = (hospital / "service.toml").read_text()
+    assert old in text
+    (hospital / "service.toml").write_text(text.replace(old, new))
+    settings = read_settings(hospital / "service.toml")
+    with pytest.raises(error, match=message):
+        House(settings, settings.grants[0])

@@ -1,0 +1,85 @@
+"""API keys: made, found, revoked, and never kept."""
+
+import json
+import stat
+
+import pytest
+
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.service import KeyRing, Scope, create_key, revoke_key
+from dpensemble.service.sessions import Sessions
+
+
+def test_a_key_is_found_by_its_token_alone_and_gone_at_once(tmp_path):
+    path = tmp_path / "keys.json"
+    made, token = create_key(path, "alice", ["read"], ["october"])
+    other, _ = create_key(path, "alice", ["own"])
+    ring = KeyRing(path)
+    assert ring.of(token) == made
+    assert made.may(Scope.READ)
+    assert not made.may(Scope.PREDICT)
+    assert (made.covers("october"), made.covers("november")) == (True, False)
+    assert all(map(other.may, Scope))
+    swapped = token.replace(made.id, other.id)
+    for wrong in (swapped, token[:-1], token + "x", token.upper(), "", "dpe_", "Bearer " + token, token + "\n"):
+        assert ring.of(wrong) is None
+    assert token.split("_", 2)[2] not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    revoke_key(path, made.id)
+    assert ring.of(token) is None
+
+
+def test_keys_expire(tmp_path):
+    path = tmp_path / "keys.json"
+    _, token = create_key(path, "alice", ["read"], days=1)
+    ring = KeyRing(path)
+    assert ring.of(token) is not None
+    text = json.loads(path.read_text())
+    text["keys"][0]["expires"] = "2020-01-01"
+    path.write_text(json.dumps(text))
+    assert ring.of(token) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"holder": "a b"}, "is no name"),
+        ({"holder": "a:b"}, "is no name"),
+        ({"scopes": []}, "needs a scope"),
+        ({"scopes": ["all"]}, "'read' or"),
+        ({"days": 0}, "days=0"),
+    ],
+)
+def test_wrong_keys_are_not_made(tmp_path, given, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        create_key(**{"path": tmp_path / "keys.json", "holder": "alice", "scopes": ["read"]} | given)
+    assert not (tmp_path / "keys.json").exists()
+
+
+def test_files_that_are_no_keys_are_refused(tmp_path):
+    with pytest.raises(FileError, match="dpensemble keys create"):
+        KeyRing(tmp_path / "keys.json")
+    for text in ("", "{}", "[]", '{"version": 2, "keys": []}', '{"version": 1, "keys": [{"id": "x"}]}'):
+        (tmp_path / "keys.json").write_text(text)
+        with pytest.raises(FileError, match="no file of keys"):
+            KeyRing(tmp_path / "keys.json")
+
+
+def test_sessions_end_with_their_key_and_their_time(tmp_path, monkeypatch):
+    path = tmp_path / "keys.json"
+    made, _ = create_key(path, "alice", ["read"])
+    sessions = Sessions(KeyRing(path), b"secret")
+    cookie = sessions.begin(made)
+    assert sessions.of(cookie) == made
+    ident, until, signed = cookie.split(".")
+    other = "1" if signed.endswith("0") else "0"
+    forged = [f"{ident}.{int(until) + 1}.{signed}", f"{ident}.{until}.{signed[:-1]}{other}", f"{ident}.{until}."]
+    assert [sessions.of(one) for one in [*forged, "", "..", "é.1.x"]] == [None] * 6
+    assert Sessions(KeyRing(path), b"other").of(cookie) is None
+    assert sessions.is_own_form(cookie, sessions.form_token(cookie))
+    assert not sessions.is_own_form(cookie, sessions.form_token(cookie + "x"))
+    monkeypatch.setattr("dpensemble.service.sessions.time.time", lambda: int(until) + 1)
+    assert sessions.of(cookie) is None
+    monkeypatch.undo()
+    revoke_key(path, made.id)
+    assert sessions.of(cookie) is None

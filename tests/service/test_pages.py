@@ -1,0 +1,119 @@
+"""The page: for whom, what it shows, and what its forms may do."""
+
+import itertools
+import re
+
+from .conftest import CONFIG, Served
+
+
+def fields(page):
+    return dict(re.findall(r'name="(token|request_key)" value="([^"]*)"', page.text))
+
+
+def test_nobody_sees_anything_before_logging_in(served):
+    page = served.client.get("/")
+    assert page.status_code == 200
+    assert 'type="password"' in page.text
+    assert "october" not in page.text
+    assert served.client.get("/grants/october").status_code == 401
+    assert served.client.get("/grants/october/quote?answers=3").status_code == 401
+    assert served.client.post("/login", data={"key": "dpe_wrong"}).status_code == 401
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_an_analyst_sees_what_is_left_and_asks(served):
+    cookie = served.login().headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    page = served.client.get("/grants/october")
+    assert "60</b> of 60 answers left" in page.text
+    assert "Replacing any one patient by any other" in page.text
+    form = {**fields(page), "field-0": "20", "field-1": "80"}
+    told = served.client.post("/grants/october", data=form)
+    assert told.status_code == 200
+    assert 'id="told"' in told.text
+    assert "59</b> of 60" in told.text
+    again = served.client.post("/grants/october", data=form)
+    assert "Told again; nothing was charged." in again.text
+    assert served.ledger.verify().requests == 1
+    overview = served.client.get("/")
+    assert "answers, grant october" in overview.text
+    assert "<svg" in overview.text
+    assert "/v1/checkpoint" not in overview.text
+
+
+def test_forms_of_others_charge_nothing(served):
+    served.login()
+    form = {**fields(served.client.get("/grants/october")), "field-0": "20", "field-1": "80"}
+    assert served.client.post("/grants/october", data={**form, "token": "0" * 64}).status_code == 403
+    assert served.client.post("/grants/october", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert served.client.post("/logout", data={"token": "x"}).status_code == 403
+    assert served.client.post("/grants/october", json=form).status_code == 415
+    assert served.ledger.verify().requests == 0
+    assert served.client.post("/logout", data=form, follow_redirects=False).status_code == 303
+    assert "password" in served.client.get("/").text
+
+
+def test_wrong_votes_are_said_beside_the_form_and_kept_there(served):
+    served.login()
+    form = {**fields(served.client.get("/grants/october")), "field-0": "20", "field-1": "81"}
+    page = served.client.post("/grants/october", data=form)
+    assert page.status_code == 422
+    assert "must add up to n_voters=100" in page.text
+    assert 'value="81"' in page.text
+    assert served.client.post("/grants/october", data={**form, "field-1": "x"}).status_code == 422
+    assert served.ledger.verify().requests == 0
+
+
+def test_quotes_work_with_a_script_and_without(served):
+    served.login()
+    found = served.client.get("/grants/october/quote?answers=1").json()
+    assert found["words"] in served.client.get("/grants/october?answers=1").text
+    assert found["words"].endswith("which the grant covers.")
+    assert "more than the grant covers" in served.client.get("/grants/october?answers=500").text
+    assert served.client.get("/grants/october?answers=x").status_code == 422
+    assert "fetch(" in served.client.get("/static/page.js").text
+
+
+def test_the_owner_sees_people_and_checkpoints(served):
+    served.ledger.open_group("patients", "cautious", epsilon=2.5)
+    served.login("owner")
+    page = served.client.get("/").text
+    assert "cautious" in page
+    assert "/v1/checkpoint" in page
+    served.login("alice")
+    assert "cautious" not in served.client.get("/").text
+    served.login("prometheus")
+    assert served.client.get("/").status_code == 403
+
+
+def test_soft_votes_are_asked_for_as_json_and_names_are_escaped(home):
+    text = CONFIG.replace('law = { name = "gnmax", sigma = 200.0 }', 'law = { name = "gaussian-sum", sigma = 20.0 }')
+    text = text.replace("voters = 100", "voters = 2").replace('"no", "yes"', '"<b>no", "yes"').replace("60", "20")
+    (home / "service.toml").write_text(text.replace("comes back", "comes <i>back"))
+    served = Served(home)
+    served.login()
+    page = served.client.get("/grants/october")
+    assert "<i>back" not in page.text
+    form = {**fields(page), "json": "[[[-0.1, -2.4], [-0.2, -1.8]]]"}
+    told = served.client.post("/grants/october", data=form)
+    assert "Noisy means" in told.text
+    assert "<b>no" not in told.text.replace("<b>&lt;b&gt;no", "")
+    for wrong in ("", "3", "{", '{"a": 1}'):
+        assert served.client.post("/grants/october", data={**form, "json": wrong}).status_code == 422
+
+
+def test_every_input_has_a_label_and_headings_go_down_by_one(served):
+    served.login("owner")
+    served.ask()
+    for path in ("/", "/grants/october"):
+        page = served.client.get(path).text
+        ids = re.findall(r'<(?:input|textarea)(?![^>]*type="hidden")[^>]* id="([^"]+)"', page)
+        assert all(f'for="{one}"' in page for one in ids)
+        levels = [int(one) for one in re.findall(r"<h(\d)", page)]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+        assert page.count("<main") == 1
+        assert '<html lang="en">' in page
+        anchors = re.findall(r'aria-labelledby="([^"]+)"', page)
+        assert all(f'id="{one}"' in page for name in anchors for one in name.split())
