@@ -67,9 +67,10 @@ bench: $(VENV)/.installed-dev
 arena: torch
 	$(BIN)/python benchmarks/arena $(ARGS)
 
-# Published tables beside ours; long. ARGS="--quick" for a part.
-reproduce: $(VENV)/.installed
-	$(BIN)/python reproductions/personalised_pate_table5.py $(ARGS)
+# Published tables beside ours: minutes, or ARGS="all" for hours. It resumes.
+ARGS_REPRODUCE := $(if $(ARGS),$(ARGS),all --quick)
+reproduce: torch
+	$(BIN)/dpensemble reproduce $(ARGS_REPRODUCE)
 
 # Neural teachers and DP-SGD, whose tests are skipped without it. Pinned: a range may take gigabytes for graphics cards.
 torch: $(VENV)/.installed-dev
@@ -81,7 +82,7 @@ clusters: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q tests/clusters
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist site demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLDEST) build dist site demo reproduced .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpensemble needs Python 3.11 or newer')"

@@ -24,7 +24,7 @@ LAYERS = [
     {"aggregation", "audit", "certificates"},
     {"ledger"},
     {"workflow"},
-    {"service"},
+    {"service", "reproduce"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -38,8 +38,12 @@ FENCES = {
     "skops": {"persistence"},
     "threadpoolctl": {"teachers", "cost", "moments"},
     "joblib": {"teachers", "neural"},
-    "pandas": {"datasets", "moments", "workflow", "service", "cli"},
-    "sklearn": {"teachers", "student", "methods", "datasets", "moments", "workflow", "persistence", "neural"},
+    "pandas": {"datasets", "moments", "workflow", "service", "reproduce", "cli"},
+    "sklearn": {
+        *("teachers", "student", "methods", "datasets", "moments", "workflow", "persistence", "neural", "reproduce"),
+    },
+    "lightgbm": {"reproduce"},
+    "statsmodels": {"reproduce"},
     "scipy": {"teachers", "laws", "accounting", "darrm", "audit", "moments"},
     "highspy": {"darrm"},
     "dp_accounting": {"cost"},

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 
@@ -32,12 +32,15 @@ def show_progress(shown: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
+def progress_bar(
+    title: str, total: float | None, *, shown: bool | None = None, remaining: bool = False
+) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block runs if `shown`; yield its advance. A `total` (None: only moves) must be public."""
     if not (_SHOWN.get() if shown is None else shown):
         yield _ignore
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    time = TimeRemainingColumn(elapsed_when_finished=True) if remaining else TimeElapsedColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), time)
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=total)
         yield lambda steps: progress.advance(task, steps)

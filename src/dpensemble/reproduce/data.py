@@ -1,0 +1,86 @@
+"""Public data of the reproductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpensemble.datasets import load_adult, load_fashion_mnist, load_mnist
+from dpensemble.errors import DPEnsembleError, InvalidParameterError
+from dpensemble.reproduce.declared import Need
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTable:
+    """A table of features, and which of its rows are positive (1) or not (0)."""
+
+    X: pd.DataFrame
+    positive: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Encoded rows of a split."""
+
+    X: NDArray[Any]
+    y: NDArray[np.int64]
+    X_public: NDArray[Any]
+    X_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+
+
+def _adult() -> PublicTable:
+    adult = load_adult()
+    return PublicTable(adult.X, (adult.y == adult.classes[1]).to_numpy().astype(np.int64))
+
+
+def _health() -> PublicTable:
+    """RAND Health Insurance Experiment, packaged with statsmodels: more than two visits to a doctor in a year."""
+    frame = import_module("statsmodels.datasets").randhie.load_pandas().data
+    return PublicTable(frame.drop(columns="mdvis"), (frame["mdvis"] > 2).to_numpy().astype(np.int64))
+
+
+_TABLES: dict[str, Callable[[], PublicTable]] = {"adult": _adult, "rand-health": _health}
+
+
+@lru_cache(maxsize=2)
+def load_table(name: str) -> PublicTable:
+    """Return a public table by name."""
+    if name not in _TABLES:
+        raise InvalidParameterError(f"data={name!r} is unknown; use one of {', '.join(_TABLES)}.")
+    return _TABLES[name]()
+
+
+def _package(name: str, extra: str) -> Callable[[], str | None]:
+    def missing() -> str | None:
+        return None if find_spec(name) else f'{name}, which is not installed; run pip install "dpensemble[{extra}]"'
+
+    return missing
+
+
+def _images(load: Callable[[], object]) -> Callable[[], str | None]:
+    @lru_cache(maxsize=1)
+    def missing() -> str | None:
+        try:
+            load()
+        except DPEnsembleError as error:
+            return f"images: {str(error).removesuffix('.')}"
+        return None
+
+    return missing
+
+
+LIGHTGBM = Need(name="LightGBM", missing=_package("lightgbm", "reproduce"))
+STATSMODELS = Need(name="statsmodels", missing=_package("statsmodels", "reproduce"))
+TORCH = Need(name="PyTorch", missing=_package("torch", "torch"))
+OPACUS = Need(name="Opacus", missing=_package("opacus", "opacus"))
+MNIST_IMAGES = Need(name="MNIST", missing=_images(load_mnist))
+FASHION_IMAGES = Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist))

@@ -1,0 +1,261 @@
+"""What the tables of differentially private bagging run: teachers once, every row's labels from prefixes of them.
+
+The noise and the votes of a row do not depend on epsilon, which only decides how many of the noisy labels the student
+sees. Partitions are drawn one by one, so 10 of them are the first 10 of 100; SAA is the first alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from dpensemble._random import SeededNoise
+from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
+from dpensemble.accounting.published.moments import laplace_moments
+from dpensemble.allocation import partitions
+from dpensemble.cost import Conversion, largest_count
+from dpensemble.datasets import fit_encoder, three_way_split
+from dpensemble.design import plan
+from dpensemble.laws import LaplaceNoisyMax, sample
+from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
+from dpensemble.reproduce.data import Rows, load_table
+from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
+from dpensemble.reproduce.store import Workplace
+from dpensemble.student import class_probabilities, fit_student
+from dpensemble.teachers import TeacherEnsemble
+from dpensemble.votes import Votes
+from dpensemble.workflow.metrics import scores
+
+LABELS, ACCURACY, AUROC, AUPRC = "Labels", "Accuracy", "AUROC", "AUPRC"
+#: The published label counts belong to this delta, whatever the paper says; see the pages.
+PUBLISHED_DELTA, STATED_DELTA = 1e-3, 1e-5
+AS_STATED, EXACT = "stated", "exact"
+MOMENTS, NO_PRIVACY = "Label moments", "NPB"
+_METRICS = {ACCURACY: "accuracy", AUROC: "auroc", AUPRC: "auprc"}
+_CHUNK, _UNITS = 512, 2048
+# Fit, votes and account of one teacher, on one core.
+_SECONDS_A_TEACHER = {"logistic-regression": 0.0015, "boosting": 0.06}
+
+
+def column(epsilon: float) -> str:
+    """Return how a column of a budget is called."""
+    return f"epsilon {epsilon:g}"
+
+
+def cells(settings: Settings, seed: int) -> Iterator[Cell]:
+    """Return one cell a repeat and number of teachers, and one for the models without teachers."""
+    each = _SECONDS_A_TEACHER[settings["learner"]]
+    for repeat in range(seed, seed + settings["repeats"]):
+        for n, ks in settings["sizes"].items():
+            cost = 10 + each * int(n) * max(ks)
+            yield Cell(name=f"n{n}-run{repeat}", seconds=cost, work=partial(_teachers, settings, int(n), ks, repeat))
+        yield Cell(name=f"alone-run{repeat}", seconds=20, work=partial(_alone, settings, repeat))
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Noisy labels of public rows in turn, and how many of them each budget buys by each account."""
+
+    labels: NDArray[np.int64]
+    bought: dict[tuple[float, str], int]
+
+
+def _rows(settings: Settings, repeat: int) -> Rows:
+    table = load_table(settings["data"])
+    split = three_way_split(len(table.X), random_state=repeat)
+    encoder = fit_encoder(table.X.iloc[split.public])
+    y = table.positive
+    X = {name: encoder.transform(table.X.iloc[getattr(split, name)]) for name in ("private", "public", "test")}
+    return Rows(X["private"], y[split.private], X["public"], X["test"], y[split.test])
+
+
+def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place: Workplace) -> Figures:
+    """Run all rows of one number of teachers."""
+    rows = _rows(settings, repeat)
+    epsilons = tuple(settings["epsilons"])
+    order = np.random.default_rng([repeat, n]).permutation(len(rows.X_public))
+    allocation = partitions(range(len(rows.X)), n, max(ks), entropy=repeat)
+    ensemble = TeacherEnsemble(
+        learner_of(settings), allocation, np.array([0, 1]), entropy=repeat, n_jobs=place.n_jobs
+    ).fit(rows.X, rows.y, lambda _: None)
+    free = {k: _data_independent(n, k, epsilons, place) for k in (1, *ks)}
+    bounds = _bounds(n, free, epsilons, len(order))
+    counts, spent = _counted(ensemble, rows.X_public[order], bounds, memberships_of(allocation))
+    found: Figures = {}
+    for k in (1, *ks):
+        law = LaplaceNoisyMax(k * n / 2)
+        labels = sample(law, counts[k], SeededNoise(1000 * repeat + k))
+        if k == 1:
+            _learn(found, f"SAA n={n}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+            continue
+        own = {
+            (epsilon, name): _fitting(spent[k], k * n / 2, epsilon, delta) + breach
+            for epsilon in epsilons
+            for name, delta, breach in (("", PUBLISHED_DELTA, 1), (AS_STATED, STATED_DELTA, 0))
+        }
+        own |= {(epsilon, EXACT): free[k][epsilon, EXACT] for epsilon in epsilons}
+        _learn(found, f"DPBag n={n} k={k}", rows, order, _Labelled(labels, own), epsilons, repeat)
+        if k in settings["data_independent"].get(str(n), ()):
+            _learn(found, f"DPBag- n={n} k={k}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+    return found
+
+
+def learner_of(settings: Settings) -> Any:
+    """Return the base learner; boosting by LightGBM, which on small shards is about seven times faster."""
+    if settings["learner"] == "boosting":
+        from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
+
+        return LGBMClassifier(n_estimators=100, num_leaves=8, min_child_samples=5, n_jobs=1, verbose=-1)
+    return LogisticRegression(max_iter=1000)
+
+
+def _exact_labels(n: int, k: int, epsilons: Sequence[float]) -> NDArray[np.int64]:
+    """Return the labels that the exact worst case allows with the paper's noise, by budget."""
+    design = DPBaggingClassifier(n_teachers=n, n_partitions=k, law=LaplaceNoisyMax(k * n / 2)).design(n_classes=2)
+    return np.array([plan(design, epsilon=epsilon, delta=STATED_DELTA).labels for epsilon in epsilons])
+
+
+def published_labels(scale: float, votes: int, epsilon: float, delta: float) -> int:
+    """Return how many answers the published data-independent moments allow within the budget."""
+    return largest_count(laplace_moments(scale, votes**2), epsilon, delta, Conversion.CLASSICAL)
+
+
+def _data_independent(n: int, k: int, epsilons: Sequence[float], place: Workplace) -> dict[tuple[float, str], int]:
+    """Return the labels of SAA and DPBag-: the paper counts the one that breaches the budget, too."""
+    found = {}
+    exact = place.kept(("exact labels", n, k, list(epsilons)), lambda: _exact_labels(n, k, epsilons))
+    for epsilon, labels in zip(epsilons, exact.tolist(), strict=True):
+        found[epsilon, ""] = published_labels(k * n / 2, k, epsilon, PUBLISHED_DELTA) + 1
+        found[epsilon, AS_STATED] = published_labels(k * n / 2, k, epsilon, STATED_DELTA)
+        found[epsilon, EXACT] = labels
+    return found
+
+
+def _fitting(spent: NDArray[np.int64], scale: float, epsilon: float, delta: float) -> int:
+    """Return how many leading answers fit, given the largest sum of squared votes after each."""
+    return int(
+        np.count_nonzero(spent <= largest_count(laplace_moments(scale, 1), epsilon, delta, Conversion.CLASSICAL))
+    )
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """For each number of partitions: answers that are needed at least, and the sum after which no more are."""
+
+    answers: dict[int, int]
+    sums: dict[int, int]
+    subsets: int
+
+
+def _bounds(
+    n: int, free: Mapping[int, Mapping[tuple[float, str], int]], epsilons: Sequence[float], n_public: int
+) -> _Bounds:
+    most = max(epsilons)
+    answers, sums = {}, {}
+    for k, bought in free.items():
+        answers[k] = min(n_public, max(bought.values()))
+        sums[k] = largest_count(laplace_moments(k * n / 2, 1), most, PUBLISHED_DELTA, Conversion.CLASSICAL)
+    return _Bounds(answers, sums, n)
+
+
+def _counted(
+    ensemble: TeacherEnsemble, X_public: NDArray[np.float64], bounds: _Bounds, members: NDArray[np.int64]
+) -> tuple[dict[int, NDArray[np.int64]], dict[int, NDArray[np.int64]]]:
+    """Return, for each number of partitions, counts, and the largest sum of squared votes of any record by query."""
+    ks = list(bounds.answers)
+    sums = {k: np.zeros(len(members), dtype=np.int64) for k in ks if k > 1}
+    counts: dict[int, list[NDArray[np.int64]]] = {k: [] for k in ks}
+    spent: dict[int, list[NDArray[np.int64]]] = {k: [] for k in ks}
+    open_accounts, done = set(sums), 0
+    while done < len(X_public) and (open_accounts or done < max(bounds.answers.values())):
+        votes = ensemble.vote(X_public[done : done + _CHUNK])
+        for k in ks:
+            ballots = votes.ballots[:, : k * bounds.subsets]
+            counts[k].append(Votes(ballots, 2).counts)
+            if k in open_accounts:
+                spent[k].append(charged(ballots, members[:, :k], sums[k]))
+                if spent[k][-1][-1] > bounds.sums[k]:
+                    open_accounts.discard(k)
+        done += votes.n_queries
+    return (
+        {k: np.concatenate(found) for k, found in counts.items()},
+        {k: np.concatenate(found) for k, found in spent.items() if found},
+    )
+
+
+def charged(
+    ballots: NDArray[np.unsignedinteger], members: NDArray[np.int64], sums: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Add each record's squared changeable votes to `sums`; return the largest sum after each query.
+
+    The paper's personalised moments (section 4.3) for all queries alike, whether they fit a budget or not.
+    """
+    by_teacher = np.ascontiguousarray(ballots.T)
+    largest = np.zeros(len(ballots), dtype=np.int64)
+    for start in range(0, len(members), _UNITS):
+        rows = slice(start, start + _UNITS)
+        running = np.cumsum(changeable_votes(by_teacher, members[rows], 2) ** 2, axis=1, dtype=np.int64)
+        running += sums[rows, None]
+        np.maximum(largest, running.max(axis=0), out=largest)
+        sums[rows] = running[:, -1]
+    return largest
+
+
+def _learn(
+    found: Figures,
+    row: str,
+    rows: Rows,
+    order: NDArray[np.int64],
+    labelled: _Labelled,
+    epsilons: Sequence[float],
+    repeat: int,
+) -> None:
+    """Note the labels of each budget and account, and how good the student is that learns from them."""
+    scored: dict[int, Mapping[str, float]] = {}
+    for epsilon in epsilons:
+        for account in ("", AS_STATED, EXACT):
+            asked = labelled.bought[epsilon, account]
+            found[figure(row, LABELS, column(epsilon), account)] = asked
+            used = min(asked, len(labelled.labels))
+            if not used:
+                continue
+            if used not in scored:
+                student = fit_student(
+                    LogisticRegression(max_iter=1000), rows.X_public[order[:used]], labelled.labels[:used], repeat
+                )
+                scored[used] = _scored(student, rows)
+            _note(found, row, epsilon, account, scored[used])
+
+
+def _scored(model: Any, rows: Rows) -> dict[str, float]:
+    return scores(class_probabilities(model, rows.X_test, np.array([0, 1])), rows.y_test, np.array([0, 1]))
+
+
+def _note(found: Figures, row: str, epsilon: float, account: str, scored: Mapping[str, float]) -> None:
+    for panel, metric in _METRICS.items():
+        if metric in scored:
+            found[figure(row, panel, column(epsilon), account)] = scored[metric]
+
+
+def _alone(settings: Settings, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
+    """Fit the model without privacy, and label moments at each budget."""
+    rows = _rows(settings, repeat)
+    found: Figures = {}
+    plain = _scored(fit_student(learner_of(settings), rows.X, rows.y, repeat), rows)
+    table = load_table(settings["data"])
+    split = three_way_split(len(table.X), random_state=repeat)
+    X, X_public, X_test = (table.X.iloc[getattr(split, name)] for name in ("private", "public", "test"))
+    for epsilon in settings["epsilons"]:
+        _note(found, NO_PRIVACY, epsilon, "", plain)
+        model = LabelMomentsClassifier(
+            classes=[0, 1], epsilon=epsilon, delta=STATED_DELTA, random_state=repeat, insecure_release_seed=repeat
+        ).fit(X, rows.y, X_public=X_public)
+        own = scores(model.predict_proba(X_test), rows.y_test, np.array([0, 1]))
+        _note(found, MOMENTS, epsilon, "", own)
+    return found

@@ -1,0 +1,155 @@
+"""Running the experiments that tables need, and going on where an earlier run was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from dpensemble._progress import progress_bar
+from dpensemble.errors import FileError
+from dpensemble.reproduce.declared import REPEATS, Cell, Experiment, Table
+from dpensemble.reproduce.store import CellStore, Stored, Workplace, versions
+from dpensemble.reproduce.summary import TableResult, summary
+
+Tell = Callable[[str], None]
+_MINUTE, _HOUR = 60.0, 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How tables are run.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of cells, arrays and results.
+    quick : bool, default=False
+        Smaller settings, minutes for all.
+    seed : int, default=0
+        Of the first repeat; later ones count on.
+    repeats : int, optional
+        Independent runs, instead of the declared number.
+    n_jobs : int, optional
+        Workers, as in joblib.
+    progress : bool, default=False
+        Show a bar with the time remaining.
+    """
+
+    out: Path
+    quick: bool = False
+    seed: int = 0
+    repeats: int | None = None
+    n_jobs: int | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An experiment with its cells, and those that are there already."""
+
+    experiment: Experiment
+    store: CellStore
+    cells: tuple[Cell, ...]
+    found: dict[str, Stored]
+
+    @property
+    def to_do(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.name not in self.found]
+
+
+def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, strict: bool = True) -> list[TableResult]:
+    """Run what tables need and is not there yet; return what they show.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        What to reproduce.
+    settings : RunSettings
+        How.
+    tell : callable
+        Takes a line for people.
+    strict : bool, default=True
+        Raise where data are missing; else leave those tables out, and say so.
+
+    Returns
+    -------
+    list of TableResult
+        One a table that could be run.
+
+    Raises
+    ------
+    FileError
+        If data are missing, or a result cannot be written; what was finished before is kept.
+    """
+    parts: dict[str, _Part] = {}
+    wanted = []
+    for table in tables:
+        missing = table.experiment.missing()
+        if missing is not None:
+            if strict:
+                raise FileError(f"{table.name} needs {missing}.")
+            tell(f"{table.name} is left out: it needs {missing}.")
+            continue
+        wanted.append(table)
+        if table.experiment.name not in parts:
+            parts[table.experiment.name] = _part(table.experiment, settings)
+    for part in parts.values():
+        if part.store.stale:
+            tell(
+                f"{part.experiment.name}: {len(part.store.stale)} earlier results are not used and are run again, "
+                f"such as {part.store.stale[0]}."
+            )
+    tell(_estimate(list(parts.values())))
+    _run(list(parts.values()), settings)
+    return [summary(table, parts[table.experiment.name].found, settings.quick, settings.seed) for table in wanted]
+
+
+def _part(experiment: Experiment, settings: RunSettings) -> _Part:
+    chosen = experiment.chosen(quick=settings.quick, repeats=settings.repeats)
+    stamp = {
+        "experiment": experiment.name,
+        "revision": experiment.revision,
+        "settings": {name: value for name, value in chosen.items() if name != REPEATS},
+        "seed": settings.seed,
+        "versions": versions(),
+    }
+    kind = "quick" if settings.quick else "full"
+    store = CellStore(settings.out / "cells" / kind / experiment.name, stamp)
+    cells = tuple(experiment.cells(chosen, settings.seed))
+    found = {cell.name: stored for cell in cells if (stored := store.load(cell.name)) is not None}
+    return _Part(experiment, store, cells, found)
+
+
+def _run(parts: Sequence[_Part], settings: RunSettings) -> None:
+    place = Workplace(settings.out / "arrays", settings.n_jobs)
+    total = sum(cell.seconds for part in parts for cell in part.to_do)
+    with progress_bar("Reproducing", total, shown=settings.progress, remaining=True) as advance:
+        for part in parts:
+            for cell in part.to_do:
+                start = perf_counter()
+                figures = cell.work(place)
+                stored = Stored(figures, perf_counter() - start)
+                part.store.save(cell.name, stored)
+                part.found[cell.name] = stored
+                advance(cell.seconds)
+
+
+def _estimate(parts: Sequence[_Part]) -> str:
+    """Say beforehand what is to be done, and about how long that takes on one core."""
+    cells = [cell for part in parts for cell in part.to_do]
+    there = sum(len(part.found) for part in parts)
+    kept = f"; {there} are there already" if there else ""
+    if not cells:
+        return f"Nothing is left to run{kept}."
+    return f"{len(cells)} parts to run, about {duration(sum(cell.seconds for cell in cells))} on one core{kept}."
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words."""
+    if seconds < _MINUTE:
+        return f"{max(1, round(seconds))} s"
+    if seconds < _HOUR:
+        return f"{round(seconds / _MINUTE)} min"
+    return f"{seconds / _HOUR:.1f} h"

@@ -1,0 +1,156 @@
+"""Results of cells as files that are whole or not there, and arrays that are kept by what they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble.errors import FileError
+from dpensemble.workflow.durable import remove, replace_file
+
+# What results depend on besides settings and code.
+_LIBRARIES = ("dpensemble", "numpy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that results are kept for."""
+    return {name: version(name) for name in _LIBRARIES}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a cell gave, and how long it took."""
+
+    figures: dict[str, float]
+    seconds: float
+
+
+@dataclass
+class CellStore:
+    """Cells of one run by name, each in a file; what was made by other versions or settings is not used.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files are; made when the first is written.
+    stamp : mapping
+        Everything that the results depend on, as plain values.
+    """
+
+    folder: Path
+    stamp: Mapping[str, Any]
+    stale: list[str] = field(default_factory=list)
+
+    def load(self, name: str) -> Stored | None:
+        """Return a cell's result, or None where there is none of this stamp."""
+        path = self._path(name)
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            stored = Stored({str(k): float(v) for k, v in found["figures"].items()}, float(found["seconds"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            self.stale.append(f"{name} (cannot be read)")
+            return None
+        if found.get("stamp") != _plain(self.stamp):
+            self.stale.append(f"{name} ({_difference(found.get('stamp'), _plain(self.stamp))})")
+            return None
+        return stored
+
+    def save(self, name: str, stored: Stored) -> None:
+        """Keep a cell's result."""
+        content = {"stamp": _plain(self.stamp), "seconds": round(stored.seconds, 3), "figures": stored.figures}
+        write(self._path(name), json.dumps(content, indent=1) + "\n")
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+def write(path: Path, content: str) -> None:
+    """Write a whole file or none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content)
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be written ({error.strerror}); what was finished is kept, so make room or let it be "
+            "writable, and run the same command again."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a cell is given: a folder for arrays that cost much, and a number of workers.
+
+    Parameters
+    ----------
+    cache : Path
+        Folder of the arrays.
+    n_jobs : int or None
+        Workers, as in joblib.
+    """
+
+    cache: Path
+    n_jobs: int | None = None
+
+    def kept(self, made_from: tuple[Any, ...], make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return an array that was made from just these arrays and plain values before, or make and keep it."""
+        path = self.cache / f"{digest((*made_from, versions()))}.npy"
+        try:
+            found: NDArray[Any] = np.load(path, allow_pickle=False)
+        except (FileNotFoundError, ValueError, EOFError):
+            # Nothing there, or no whole file, which is made anew.
+            found = make()
+            self._keep(path, found)
+        return found
+
+    def _keep(self, path: Path, array: NDArray[Any]) -> None:
+        draft = path.with_suffix(".draft")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+            draft.replace(path)
+        except OSError as error:
+            remove(draft)
+            raise FileError(
+                f"{path} cannot be written ({error.strerror}); what was finished is kept, so make room or let it be "
+                "writable, and run the same command again."
+            ) from None
+
+
+def digest(parts: tuple[Any, ...]) -> str:
+    """Return a hash of arrays and plain values."""
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).tobytes())
+        else:
+            found.update(json.dumps(_plain(part), sort_keys=True).encode())
+        found.update(b"\0")
+    return found.hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
+    return json.loads(json.dumps(value, sort_keys=True, default=repr))
+
+
+def _difference(theirs: Any, ours: dict[str, Any]) -> str:
+    """Say in a few words in what an older result differs."""
+    if not isinstance(theirs, dict):
+        return "no stamp"
+    changed = [name for name in ours if theirs.get(name) != ours[name]]
+    if changed == ["versions"]:
+        names = [name for name in ours["versions"] if theirs.get("versions", {}).get(name) != ours["versions"][name]]
+        return "other version of " + ", ".join(names)
+    return "other " + ", ".join(changed or ["stamp"])

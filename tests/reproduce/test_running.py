@@ -1,0 +1,170 @@
+"""Runs go on where they were stopped, and never from results of another kind."""
+
+import errno
+import json
+
+import numpy as np
+import pytest
+
+from dpensemble.errors import FileError
+from dpensemble.reproduce import RunSettings, reproduce
+from dpensemble.reproduce import store as store_module
+from dpensemble.reproduce.store import Workplace
+from dpensemble.workflow import durable
+
+
+@pytest.fixture
+def run(tmp_path, counter):
+    said = []
+
+    def run(table, *, strict=True, **settings):
+        said.clear()
+        counter.ran.clear()
+        return reproduce([table], RunSettings(out=tmp_path, **settings), said.append, strict=strict)
+
+    run.said = said
+    return run
+
+
+def test_published_reproduced_and_difference_are_of_the_same_entry(tiny, run):
+    (result,) = run(tiny())
+    one, three = result.entries
+    assert (one.published, one.runs) == (1.0, 4)
+    assert one.reproduced == pytest.approx(1.0, abs=0.05)
+    assert 0 < one.spread < 0.05
+    assert three.difference == pytest.approx(three.reproduced - 3.5)
+    assert one.beside["median"] == pytest.approx(1.0, abs=0.05)
+    assert one.agrees(2) is True
+    assert three.agrees(2) is False
+    assert result.counts() == {"published": 2, "agree": 1, "differ": 1, "unknown": 0, "missing": 0}
+    assert "1 differ by more" in result.verdict()
+
+
+def test_one_run_has_no_spread_to_tell_by(tiny, run):
+    (result,) = run(tiny(), quick=True)
+    assert [entry.spread for entry in result.entries] == [None, None]
+    assert result.counts()["unknown"] >= 1
+    assert "run once" in result.verdict()
+
+
+def test_a_stopped_run_goes_on_where_it_was(tiny, run, counter):
+    counter.stop_at = ("three", 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny())
+    done = list(counter.ran)
+    assert done == [("one", 0), ("three", 0), ("one", 1)]
+    counter.stop_at = None
+    (resumed,) = run(tiny())
+    assert set(counter.ran) == {(name, repeat) for name in ("one", "three") for repeat in range(4)} - set(done)
+    assert "3 are there already" in run.said[-1]
+    (again,) = run(tiny())
+    assert counter.ran == []
+    assert again.entries == resumed.entries
+    assert run.said == ["Nothing is left to run; 8 are there already."]
+
+
+def test_the_estimate_is_told_beforehand(tiny, run):
+    run(tiny())
+    assert run.said[0] == "8 parts to run, about 16 s on one core."
+
+
+def test_more_repeats_go_on_from_fewer(tiny, run, counter):
+    run(tiny(), repeats=1)
+    run(tiny(), repeats=2)
+    assert counter.ran == [("one", 1), ("three", 1)]
+
+
+def test_quick_results_are_never_taken_for_full_ones(tiny, run, counter):
+    run(tiny(), quick=True)
+    run(tiny())
+    assert len(counter.ran) == 8
+
+
+@pytest.mark.parametrize("other", [{"seed": 5}, {"revision": 2}])
+def test_other_seeds_and_revisions_are_run_anew(tiny, run, counter, other):
+    run(tiny(), repeats=1)
+    revision, seed = other.get("revision", 1), other.get("seed", 0)
+    run(tiny(revision=revision), repeats=1, seed=seed)
+    assert len(counter.ran) == 2
+
+
+def test_results_of_another_version_are_not_used_and_that_is_said(tiny, run, counter, monkeypatch):
+    run(tiny(), repeats=1)
+    monkeypatch.setattr(store_module, "version", lambda name: "0.0.1")
+    run(tiny(), repeats=1)
+    assert len(counter.ran) == 2
+    assert "2 earlier results are not used" in run.said[0]
+    assert "other version of dpensemble" in run.said[0]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"stamp": 3, "figures": {}, "seconds": 1}', '{"figures": 2}'])
+def test_a_broken_file_is_run_anew(tiny, run, counter, tmp_path, content):
+    run(tiny(), repeats=1)
+    (tmp_path / "cells" / "full" / "tiny" / "one-run0.json").write_text(content)
+    run(tiny(), repeats=1)
+    assert counter.ran == [("one", 0)]
+    assert "1 earlier results are not used" in run.said[0]
+
+
+def test_missing_data_are_named_with_where_to_put_them(tiny, run, absent):
+    with pytest.raises(FileError, match="tiny-1 needs the moon; put it into the folder that DPENSEMBLE_DATA names"):
+        run(tiny(needs=(absent,)))
+    assert run(tiny(needs=(absent,)), strict=False) == []
+    assert "tiny-1 is left out: it needs the moon" in run.said[0]
+
+
+def test_a_full_disk_ends_in_one_sentence_and_costs_nothing_that_was_finished(tiny, run, counter, monkeypatch):
+    def full(name):
+        if name.startswith("write the rest of .one-run1.json"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable, "step", full)
+    with pytest.raises(FileError, match=r"one-run1.json cannot be written \(No space left on device\); what was fini"):
+        run(tiny())
+    monkeypatch.setattr(durable, "step", lambda name: None)
+    run(tiny())
+    assert ("one", 0) not in counter.ran
+    assert ("one", 1) in counter.ran
+
+
+def test_arrays_are_kept_by_what_they_were_made_from(tmp_path):
+    place, made = Workplace(tmp_path), []
+
+    def make():
+        made.append(1)
+        return np.arange(3)
+
+    rows = np.ones((2, 2))
+    for _ in range(2):
+        assert place.kept((rows, "forest", 3), make).tolist() == [0, 1, 2]
+    assert len(made) == 1
+    for other in ((rows + 1, "forest", 3), (rows, "forest", 4), (rows.astype(np.float32), "forest", 3)):
+        place.kept(other, make)
+    assert len(made) == 4
+
+
+def test_half_an_array_is_made_anew(tmp_path):
+    place = Workplace(tmp_path)
+    place.kept(("a",), lambda: np.arange(100))
+    (path,) = tmp_path.glob("*.npy")
+    path.write_bytes(path.read_bytes()[:50])
+    assert place.kept(("a",), lambda: np.arange(100)).sum() == 4950
+
+
+def test_what_a_kill_leaves_half_written_is_not_read(tiny, run, counter, tmp_path):
+    counter.stop_at = ("one", 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny())
+    (tmp_path / "cells" / "full" / "tiny" / ".one-run1.json.123").write_text('{"stamp"')
+    (tmp_path / "arrays" / "half.draft").write_bytes(b"half")
+    counter.stop_at = None
+    (result,) = run(tiny())
+    assert [entry.runs for entry in result.entries] == [4, 4]
+    assert ("one", 0) not in counter.ran
+
+
+def test_stored_cells_are_plain_json(tiny, run, tmp_path):
+    run(tiny(), repeats=1)
+    found = json.loads((tmp_path / "cells" / "full" / "tiny" / "one-run0.json").read_text())
+    assert set(found) == {"stamp", "seconds", "figures"}
+    assert found["stamp"]["settings"] == {"means": {"one": 1.0, "three": 3.0}}
