@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +44,12 @@ class Zygote:
 
 
 @pytest.fixture(scope="session")
-def zygote(tmp_path_factory):
-    one = Zygote(tmp_path_factory.mktemp("zygote"))
+def zygote(tmp_path_factory, tables):
+    folder = tmp_path_factory.mktemp("zygote")
+    one = Zygote(folder)
+    (folder / "stdout").touch()
+    (folder / "stderr").touch()
+    assert one.run(*training(tables, folder / "out", "--private-report"), warm=True).code == 0
     yield one
     # Closes its input, on which it ends.
     one.process.communicate(timeout=60)
@@ -65,28 +70,13 @@ def tables(tmp_path_factory):
 @pytest.fixture
 def command(tables):
     """Return the command line of a training whose labels tell it from another one."""
+    return partial(training, tables)
 
-    def command(out, *more, noise_seed=1):
-        return [
-            *("train", "--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "y"),
-            *(
-                "--classes",
-                "0,1",
-                "--teachers",
-                "20",
-                "--epsilon",
-                "2",
-                "--delta",
-                "1e-4",
-                "--jobs",
-                "1",
-                "--quiet",
-                "--scale",
-                "10",
-                "--accounting",
-                "published",
-            ),
-            *("--seed", noise_seed, "--insecure-release-seed", noise_seed, "--out", out, *more),
-        ]
 
-    return command
+def training(tables, out, *more, noise_seed=1):
+    return [
+        *("train", "--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "y"),
+        *["--classes", "0,1", "--teachers", "20", "--epsilon", "2", "--delta", "1e-4", "--jobs", "1", "--quiet"],
+        *["--scale", "10", "--accounting", "published"],
+        *("--seed", noise_seed, "--insecure-release-seed", noise_seed, "--out", out, *more),
+    ]

@@ -188,7 +188,7 @@ def test_a_law_that_few_ballots_are_priced_for_still_runs(blobs):
     # Only the numbers of holders that matter are priced; all of them would be too many histograms.
     model = BaggedPATEClassifier(
         classes=[0, 1, 2, 3],
-        n_teachers=30,
+        n_teachers=20,
         subsample=1,
         scheme="subsets",
         law=OptimalVote(80),
