@@ -61,6 +61,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/optimal_vote.py
 	$(BIN)/python benchmarks/aggregator.py
 	$(BIN)/python benchmarks/many_rows.py
+	$(BIN)/python benchmarks/many_rows.py --teachers 100
+	$(BIN)/python benchmarks/commands.py
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 # Beside other libraries, which are installed in an environment of their own; hours, and it resumes.
