@@ -21,7 +21,7 @@ LAYERS = [
     {"moments"},
     {"design", "interactive", "persistence"},
     {"methods"},
-    {"aggregation", "audit", "certificates"},
+    {"aggregation", "audit", "certificates", "client"},
     {"ledger"},
     {"workflow"},
     {"service", "reproduce"},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from dpensemble.cli.ending import ENDING
 from dpensemble.service import read_settings
 from dpensemble.service.running import Running
 from dpensemble.service.serve import serve
@@ -24,6 +25,7 @@ def run(
     """Serve until told to stop, or only tell what would be served."""
     settings = read_settings(config)
     if not check:
+        ENDING.follow(lambda: "every answer that was told is in the ledger", lambda: False)
         serve(settings, host=host, port=port, certificate=certificate, certificate_key=certificate_key)
         return
     found = [desk.to_dict() for desk in Running.of(settings).desks.values()]

@@ -95,12 +95,19 @@ class Transaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
+        # Nobody else adds meanwhile, so what was found stays the newest until this adds one.
+        self._last: Entry | None = None
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Undo within the transaction what the block added, if it raises."""
-        with self._connection.begin_nested():
-            yield
+        last = self._last
+        try:
+            with self._connection.begin_nested():
+                yield
+        except BaseException:
+            self._last = last
+            raise
 
     def rows(self, table: sa.Table, **where: Any) -> list[Any]:
         """Return the rows of a table with these values, in the order of its first column."""
@@ -125,8 +132,10 @@ class Transaction:
 
     def last(self) -> Entry | None:
         """Return the newest entry."""
-        found = self._connection.execute(sa.select(entries).order_by(entries.c.number.desc()).limit(1)).first()
-        return None if found is None else Entry(*found)
+        if self._last is None:
+            found = self._connection.execute(sa.select(entries).order_by(entries.c.number.desc()).limit(1)).first()
+            self._last = None if found is None else Entry(*found)
+        return self._last
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number."""
@@ -154,6 +163,7 @@ class Transaction:
             previous=entry.previous,
             hash=entry.hash,
         )
+        self._last = entry
         return entry
 
 

@@ -7,14 +7,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpensemble._checks import integer_between
 from dpensemble.aggregation import Aggregator, Answer
 from dpensemble.errors import DataError
 from dpensemble.ledger import Ledger
-from dpensemble.service.house import House
 from dpensemble.service.settings import GrantSettings, ServiceSettings
+
+if TYPE_CHECKING:
+    from dpensemble.service.house import House
 
 #: What a prediction may be made of.
 KINDS = ("counts", "ballots", "log_probs", "rows")
@@ -71,7 +73,7 @@ class Desk:
             votes_per_unit=grant.votes_per_unit,
             unit=grant.unit,
         )
-        self.house = None if grant.ensemble is None else House(settings, grant)
+        self.house = None if grant.ensemble is None else _house(settings, grant)
         self._promise = self._asked.guarantee()
         self._quote = lru_cache(_QUOTES)(self._asked.quote)
 
@@ -173,6 +175,12 @@ class Desk:
         means = None if answer.means is None else [list(row) for row in answer.means]
         body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}
         return Told(json.dumps(body, separators=(",", ":")).encode(), answer)
+
+
+def _house(settings: ServiceSettings, grant: GrantSettings) -> House:
+    from dpensemble.service.house import House  # noqa: PLC0415 - slow, and for teachers alone
+
+    return House(settings, grant)
 
 
 def open_desks(settings: ServiceSettings, ledger: Ledger) -> dict[str, Desk]:

@@ -1,0 +1,162 @@
+"""A client of `dpensemble serve`; needs nothing but Python.
+
+Examples
+--------
+>>> service = Client("https://answers.example.org", "dpe_...")
+>>> service
+Client('https://answers.example.org')
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
+
+# Refusals after which the same request may do: the service or its ledger was away.
+_AWAY = frozenset({408, 429, 500, 502, 503, 504})
+_FIGURES = ("unit", "requested", "spent", "remaining", "fits")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Answers to one request.
+
+    Parameters
+    ----------
+    labels : list
+        A label for each query; None where the law gave no answer.
+    means : list of list of float or None
+        Noisy means, where the law releases them.
+    key : str
+        Name of the request.
+    replayed : bool
+        Whether it was told from before, for nothing.
+    """
+
+    labels: list[Any]
+    means: list[list[float]] | None
+    key: str
+    replayed: bool
+
+
+class Client:
+    """Asks a service, and asks again under the same name where no answer came.
+
+    Parameters
+    ----------
+    url : str
+        Where the service is; ``http`` is for this machine alone.
+    key : str
+        API key.
+    timeout : float, default=60
+        Seconds to wait for an answer.
+    tries : int, default=5
+        How often to ask in all; a request is charged once however often it is sent.
+    """
+
+    def __init__(self, url: str, key: str, *, timeout: float = 60.0, tries: int = 5) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or (parts.scheme == "http" and parts.hostname not in _HERE):
+            raise InvalidParameterError(f"url={url!r:.80} would send the key in the open; give one with https.")
+        self._url, self._key, self._timeout, self._tries = url.rstrip("/"), key, timeout, max(1, tries)
+
+    def __repr__(self) -> str:
+        return f"Client({self._url!r})"
+
+    def grants(self) -> list[dict[str, Any]]:
+        """Return what may be asked, what is promised and what is left."""
+        found: list[dict[str, Any]] = self._get("/v1/grants")
+        return found
+
+    def grant(self, name: str) -> dict[str, Any]:
+        """Return what one grant promises, and what is left of it."""
+        found: dict[str, Any] = self._get(f"/v1/grants/{quote(name, safe='')}")
+        return found
+
+    def quote(self, grant: str, answers: int) -> dict[str, Any]:
+        """Return what so many answers cost; charges nothing."""
+        path = f"/v1/grants/{quote(grant, safe='')}/quote?{urlencode({'answers': answers})}"
+        found: dict[str, Any] = self._get(path)
+        return found
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Return what is left of the data sets."""
+        found: list[dict[str, Any]] = self._get("/v1/budgets")
+        return found
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return a signed statement of where the ledger stands, to be kept (owners only)."""
+        found: dict[str, Any] = self._get("/v1/checkpoint")
+        return found
+
+    def predict(self, grant: str, *, key: str | None = None, **asked: Any) -> Answered:
+        """Ask for a batch of answers.
+
+        Parameters
+        ----------
+        grant : str
+            Name of the grant.
+        key : str, optional
+            Name of the request, under which it can be asked again for nothing, even after this process; a new one by
+            default.
+        **asked
+            One of ``counts``, ``ballots``, ``log_probs`` or ``rows``: a list of queries.
+
+        Raises
+        ------
+        BudgetError
+            If it is more than is left; ``figures`` says what would fit. Nothing was charged.
+        DataError
+            If the request cannot be used, or the name was used for another one. Nothing was charged.
+        DPEnsembleError
+            If the key is not for that, or no answer came; the same request under the same name is charged once.
+        """
+        key = str(uuid.uuid4()) if key is None else key
+        body = json.dumps(asked).encode()
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        told, replayed = self._send(f"/v1/grants/{quote(grant, safe='')}/predictions", body, headers)
+        return Answered(told["labels"], told["means"], key, replayed)
+
+    def _get(self, path: str) -> Any:
+        return self._send(path, None, {})[0]
+
+    def _send(self, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[Any, bool]:
+        sent = {**headers, "Authorization": f"Bearer {self._key}"}
+        for attempt in range(self._tries):
+            if attempt:
+                time.sleep(min(10.0, 0.25 * 2**attempt))
+            try:
+                # The scheme was checked when the client was made.
+                with urlopen(Request(self._url + path, body, sent), timeout=self._timeout) as found:  # noqa: S310
+                    return json.load(found), found.headers.get("Idempotent-Replayed") == "true"
+            except HTTPError as error:
+                with error:
+                    if error.code not in _AWAY or attempt == self._tries - 1:
+                        raise _refusal(error) from None
+            except (URLError, HTTPException, OSError, ValueError):
+                continue
+        raise DPEnsembleError(f"{self._url} gave no answer in {self._tries} tries; ask again by the same key.")
+
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+
+
+def _refusal(error: HTTPError) -> DPEnsembleError:
+    try:
+        said = json.load(error)
+        text = f"{said['title']} {said.get('detail', '')}".strip()
+    except (ValueError, KeyError, TypeError, OSError):
+        said, text = {}, f"the service refused with status {error.code}."
+    if str(said.get("type", "")).endswith(":budget"):
+        return BudgetError(text, figures={name: said[name] for name in _FIGURES if name in said})
+    return DataError(text) if error.code in (400, 413, 422) else DPEnsembleError(text)
