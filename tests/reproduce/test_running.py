@@ -40,11 +40,13 @@ def test_published_reproduced_and_difference_are_of_the_same_entry(tiny, run):
     assert "1 differ by more" in result.verdict()
 
 
-def test_one_run_has_no_spread_to_tell_by(tiny, run):
+def test_few_runs_do_not_tell(tiny, run):
     (result,) = run(tiny(), quick=True)
     assert [entry.spread for entry in result.entries] == [None, None]
     assert result.counts()["unknown"] >= 1
-    assert "run once" in result.verdict()
+    (result,) = run(tiny(), repeats=2)
+    assert result.entries[1].agrees(2) is None
+    assert "run too few times (below 3) to tell" in result.verdict()
 
 
 def test_a_stopped_run_goes_on_where_it_was(tiny, run, counter):

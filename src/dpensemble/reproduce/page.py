@@ -61,8 +61,8 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
     ran = (
         f"{counted}, first seed {result.seed}, {kind}; the experiment took {duration(result.seconds)}. "
-        f"Again: `dpensemble reproduce {table.name}{' --quick' if result.quick else ''}`."
-    )
+        f"Again: `dpensemble reproduce {table.name}{' --quick' if result.quick else ''}`. {result.note}"
+    ).strip()
     found: list[Block] = [
         Heading(3, f"{table.name}: {table.title}"),
         Paragraph(f"{table.where}. {table.about}".strip()),
@@ -131,11 +131,17 @@ def as_markdown(blocks: Sequence[Block]) -> str:
             case Paragraph():
                 parts.append(_wrapped(block.text))
             case Grid():
-                lines = [_line(block.header), _line(["---", *["---:"] * (len(block.header) - 1)])]
+                lines = [_line(block.header), _line([_rule(block, place) for place in range(len(block.header))])]
                 parts.append("\n".join(lines + [_line(row) for row in block.rows]))
             case Picture():
                 parts.append(f"![{block.text}]({block.path})")
     return "\n\n".join(parts) + "\n"
+
+
+def _rule(block: Grid, place: int) -> str:
+    """Return what aligns a column: numbers to the right."""
+    numbers = all(re.match(r"(\*\*)?[-+–.\d]", row[place]) for row in block.rows)
+    return "---:" if numbers and place else "---"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -46,8 +46,13 @@ from dpensemble.votes import Votes
 LABELS, ACCURACY, LOW_COST, HIGH_COST = "Labels", "Accuracy in %", "Epsilon, low budget", "Epsilon, high budget"
 AVERAGE = "average"
 WORST, EXACT, SOLVED, DEPENDENT = "published worst case", "exact", "exact, solved", "exact data-dependent"
+PRECISION, RECALL, VOTING = "Teachers' precision in %", "Teachers' recall in %", "Voting accuracy in %"
+RATIO = "Ratio of the groups' epsilons"
 METHODS = tuple(Personalisation)
+UPSAMPLED = Personalisation.UPSAMPLING.value
 HISTORY = (100, 500, 1000, 2000)
+# Votings of figure 4.
+VOTINGS = 4000
 _DELTA, _LOW = 1e-5, 2
 _ORDERS = np.arange(2.0, 51.0)
 
@@ -240,11 +245,12 @@ def _accuracy(run: _Run, counted: Counted, voting: int) -> float:
 
 @dataclass(frozen=True)
 class Counted:
-    """Public rows that got a label within the budget, their labels, and what numbers of labels cost each group."""
+    """Rows that got a label within the budget, their labels, and what some labels, and all votings, cost each group."""
 
     asked: NDArray[np.int64]
     labels: NDArray[np.int64]
     history: list[dict[int, float]]
+    at_end: list[float]
 
 
 def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> Counted:
@@ -258,7 +264,7 @@ def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> Counted:
     answered = outcomes < votes.n_classes
     ends = np.searchsorted(np.cumsum(answered), HISTORY)
     first = np.cumsum([0, *(pool.n_teachers for pool in stage.pools)])
-    last, history = n_queries, []
+    last, history, at_end = n_queries, [], []
     for group in design.groups:
         pool = stage.pools[group.pool]
         cost = published_group_rdp(stage.law, counts, _ORDERS, group.votes * pool.ballot)
@@ -269,9 +275,10 @@ def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> Counted:
             epsilon = _running(each * (ballots[:, teacher, None] > 0))
             np.maximum(spent, epsilon, out=spent)
         last = min(last, int(np.count_nonzero(spent <= group.budget.epsilon)))
+        at_end.append(float(spent[min(VOTINGS, n_queries) - 1]))
         history.append({n: float(spent[end]) for n, end in zip(HISTORY, ends, strict=True) if end < n_queries})
     kept = answered[:last]
-    return Counted(order[:last][kept], outcomes[:last][kept], history)
+    return Counted(order[:last][kept], outcomes[:last][kept], history, at_end)
 
 
 def _running(rdp: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -307,6 +314,39 @@ def by_meter(
     return len(label_rows(questions, electorate, meter, SeededNoise(voting)).answered)
 
 
+def ratio_row(c: int) -> str:
+    """Return how a row of a ratio of sensitivities is called."""
+    return f"sensitivities {c} to 1"
+
+
+def ratios(settings: Settings, seed: int) -> Iterator[Cell]:
+    """Return the cells of figure 4: two groups of one size, one of which counts several times as much."""
+    for repeat in range(seed, seed + settings["repeats"]):
+        for c in settings["ratios"]:
+            for kind in settings["methods"]:
+                cost = settings["seconds_an_ensemble"] * ((c + 1) / 2 if kind == UPSAMPLED else 0.2) + 5
+                yield Cell(
+                    name=f"{kind}-{c}-run{repeat}", seconds=cost, work=partial(_ratio, settings, kind, c, repeat)
+                )
+
+
+def _ratio(settings: Settings, kind: str, c: int, repeat: int, place: Workplace) -> Figures:
+    run, method = _Run(settings, repeat, place), Personalisation(kind)
+    # Turns are in proportion to the square of budgets.
+    epsilon = np.sqrt(c) if method is Personalisation.VANISHING else float(c)
+    census = replace(
+        run.census(4, 50), budgets=tuple(Budget(epsilon=value, delta=_DELTA) for value in (0.1, 0.1 * epsilon))
+    )
+    with _high_threshold():
+        design = run.design(method, census, published=True)
+        votes = run.votes(design, 50)
+        found = []
+        for voting in range(1000 * repeat, 1000 * repeat + settings["votings"]):
+            low, high = by_the_paper(votes, design, voting).at_end
+            found.append(high / low)
+    return {figure(ratio_row(c), RATIO, kind): float(np.mean(found))}
+
+
 def skewed(settings: Settings, seed: int) -> Iterator[Cell]:
     """Return one cell a higher budget and share of the rarer class that has it; upsampling only."""
     for repeat in range(seed, seed + settings["repeats"]):
@@ -320,10 +360,6 @@ def skewed(settings: Settings, seed: int) -> Iterator[Cell]:
                 work = partial(_skewed, settings, high, share, repeat)
                 cost = settings["seconds_an_ensemble"] * (1 + share * high / 1000)
                 yield Cell(name=f"ln{high}-{share}-run{repeat}", seconds=cost, work=work)
-
-
-PRECISION, RECALL, VOTING = "Teachers' precision in %", "Teachers' recall in %", "Voting accuracy in %"
-UPSAMPLED = Personalisation.UPSAMPLING.value
 
 
 def skewed_row(high: int, share: int) -> str:

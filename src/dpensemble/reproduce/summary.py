@@ -11,8 +11,8 @@ import numpy as np
 from dpensemble.reproduce.declared import Table, figure
 from dpensemble.reproduce.store import Stored, versions
 
-# A difference of more standard deviations of one run than this is told apart from chance.
-_SPREADS = 2.0
+# A difference of more standard deviations of one run than this is told apart from chance, if so many runs tell them.
+_SPREADS, _RUNS = 2.0, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +52,13 @@ class Entry:
         return self.reproduced - self.published
 
     def agrees(self, digits: int) -> bool | None:
-        """Tell whether the difference is within twice the spread and the rounding; None where that is not known."""
+        """Tell whether the difference is within twice the spread and the rounding; None where runs are too few."""
         difference, rounding = self.difference, 0.5 * 10.0**-digits + 1e-12
         if difference is None:
             return None
         if abs(difference) <= rounding:
             return True
-        if self.spread is None:
+        if self.spread is None or self.runs < _RUNS:
             return None
         return abs(difference) <= _SPREADS * self.spread + rounding
 
@@ -83,6 +83,8 @@ class TableResult:
         Row by row.
     digits : dict of str to int
         Decimals by panel.
+    note : str
+        What else is to be known about where it comes from.
     """
 
     table: str
@@ -92,6 +94,7 @@ class TableResult:
     versions: dict[str, str]
     entries: tuple[Entry, ...]
     digits: dict[str, int]
+    note: str = ""
 
     def counts(self) -> dict[str, int]:
         """Return how many printed figures were reproduced, how many agree, differ, or have no spread to tell by."""
@@ -123,7 +126,7 @@ class TableResult:
         if counts["differ"]:
             parts.append(f"{counts['differ']} differ by more")
         if counts["unknown"]:
-            parts.append(f"{counts['unknown']} were run once, so that their spread is not known")
+            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to tell")
         if counts["missing"]:
             parts.append(f"{counts['missing']} were not run")
         return f"Of {counts['published']} published figures {', '.join(parts)}."
@@ -138,6 +141,7 @@ class TableResult:
             "seconds": self.seconds,
             "versions": self.versions,
             "verdict": self.verdict(),
+            "note": self.note,
             "digits": self.digits,
             "entries": [
                 {
@@ -163,7 +167,7 @@ class TableResult:
             for entry in found["entries"]
         )
         names = ("table", "quick", "seed", "seconds", "versions", "digits")
-        return cls(**{name: found[name] for name in names}, entries=entries)
+        return cls(**{name: found[name] for name in names}, entries=entries, note=found.get("note", ""))
 
 
 def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -> TableResult:

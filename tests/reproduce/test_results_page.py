@@ -1,0 +1,63 @@
+"""The page of results says what the committed results say, and leaves no table of the papers out."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from dpensemble.reproduce import TABLES, read_results
+from dpensemble.reproduce.coverage import COVERAGE, TEXTS
+from dpensemble.reproduce.page import as_markdown
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "results_page.py"))
+RESULTS = read_results(ROOT / "docs" / "results")
+# How many tables and figures have numbers or curves to reproduce, by what the texts call them.
+EXPECTED = {
+    TEXTS[0]: {"Table 1", "Table 2"},
+    TEXTS[1]: {f"Table {number}" for number in range(1, 9)},
+    TEXTS[2]: {f"Table {number}" for number in range(1, 7)} | {"Figure 1", "Figure 2"},
+    TEXTS[3]: {"Figure 1", "Figure 2", "Table 1"},
+    TEXTS[4]: {f"Table {number}" for number in range(1, 11)} | {f"Figure {number}" for number in range(1, 5)},
+}
+
+
+def test_the_page_agrees_with_the_results():
+    found = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert found == as_markdown(SCRIPT["page"](RESULTS)), "run python scripts/results_page.py"
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_committed_results_are_of_declared_tables_and_print_what_those_print(name):
+    table = {table.name: table for table in TABLES}[name]
+    for entry in RESULTS[name].entries:
+        assert entry.published == table.published.get(entry.row, {}).get((entry.panel, entry.column))
+        assert set(entry.beside) <= set(table.beside)
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_where_figures_differ_the_page_says_why(name):
+    table = {table.name: table for table in TABLES}[name]
+    assert not RESULTS[name].counts()["differ"] or len(table.why) > 40
+
+
+def test_every_table_and_figure_of_the_texts_is_covered_once():
+    assert tuple(dict.fromkeys(one.text for one in COVERAGE)) == TEXTS
+    for text, expected in EXPECTED.items():
+        numbers = [one.number for one in COVERAGE if one.text == text]
+        assert len(set(numbers)) == len(numbers)
+        assert expected <= set(numbers)
+
+
+def test_every_declared_table_is_in_the_coverage():
+    shown = {one.how for one in COVERAGE}
+    assert {f"`dpensemble reproduce {table.name}`" for table in TABLES} <= shown
+
+
+def test_the_figures_of_the_page_are_drawn_from_the_results(tmp_path):
+    SCRIPT["draw"](RESULTS, tmp_path)
+    pictures = re.findall(r"\]\(images/(results-\S+\.svg)\)", (ROOT / "docs" / "results.md").read_text())
+    assert len(pictures) == 4
+    for picture in pictures:
+        assert (tmp_path / picture).read_text() == (ROOT / "docs" / "images" / picture).read_text()
