@@ -3,10 +3,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
+from dpensemble._random import SeededNoise
 from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
@@ -17,14 +19,16 @@ from dpensemble.design.private import touched_models, touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority
 from dpensemble.relations import Relation
-from dpensemble.teachers import OutputPerturbedLogisticRegression
+from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
 from dpensemble.teachers.accountants import announced_privacy
 from dpensemble.teachers.perturbation import concentrated_for
+from dpensemble.teachers.private import DrawnBallots
 from dpensemble.votes import Votes
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 COMMON = {"classes": [0, 1], "n_teachers": 5, "epsilon": 2.0, "random_state": 0}
 BALLOTS = COMMON | {"private": "ballots", "teacher_privacy": 1.0, "max_labels": 20}
+RANDOMISED = {"private": "ballots", "teacher_privacy": 0.2, "max_labels": 20}
 FRESH = COMMON | {"private": "fresh-models", "teacher_privacy": 0.5, "max_labels": 8}
 
 
@@ -202,6 +206,69 @@ def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):
     assert len(set(anew.labels_.labels.tolist())) == 2
 
 
+def test_private_teachers_are_told_whose_records_are_whose(blobs):
+    X, y, public = blobs
+    seen = []
+
+    class Watched(GradientPerturbedLogisticRegression):
+        def fit(self, X, y, units=None):
+            seen.append(np.bincount(np.unique(units, return_inverse=True)[1]).tolist())
+            return super().fit(X, y, units=units)
+
+    units = [f"person {n // 3}" for n in range(len(X))]
+    settings = COMMON | {"sharing": "partition", "n_jobs": 1}
+    PrivateMajorityClassifier(Watched(epsilon=0.5), **settings).fit(X, y, X_public=public, units=units)
+    # Nobody's records are divided between teachers.
+    assert len(seen) == settings["n_teachers"]
+    assert {size for sizes in seen for size in sizes[:-1]} == {3}
+
+
+@pytest.mark.parametrize("sharing", ["everyone", "partition"])
+def test_models_of_three_classes_label_every_public_row(blobs, sharing):
+    X, _, public = blobs
+    y = (X @ np.array([[2.0, -1, -1], [0, 1.7, -1.7], [0, 0, 0]])).argmax(axis=1)
+    settings = COMMON | {"classes": [0, 1, 2], "sharing": sharing, "epsilon": 20.0}
+    model = PrivateMajorityClassifier(**settings).fit(X, y, X_public=public, units=np.arange(len(X)) // 2)
+    assert len(model.labels_) == len(public)
+    assert model.score(X, y) > 0.6
+    assert 0.9 * 20 < model.guarantee_.epsilon <= 20
+    assert model.design_.law.title == "plurality of the ballots"
+
+
+def test_answers_of_three_classes_are_pluralities_of_drawn_ballots(blobs):
+    X, _, public = blobs
+    y = (X @ np.array([[2.0, -1, -1], [0, 1.7, -1.7], [0, 0, 0]])).argmax(axis=1)
+    settings = COMMON | {"classes": [0, 1, 2]} | RANDOMISED | {"epsilon": 6.0}
+    for sharing, touched in (("everyone", True), ("partition", False)):
+        model = PrivateMajorityClassifier(**settings | {"sharing": sharing}).fit(X, y, X_public=public)
+        design = model.design_
+        assert len(model.labels_) == settings["max_labels"]
+        assert model.guarantee_.epsilon <= 6.0
+        if touched:
+            assert design.answer_epsilon == pytest.approx(design.drawn * settings["teacher_privacy"])
+        else:
+            assert design.answer_epsilon <= settings["teacher_privacy"]
+        assert design.settings()["drawn"] == design.drawn
+    seeded = [
+        PrivateMajorityClassifier(**settings, insecure_release_seed=4).fit(X, y, X_public=public).labels_.labels
+        for _ in range(2)
+    ]
+    assert np.array_equal(*seeded)
+
+
+def test_ballots_are_drawn_evenly_and_anew():
+    class Named:
+        def vote(self, X):
+            return Votes(np.tile(np.arange(5), (len(X), 1)), n_classes=5)
+
+    votes = DrawnBallots(Named(), 2, SeededNoise(0)).vote(np.zeros((2000, 1)))
+    assert votes.ballots.shape == (2000, 2)
+    assert np.all(votes.ballots[:, 0] != votes.ballots[:, 1])
+    pairs = np.bincount(votes.ballots[:, 0].astype(int) * 5 + votes.ballots[:, 1], minlength=25)
+    assert chisquare(pairs[pairs > 0]).pvalue > 1e-3
+    assert np.count_nonzero(pairs) == 20
+
+
 def test_seeds_repeat_everything_and_are_marked(blobs):
     X, y, public = blobs
     for settings in (COMMON, BALLOTS, FRESH):
@@ -215,7 +282,22 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"classes": [0, 1, 2]}, InvalidParameterError, "binary"),
+        ({"classes": [0, 1, 2], **RANDOMISED, "law": "darrm"}, InvalidParameterError, "binary classification only"),
+        (
+            {"classes": [0, 1, 2], **RANDOMISED, "teacher_privacy": 5.0},
+            BudgetError,
+            "one ballot reveals",
+        ),
+        (
+            {"classes": [0, 1, 2], "private": "fresh-models", "max_labels": 5},
+            InvalidParameterError,
+            "is for two classes",
+        ),
+        (
+            {"classes": [0, 1, 2], "teacher": OutputPerturbedLogisticRegression(epsilon=1.0)},
+            InvalidParameterError,
+            "is for two classes",
+        ),
         ({"private": "votes"}, InvalidParameterError, "private='votes' is unknown"),
         ({"sharing": "some"}, InvalidParameterError, "sharing='some' is unknown"),
         ({"law": "loudest"}, InvalidParameterError, "law='loudest' is no law for ballots of private teachers"),
@@ -278,11 +360,22 @@ def test_bad_settings_say_what_would_do(blobs, settings, error, message):
         PrivateMajorityClassifier(**COMMON | settings).fit(X, y, X_public=public)
 
 
-def test_units_need_a_declared_privacy(blobs):
+def test_units_need_teachers_that_protect_them(blobs):
     X, y, public = blobs
     units = np.arange(len(X)) // 2
+
+    class Forgets(GradientPerturbedLogisticRegression):
+        """Inherits a promise, and is never told of units."""
+
+        def fit(self, X, y):
+            return super().fit(X, y)
+
     with pytest.raises(InvalidParameterError, match="single records only"):
-        PrivateMajorityClassifier(**COMMON).fit(X, y, X_public=public, units=units)
+        PrivateMajorityClassifier(Forgets(epsilon=0.1), **COMMON).fit(X, y, X_public=public, units=units)
+    for settings in ({}, {"private": "fresh-models", "max_labels": 2}):
+        model = PrivateMajorityClassifier(**COMMON | settings).fit(X, y, X_public=public, units=units)
+        assert model.guarantee_.unit == "unit"
+        assert model.guarantee_.epsilon <= COMMON.get("epsilon", 1.0)
     model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_privacy=0.1)
     assert model.fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
     assert PrivateMajorityClassifier(**BALLOTS).fit(X, y, X_public=public, units=units).guarantee_.unit == "unit"
@@ -395,7 +488,7 @@ class _PerRecord(GaussianNB):
 
 
 @pytest.mark.parametrize("private", ["models", "fresh-models"])
-@pytest.mark.parametrize("teacher", [None, OutputPerturbedLogisticRegression(epsilon=1.0), _PerRecord()])
+@pytest.mark.parametrize("teacher", [_PerRecord()])
 def test_a_teacher_that_is_private_for_records_is_none_for_units(blobs, private, teacher):
     """A unit of a hundred records moves such a teacher by far more than its epsilon."""
     X, y, public = blobs

@@ -259,7 +259,7 @@ def test_it_takes_any_records_of_declared_labels(y):
     ("settings", "error", "message"),
     [
         ({"classes": None}, InvalidParameterError, "must be declared"),
-        ({"classes": [0, 1, 2]}, InvalidParameterError, "must be two labels"),
+        ({"classes": [0]}, InvalidParameterError, "classes"),
         ({"epsilon": 0.0}, InvalidParameterError, "epsilon=0.0"),
         ({"epsilon": float("nan")}, InvalidParameterError, "epsilon=nan"),
         ({"epsilon": 1e-6, "delta": 1e-12}, InvalidParameterError, "too small for delta"),

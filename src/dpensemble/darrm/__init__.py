@@ -5,6 +5,7 @@ from dpensemble.darrm.answers import AnswerAllowance, MajorityAggregator, answer
 from dpensemble.darrm.check import GammaCheck, check_gamma
 from dpensemble.darrm.composition import general_composition
 from dpensemble.darrm.optimise import expected_error, optimise_gamma
+from dpensemble.darrm.plurality import Plurality, most_drawn, plurality_epsilon
 from dpensemble.darrm.priors import AlikeTeachers, IndependentTeachers, VotePrior
 from dpensemble.darrm.solution import Certificate, Constraints, GammaSolution
 
@@ -18,12 +19,15 @@ __all__ = [
     "GammaSolution",
     "IndependentTeachers",
     "MajorityAggregator",
+    "Plurality",
     "VotePrior",
     "answer_allowance",
     "check_gamma",
     "expected_error",
     "general_composition",
     "majority_law",
+    "most_drawn",
     "optimise_gamma",
+    "plurality_epsilon",
     "wrong_answers",
 ]

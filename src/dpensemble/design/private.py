@@ -7,18 +7,19 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers
+from dpensemble.darrm import AlikeTeachers, Plurality
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers.accountants import Privacy, announced_privacy, announced_zcdp, declared_privacy
-from dpensemble.teachers.private import refuse_seeds
+from dpensemble.teachers.private import protects_units, refuse_seeds
 
 
 class PrivateWhat(StrEnum):
@@ -73,6 +74,8 @@ class PrivateTeachers(Partitioned):
         Which composition allows so many answers.
     queries : int or None
         Number of answers; None where it plays no part.
+    drawn : int or None
+        Ballots that are drawn for each answer, for three and more classes; None where all count.
     zcdp : tuple of float or None
         Zero-concentrated privacy of each teacher, where teachers say so.
     """
@@ -87,6 +90,7 @@ class PrivateTeachers(Partitioned):
     m: float = float("nan")
     composition: str = ""
     queries: int | None = None
+    drawn: int | None = None
     zcdp: tuple[float, ...] | None = None
 
     @property
@@ -130,6 +134,7 @@ class PrivateTeachers(Partitioned):
             "rule": self.rule.value,
             "sharing": "partition" if self.touched == 1 else "everyone",
             "law_name": self.rule.value,
+            **({} if self.drawn is None else {"drawn": self.drawn}),
         }
 
     def _noise_chosen(self) -> str:
@@ -150,6 +155,7 @@ def private_teachers(
     budget: Budget,
     has_units: bool,
     relation: Relation,
+    n_classes: int = 2,
 ) -> PrivateTeachers:
     """Decide on law and privacy before any record is looked at.
 
@@ -171,28 +177,39 @@ def private_teachers(
         Whether several records may belong to one unit.
     relation : Relation
         Neighbouring relation.
+    n_classes : int, default=2
+        Number of declared classes.
 
     Raises
     ------
     InvalidParameterError
         If settings contradict each other.
     """
-    rule, prior = _rule_of(law, private)
+    rule, prior = _rule_of(law, private, n_classes)
     _refuse_conflicts(private, rule, queries, declared)
     if rule is MajorityRule.GNMAX:
         teachers, zcdp, claim = None, None, ""
     else:
-        teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation)
+        teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation, n_classes)
     integer_between("n_teachers", n_teachers, 1)
     known: dict[str, Any] = {"private": private, "rule": rule, "teachers": teachers, "claim": claim}
+    known["n_classes"] = n_classes
     known |= named | {"n_teachers": n_teachers, "touched": touched, "budget": budget}
     if rule is MajorityRule.MAJORITY:
-        plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
+        plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1)) if n_classes == 2 else Plurality()
         return PrivateTeachers(choice=LawChoice.of(plain), zcdp=zcdp, **known)
     assert queries is not None  # noqa: S101
     worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
     found = fitted_answer(
-        rule.value, n_teachers, touched=touched, teacher=worst, queries=queries, budget=budget, prior=prior
+        rule.value,
+        n_teachers,
+        touched=touched,
+        teacher=worst,
+        queries=queries,
+        budget=budget,
+        prior=prior,
+        n_classes=n_classes,
+        randomised=private is PrivateWhat.BALLOTS,
     )
     return PrivateTeachers(
         choice=LawChoice.of(found.law),
@@ -200,12 +217,25 @@ def private_teachers(
         m=found.m,
         composition=found.composition,
         queries=queries,
+        drawn=found.drawn,
         **known,
     )
 
 
-def _rule_of(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
+def _rule_of(law: Any, private: PrivateWhat, n_classes: int) -> tuple[MajorityRule, Any]:
     """Return how ballots become a label, and what votes to expect."""
+    if n_classes > 2 and private is not PrivateWhat.MODELS and law is None:
+        return MajorityRule.SUB, None
+    rule, prior = _named_rule(law, private)
+    if n_classes > 2 and rule in (MajorityRule.DARRM, MajorityRule.DSUB, MajorityRule.RR):
+        raise InvalidParameterError(
+            f"law={rule.value!r} is proven for binary classification only, not for {n_classes} classes; use 'sub', or "
+            "private='models'."
+        )
+    return rule, prior
+
+
+def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
     if isinstance(law, DaRRM):
         return MajorityRule.DARRM, law.prior
     if law is None:
@@ -259,7 +289,13 @@ def _refuse_conflicts(private: PrivateWhat, rule: MajorityRule, queries: int | N
 
 
 def _claimed(
-    teacher: Any, private: PrivateWhat, declared: tuple[Any, Any], n_teachers: int, has_units: bool, relation: Relation
+    teacher: Any,
+    private: PrivateWhat,
+    declared: tuple[Any, Any],
+    n_teachers: int,
+    has_units: bool,
+    relation: Relation,
+    n_classes: int,
 ) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
     """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
     epsilon, delta = declared
@@ -270,11 +306,16 @@ def _claimed(
             )
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     refuse_seeds(teacher)
+    if n_classes > 2 and not get_tags(teacher).classifier_tags.multi_class:
+        raise InvalidParameterError(
+            f"teacher={type(teacher).__name__} is for two classes, not {n_classes}; use private='models' with "
+            "GradientPerturbedLogisticRegression, private='ballots', or a teacher of your own."
+        )
     announced = announced_privacy(teacher, relation)
     rho = None if announced is None else announced_zcdp(teacher, relation)
     zcdp = None if rho is None else (rho,) * n_teachers
     name = type(teacher).__name__
-    if has_units and announced is not None and getattr(teacher, "privacy_unit", "record") != "unit":
+    if has_units and announced is not None and not protects_units(teacher):
         raise InvalidParameterError(
             f"units are given, and teacher={name} protects single records only; use private='ballots' (with "
             "max_labels and teacher_privacy), or a teacher of your own that holds for whole units; if everyone "
@@ -289,7 +330,7 @@ def _claimed(
             )
         also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
         return found, zcdp, f"what was declared (epsilon up to {max(e for e, _ in found):g}{also})"
-    if has_units:
+    if has_units and announced is None:
         raise InvalidParameterError(
             f"units are given, and the accountant of teacher={name} speaks of single records; declare a "
             "teacher_privacy that holds for whole units."

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers, answer_allowance, majority_law
+from dpensemble.darrm import (
+    AlikeTeachers,
+    AnswerAllowance,
+    Plurality,
+    answer_allowance,
+    majority_law,
+    most_drawn,
+    plurality_epsilon,
+)
 from dpensemble.design.noise import with_least_noise
 from dpensemble.design.partitioned import Partitioned
+from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority, ReleaseLaw
 
 _ANY_AGREEMENT = AlikeTeachers()
@@ -30,12 +39,15 @@ class FittedAnswer:
         `epsilon` in units of a teacher's; NaN for Gaussian noise.
     composition : str
         Which composition allows that many answers.
+    drawn : int or None
+        Ballots that are drawn for an answer, where they are not all.
     """
 
     law: ReleaseLaw
     epsilon: float
     m: float
     composition: str
+    drawn: int | None = None
 
 
 def fitted_answer(
@@ -47,6 +59,8 @@ def fitted_answer(
     queries: int,
     budget: Budget,
     prior: Any = _ANY_AGREEMENT,
+    n_classes: int = 2,
+    randomised: bool = False,
 ) -> FittedAnswer:
     """Return the law with which a number of answers have a total loss within a budget.
 
@@ -66,6 +80,10 @@ def fitted_answer(
         Their total.
     prior : float or VotePrior, default=AlikeTeachers()
         As for `optimise_gamma`.
+    n_classes : int, default=2
+        Number of classes; with more than two, ``"sub"`` and ``"gnmax"`` only.
+    randomised : bool, default=False
+        Whether ballots are true votes with randomised response, not votes of private models.
 
     Returns
     -------
@@ -76,7 +94,7 @@ def fitted_answer(
     InvalidParameterError
         If an argument is out of range.
     BudgetError
-        If no Gaussian noise is enough.
+        If no Gaussian noise is enough, or a single ballot reveals more than an answer may.
 
     Examples
     --------
@@ -86,10 +104,12 @@ def fitted_answer(
     (2.71, 'optimal composition')
     """
     if aggregator == "gnmax":
-        noisy = gaussian_law(n_teachers, touched, queries, budget)
+        noisy = gaussian_law(n_teachers, touched, queries, budget, n_classes)
         return FittedAnswer(law=noisy, epsilon=np.nan, m=np.nan, composition="exact adaptive composition")
     allowance = answer_allowance(budget.epsilon, budget.delta, queries)
     epsilon, Delta = teacher
+    if n_classes > 2:
+        return _plurality(n_teachers, touched, teacher, queries, allowance, randomised)
     if Delta == 0 and allowance.epsilon >= touched * epsilon:
         # The ballots that a unit can change reveal no more than that all together: no noise is needed.
         plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
@@ -99,9 +119,43 @@ def fitted_answer(
     return FittedAnswer(law=law, epsilon=one, m=one / epsilon, composition=allowance.composition)
 
 
-def gaussian_law(n_teachers: int, touched: int, queries: int, budget: Budget) -> ReleaseLaw:
+def _plurality(
+    n_teachers: int,
+    touched: int,
+    teacher: tuple[float, float],
+    queries: int,
+    allowance: AnswerAllowance,
+    randomised: bool,
+) -> FittedAnswer:
+    """Return the plurality of as many ballots as an answer may reveal."""
+    epsilon, delta = teacher
+    if delta:
+        raise InvalidParameterError(
+            f"teacher_privacy has a delta of {delta:g}, and answers of three and more classes need teachers with delta "
+            "0; declare one, or use private='models'."
+        )
+
+    def cost(drawn: int) -> float:
+        return plurality_epsilon(drawn, n_teachers, touched=touched, epsilon=epsilon, randomised=randomised)
+
+    drawn = most_drawn(n_teachers, allowance.epsilon, cost)
+    if drawn is None:
+        raise BudgetError(
+            f"{queries} answers may reveal epsilon={allowance.epsilon:.3g} each, and one ballot reveals {cost(1):.3g}; "
+            "use fewer max_labels, or a smaller teacher_privacy."
+        )
+    one = cost(drawn)
+    return FittedAnswer(law=Plurality(), epsilon=one, m=one / epsilon, composition=allowance.composition, drawn=drawn)
+
+
+def gaussian_law(n_teachers: int, touched: int, queries: int, budget: Budget, n_classes: int = 2) -> ReleaseLaw:
     """Return Gaussian noisy-max with the least noise at which answers of ordinary teachers fit a budget."""
     design = Partitioned(
-        name="private-majority", choice=LawChoice.of("gnmax"), n_teachers=n_teachers, touched=touched, budget=budget
+        name="private-majority",
+        choice=LawChoice.of("gnmax"),
+        n_classes=n_classes,
+        n_teachers=n_teachers,
+        touched=touched,
+        budget=budget,
     )
     return with_least_noise(design, queries).law

@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble._random import Stream, noise_source, seed_integer
+from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private import touched_models
-from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.facts import Facts
 from dpensemble.methods.private_teacher import declared_pair, default_teacher
@@ -25,7 +24,7 @@ from dpensemble.methods.records import PrivateRecords
 from dpensemble.methods.settings import keep
 from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.accountants import spent_privacy
-from dpensemble.teachers.private import fit_private
+from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
 
 
 class Sharing(StrEnum):
@@ -36,7 +35,7 @@ class Sharing(StrEnum):
 
 
 class PrivateMajorityClassifier(VotingEnsembleClassifier):
-    """Private classifier by the majority of teachers that are themselves private; two classes.
+    """Private classifier by the majority of teachers that are themselves private.
 
     What is private decides what any number of labels costs:
 
@@ -48,7 +47,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     - ``private="ballots"``: ordinary teachers, and randomized response on every ballot.
 
     In the last two every query has fresh randomness, so that answers compose; `law` is then how the
-    ballots become an answer, each at a loss such that `max_labels` of them meet the budget exactly.
+    ballots become an answer, each at a loss such that `max_labels` of them meet the budget exactly. With three and more
+    classes an answer is the plurality of as many ballots, drawn at random, as it may reveal.
 
     Parameters
     ----------
@@ -56,10 +56,11 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         Must be private by itself, except for ``"ballots"`` and ``law="gnmax"``, where it is logistic
         regression by default. Else it is `GradientPerturbedLogisticRegression`, with an even share of the
         budget's zero-concentrated privacy or with the `teacher_privacy` given; or, for fresh
-        models and a delta of 0, `OutputPerturbedLogisticRegression`.
+        models and a delta of 0, `OutputPerturbedLogisticRegression`, for two classes. Teachers whose ``fit`` takes
+        ``units``, as these do, protect all records of a unit together.
     student : scikit-learn classifier, optional
         As for `SubsampleAggregateClassifier`.
-    classes : sequence of two labels
+    classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
     n_teachers : int, default=11
         Number of teachers, up to 2,001 where answers are noisy.
@@ -74,7 +75,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         Whether every teacher learns all records, or each its own part: a record then touches one teacher only.
     law : {"majority", "darrm", "dsub", "sub", "rr", "gnmax"} or DaRRM, optional
         How ballots become a label: ``"majority"`` for models, else ``"darrm"`` by default, which an object gives other
-        votes to expect. ``"gnmax"`` is Gaussian noise on votes of ordinary teachers, to compare with.
+        votes to expect; ``"sub"`` for three and more classes. ``"gnmax"`` is Gaussian noise on votes of ordinary
+        teachers, to compare with.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -98,7 +100,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         Answered public rows and their released labels.
     student_ : scikit-learn classifier
         Trained on ``labels_`` only.
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
         Declared labels, sorted.
 
     References
@@ -140,21 +142,11 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     ) -> None:
         keep(self, locals())
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _takes_nan(self) -> bool:
         """Never: proofs of private teachers are about numbers."""
         return False
 
     def _design(self, facts: Facts) -> VotingDesign:
-        if facts.n_classes != 2:
-            raise InvalidParameterError(
-                f"Only binary classification is supported by private majorities, not classes of {facts.n_classes} "
-                "labels; use PATEClassifier."
-            )
         partition = member("sharing", self.sharing, Sharing) is Sharing.PARTITION
         n_teachers = integer_between("n_teachers", self.n_teachers, 1)
         return private_teachers(
@@ -169,6 +161,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             budget=self._budget(),
             has_units=facts.has_units,
             relation=facts.relation,
+            n_classes=facts.n_classes,
         )
 
     def _resolved_teacher(self) -> Any:
@@ -199,7 +192,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
                 return ensemble, design
             # The released labels' noise must not repeat that of the ballots.
             source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
-            return RandomizedBallots(ensemble, max(e for e, _ in design.teachers or ()), source), design
+            ballots = RandomizedBallots(ensemble, max(e for e, _ in design.teachers or ()), source)
+            return _drawn(ballots, design, source), design
         teacher, n_teachers, turns = self._resolved_teacher(), allocation.n_teachers, count()
 
         def fit() -> PrivateTeachers:
@@ -208,17 +202,30 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             if seed is not None:
                 seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
             return fit_private(
-                teacher, records.X, records.targets, allocation.shards, classes=classes, seeds=seeds, n_jobs=self.n_jobs
+                teacher,
+                records.X,
+                records.targets,
+                allocation.shards,
+                classes=classes,
+                seeds=seeds,
+                n_jobs=self.n_jobs,
+                units=None if records.units is None else allocation.unit_of_record,
             )
 
         if design.private is PrivateWhat.FRESH_MODELS:
-            return FreshTeachers(fit, classes), design
+            source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
+            return _drawn(FreshTeachers(fit, classes), design, source), design
         # Their noise is drawn as they are fitted.
         about_to_spend(design.groups, relation=allocation.relation)
         fitted = fit()
         # Models whose accountants speak after the fit are paid for now.
         paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))
         return fitted, paid
+
+
+def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:
+    """Return voters of whose ballots a few are drawn for every query, where the design says so."""
+    return voters if design.drawn in (None, design.n_teachers) else DrawnBallots(voters, design.drawn, source)
 
 
 def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:

@@ -27,14 +27,14 @@ class DiscreteNoise:
         """Return ``y`` with probability in proportion to ``exp(-abs(y) / scale)``, an integer scale from 1."""
         _require_positive("scale", scale)
         while True:
-            start = self._below(scale)
+            start = self.below(scale)
             if not self._happens_exp(Fraction(start, scale)):
                 continue
             blocks = 0
             while self._happens_exp(Fraction(1)):
                 blocks += 1
             size = start + scale * blocks
-            negative = self._below(2) == 1
+            negative = self.below(2) == 1
             # Zero has one sign only.
             if not (negative and size == 0):
                 return -size if negative else size
@@ -61,11 +61,11 @@ class DiscreteNoise:
         """Return True with probability ``exp(-numerator / denominator)``, an exponent from 0 to 1."""
         k = 1
         # An alternating series: the number of successes in a row is even with that probability.
-        while self._below(denominator * k) < numerator:
+        while self.below(denominator * k) < numerator:
             k += 1
         return k % 2 == 1
 
-    def _below(self, bound: int) -> int:
+    def below(self, bound: int) -> int:
         """Return an integer uniform on ``0 .. bound - 1``, by rejection."""
         n_bits = (bound - 1).bit_length()
         n_words = -(-n_bits // NOISE_BITS)

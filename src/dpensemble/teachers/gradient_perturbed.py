@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from dpensemble._arrays import Floats
+import numpy as np
+
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble._random import noise_source
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 from dpensemble.teachers.noisy_descent import CONSTANT, noisy_descent
+from dpensemble.teachers.noisy_softmax import noisy_softmax_descent
 from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private_linear import PrivateLinearClassifier
 
 
 class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
-    """Logistic regression of two classes by gradient descent with noise on every gradient.
+    """Logistic regression by gradient descent with noise on every gradient; any number of classes.
 
-    Every fit is (epsilon, delta)-private for one record, replaced, added or removed, so the model may be
-    published. `dpensemble.teachers.noisy_descent` holds the proof. Settings are public.
+    Every fit is (epsilon, delta)-private for one record, or all records of one unit, replaced, added or removed, so the
+    model may be published. `dpensemble.teachers.noisy_descent` holds the proof. Settings are public.
 
     Parameters
     ----------
-    classes : sequence of two labels
+    classes : sequence of labels
         All possible labels. Declared, because reading them off private labels would leak.
     epsilon : float, default=1.0
         From 1e-6 to 100.
@@ -38,11 +41,11 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features)
-        Released coefficients of the clipped rows.
-    intercept_ : ndarray of shape (1,)
-        Released intercept.
-    classes_ : ndarray of shape (2,)
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Released coefficients of the clipped rows; one output for two classes, else one each.
+    intercept_ : ndarray of shape (n_outputs,)
+        Released intercepts.
+    classes_ : ndarray of shape (n_classes,)
         Declared labels, sorted.
 
     References
@@ -59,6 +62,8 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
     >>> bool(model.fit(X, y).score(X, y) > 0.9), model.privacy_spent_(1e-5) <= 1.0
     (True, True)
     """
+
+    many_classes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -85,8 +90,14 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
         """Return the zero-concentrated privacy that every fit will have."""
         return concentrated_for(*self.announced_privacy())
 
-    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float]:
+    def _release(
+        self, rows: Floats, ids: Integers, n_classes: int, clip: float, units: Integers | None
+    ) -> tuple[Floats, Floats, float]:
         rho, n_steps = self.announced_zcdp(), integer_between("n_steps", self.n_steps, 1, 10_000)
         noise = DiscreteNoise(noise_source(self.insecure_release_seed))
-        weights = noisy_descent(rows, signs, clip=clip, rho=rho, n_steps=n_steps, noise=noise)
-        return weights[:-1], CONSTANT * weights[-1], rho
+        settings: dict[str, Any] = {"clip": clip, "rho": rho, "n_steps": n_steps, "noise": noise, "units": units}
+        if n_classes == 2:
+            weights = noisy_descent(rows, np.where(ids == 1, 1.0, -1.0), **settings)[:, None]
+        else:
+            weights = noisy_softmax_descent(rows, ids, n_classes, **settings)
+        return weights[:-1].T, CONSTANT * weights[-1], rho

@@ -15,6 +15,11 @@ and for adding or removing a quarter of that. The other three quarters pay for t
 the same where a record is replaced: with noise of variance ``v' = 2 / (3 rho)`` it costs
 ``1 / (2 v') = 3 rho / 4``. Either way the fit is ``rho``-zero-concentrated differentially private.
 
+Where a unit has several records, ``k`` of them, each record's gradient is divided by ``k`` (towards zero, so that no
+entry grows). By the triangle inequality the unit's gradients together are at most ``L`` long, and units are counted in
+place of records: all of the above holds for units. Which records are a unit's is its own affair, and public where units
+are replaced.
+
 Rows, chances and weights are whole numbers of public units, and every sum stays below ``2**53``. So sums are
 exact in doubles in whatever order they are taken, what a record adds depends on that record and on released
 weights only, and the bound above holds for what the machine computes. Chances are read off a table. (Other
@@ -31,12 +36,13 @@ differential privacy: simplifications, extensions, and lower bounds", TCC 2016, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import logit
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import DataError
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 
@@ -46,31 +52,78 @@ CONSTANT = 0.5
 _SQUARED_LENGTH = Fraction(5, 4)
 # Units in 1 of rows, chances and weights. A product of a row and weights is below 2**51 of them, and a sum of
 # 2**26 gradients is at most 2**52.
-_ROW, _CHANCE, _WEIGHT = 2**16, 2**10, 2**20
+ROW, CHANCE, WEIGHT = 2**16, 2**10, 2**20
 _LONGEST_WEIGHTS = 2.0**14
 _MOST_RECORDS = 2**26
 # The mean loss curves by L**2 / 4 = 0.3125 at most, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
 _STEP, _MOMENTUM = 4.0, 0.9
 # Scores, in units of rows times weights, at which the chance of being wrong rises to the next unit.
-_RISES: Floats = -_ROW * _WEIGHT * logit((np.arange(_CHANCE)[::-1] + 0.5) / _CHANCE)
+_RISES: Floats = -ROW * WEIGHT * logit((np.arange(CHANCE)[::-1] + 0.5) / CHANCE)
 
 
 def noisy_descent(
-    rows: Floats, signs: Floats, *, clip: float, rho: float, n_steps: int, noise: DiscreteNoise
+    rows: Floats,
+    signs: Floats,
+    *,
+    clip: float,
+    rho: float,
+    n_steps: int,
+    noise: DiscreteNoise,
+    units: Integers | None = None,
 ) -> Floats:
-    """Return the mean weights of the later half of the steps, the intercept's last, which may be published."""
-    if len(rows) > _MOST_RECORDS:
-        raise DataError(f"X has {len(rows):,} records, and a private teacher takes up to {_MOST_RECORDS:,}.")
+    """Return the mean weights of the later half of the steps, the intercept's last, which may be published.
+
+    `units` is the number of each record's unit; by default every record is one.
+    """
+    require_few(rows)
     records = signed_records(rows, signs, clip)
-    variance = gradient_variance(rho, n_steps)
+    shared = shared_by_units(records, units)
+    return descend(
+        lambda weights: gradient_sum(records, weights, shared),
+        (rows.shape[1] + 1,),
+        n_units=number_of_units(rows, units),
+        squared_length=_SQUARED_LENGTH,
+        rho=rho,
+        n_steps=n_steps,
+        noise=noise,
+    )
+
+
+def descend(
+    gradient: Callable[[Floats], Floats],
+    shape: tuple[int, ...],
+    *,
+    n_units: int,
+    squared_length: Fraction,
+    rho: float,
+    n_steps: int,
+    noise: DiscreteNoise,
+) -> Floats:
+    """Return the mean weights of the later half of the steps of any loss whose gradients are sums of bounded vectors.
+
+    Parameters
+    ----------
+    gradient : callable
+        Returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root of
+        `squared_length` times those in 1.
+    shape : tuple of int
+        Shape of weights and gradients.
+    n_units : int
+        Number of units; private unless they are replaced.
+    squared_length : Fraction
+        See `gradient`.
+    rho, n_steps, noise
+        Zero-concentrated privacy of the whole, number of sums, and what draws.
+    """
+    variance = gradient_variance(rho, n_steps, squared_length)
     # No smaller than the noise on a gradient, so that weights of few records stay within reason.
-    smallest = math.sqrt(variance) / (_ROW * _CHANCE)
-    count = max(len(rows) + noise.gaussian(math.ceil(Fraction(2, 3) / Fraction(rho))), smallest)
-    weights, velocity, total = np.zeros((3, rows.shape[1] + 1))
+    smallest = math.sqrt(variance) / (ROW * CHANCE)
+    count = max(n_units + noise.gaussian(math.ceil(Fraction(2, 3) / Fraction(rho))), smallest)
+    weights, velocity, total = np.zeros((3, *shape))
     for step in range(n_steps):
-        exact = gradient_sum(records, weights)
-        noisy = np.array([float(int(entry) + noise.gaussian(variance)) for entry in exact])
-        velocity = _MOMENTUM * velocity + noisy / (_ROW * _CHANCE * count)
+        exact = gradient(weights)
+        drawn = [float(int(entry) + noise.gaussian(variance)) for entry in exact.ravel()]
+        velocity = _MOMENTUM * velocity + np.reshape(drawn, shape) / (ROW * CHANCE * count)
         weights = weights - _STEP * velocity
         weights *= min(1.0, _LONGEST_WEIGHTS / max(float(np.linalg.norm(weights)), 1.0))
         if 2 * step >= n_steps - 1:
@@ -78,25 +131,44 @@ def noisy_descent(
     return total / (n_steps // 2 + n_steps % 2)
 
 
-def gradient_variance(rho: float, n_steps: int) -> int:
+def require_few(rows: Floats) -> None:
+    """Refuse more records than sums hold exactly."""
+    if len(rows) > _MOST_RECORDS:
+        raise DataError(f"X has {len(rows):,} records, and a private teacher takes up to {_MOST_RECORDS:,}.")
+
+
+def number_of_units(rows: Floats, units: Integers | None) -> int:
+    """Return how many units the records belong to."""
+    return len(rows) if units is None else len(np.unique(units))
+
+
+def shared_by_units(records: Floats, units: Integers | None) -> Floats:
+    """Return whole records divided by the number that their unit has, towards zero."""
+    if units is None:
+        return records
+    found: Floats = np.trunc(records / np.bincount(units)[units][:, None])
+    return found
+
+
+def gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUARED_LENGTH) -> int:
     """Return the variance of the noise on a sum of gradients, in squared units, rounded up."""
-    return math.ceil(2 * n_steps * _SQUARED_LENGTH * (_ROW * _CHANCE) ** 2 / Fraction(rho))
+    return math.ceil(2 * n_steps * squared_length * (ROW * CHANCE) ** 2 / Fraction(rho))
 
 
 def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
     """Return each private record alone times its sign, in whole units, no longer than ``sqrt(1.25)`` of them."""
     largest = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
-    whole = np.trunc(rows / largest * _ROW)
+    whole = np.trunc(rows / largest * ROW)
     # Squares are whole numbers too, so that lengths do not depend on the order of columns.
     lengths = np.sqrt(np.sum(whole**2, axis=1, keepdims=True))
     # A unit less than 1, and truncated: rounding cannot make a row longer than 1.
-    short = np.trunc(whole * ((_ROW - 1) / np.maximum(lengths, clip / largest * _ROW)))
-    return np.hstack([short, np.full((len(rows), 1), CONSTANT * _ROW)]) * signs[:, None]
+    short = np.trunc(whole * ((ROW - 1) / np.maximum(lengths, clip / largest * ROW)))
+    return np.hstack([short, np.full((len(rows), 1), CONSTANT * ROW)]) * signs[:, None]
 
 
-def gradient_sum(records: Floats, weights: Floats) -> Floats:
-    """Return the sum of the gradients of `signed_records` in whole units, exactly."""
-    scores = records @ np.rint(weights * _WEIGHT)
-    wrong = _CHANCE - np.searchsorted(_RISES, scores, side="left").astype(np.float64)
-    found: Floats = -(wrong @ records)
+def gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
+    """Return the sum of the gradients of `signed_records` in whole units, exactly; `shared` is what each adds."""
+    scores = records @ np.rint(weights * WEIGHT)
+    wrong = CHANCE - np.searchsorted(_RISES, scores, side="left").astype(np.float64)
+    found: Floats = -(wrong @ (records if shared is None else shared))
     return found

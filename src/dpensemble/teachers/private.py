@@ -20,6 +20,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
@@ -27,6 +28,7 @@ from dpensemble._workers import private_workers
 from dpensemble.clusters import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
+from dpensemble.teachers.discrete_noise import DiscreteNoise
 from dpensemble.votes import Votes, ballot_dtype
 
 SEED = "insecure_release_seed"
@@ -141,6 +143,55 @@ class RandomizedBallots:
         return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
 
 
+def protects_units(estimator: Any) -> bool:
+    """Return whether what a private estimator says of itself holds for all records of a unit together."""
+    # One whose `fit` takes units is told them; another may say that it needs no telling.
+    return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawnBallots:
+    """A few of the ballots on every query, drawn anew from secret bits, each choice as likely as any.
+
+    Parameters
+    ----------
+    voters : Voters
+        Private teachers, or ordinary ones whose ballots are randomised.
+    drawn : int
+        Number of ballots that count, from 1.
+    noise : NoiseSource
+        Where the random bits come from.
+    """
+
+    voters: Voters
+    drawn: int
+    noise: NoiseSource
+
+    @property
+    def n_constant(self) -> int:
+        """Teachers that vote a constant. Private."""
+        return int(getattr(self.voters, "n_constant", 0))
+
+    @property
+    def n_failed(self) -> int:
+        """Teachers whose fit raised. Private."""
+        return int(getattr(self.voters, "n_failed", 0))
+
+    def vote(self, X: NDArray[np.float64]) -> Votes:
+        """Return the ballots that count on each row, as many on each."""
+        votes = self.voters.vote(X)
+        draws, (n_rows, n_ballots) = DiscreteNoise(self.noise), votes.ballots.shape
+        found = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
+        for row in range(n_rows):
+            places = list(range(n_ballots))
+            for k in range(self.drawn):
+                # Fisher and Yates: each of those left is as likely.
+                other = k + draws.below(n_ballots - k)
+                places[k], places[other] = places[other], places[k]
+            found[row] = votes.ballots[row, places[: self.drawn]]
+        return Votes(found, n_classes=votes.n_classes)
+
+
 def fit_private(
     estimator: Any,
     X: NDArray[np.float64],
@@ -150,8 +201,12 @@ def fit_private(
     classes: NDArray[Any],
     seeds: Sequence[int] | None,
     n_jobs: int | None,
+    units: NDArray[np.int64] | None = None,
 ) -> PrivateTeachers:
-    """Fit one clone of a private estimator on each shard; `seeds`, for experiments, are those of its noise."""
+    """Fit one clone of a private estimator on each shard; `seeds`, for experiments, are those of its noise.
+
+    Estimators whose `fit` takes `units` are told the unit of each record, where units have several.
+    """
     refuse_seeds(estimator)
     refuse_cluster("the noise of private teachers is drawn on this machine only")
     tasks = []
@@ -162,7 +217,8 @@ def fit_private(
             model.set_params(classes=classes.tolist())
         if seeds is not None and SEED in settings:
             model.set_params(**{SEED: int(seeds[t])})
-        tasks.append(delayed(_fit)(model, X[shard], classes[y[shard]]))
+        told = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+        tasks.append(delayed(_fit)(model, X[shard], classes[y[shard]], told))
     models = Parallel(n_jobs=n_jobs, **private_workers())(tasks)
     failed = next((model for model in models if isinstance(model, str)), None)
     if failed is not None:
@@ -184,12 +240,12 @@ def refuse_seeds(estimator: Any) -> None:
             )
 
 
-def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any]) -> Any:
+def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any], told: dict[str, Any]) -> Any:
     """Return the fitted model, or the name of the exception, whose text may quote records."""
     with warnings.catch_warnings(), parallel_config(max_nbytes=None), _fresh_global_randomness():
         warnings.simplefilter("ignore")
         try:
-            return model.fit(X, y)
+            return model.fit(X, y, **told)
         except Exception as error:
             return type(error).__name__
 

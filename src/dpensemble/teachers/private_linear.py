@@ -1,18 +1,19 @@
-"""What linear private teachers of two classes share: checks of records, the released scores, their privacy."""
+"""What linear private teachers share: checks of records, the released scores, their privacy."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, delta_of, real_between
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
@@ -21,6 +22,9 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     """Template: a subclass fits ``coef_`` and ``intercept_`` for rows of length at most 1."""
+
+    #: Whether the subclass takes more classes than two.
+    many_classes: ClassVar[bool] = False
 
     classes: Any
     clip: float
@@ -34,8 +38,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     _rho: float | None
 
     @abstractmethod
-    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float | None]:
-        """Return coefficients and intercept, which may be published, and ``rho`` where noise is Gaussian."""
+    def _release(
+        self, rows: Floats, ids: Integers, n_classes: int, clip: float, units: Integers | None
+    ) -> tuple[Floats, Floats, float | None]:
+        """Return coefficients and intercepts, which may be published, and ``rho`` where noise is Gaussian.
+
+        Two classes have one output, the log-odds of the second; more have one each. `units` is the number of each
+        record's unit, None where every record is one.
+        """
 
     @abstractmethod
     def announced_privacy(self) -> tuple[float, float]:
@@ -45,7 +55,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     def announced_zcdp(self) -> float | None:
         """Return ``rho`` where every fit's Renyi divergence of order ``a`` is at most ``rho a``; else None."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
         """Fit on private records; they may be none, or of one class only.
 
         Parameters
@@ -54,6 +64,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
             Private rows, finite.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to; the privacy is then that of all records of one unit together, each of which
+            counts less the more there are. By default every record is a unit.
 
         Returns
         -------
@@ -62,7 +75,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidParameterError
-            If a setting is out of range or `classes` are not two.
+            If a setting is out of range, or `classes` are more than two and the teacher is for two.
         DataError
             If a label was not declared, or there are more records than the fit takes.
         TeacherError
@@ -70,27 +83,36 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         """
         epsilon, _ = self.announced_privacy()
         clip = real_between("clip", self.clip, 1e-9, 1e9)
-        rows, second, classes = self._records(X, y)
-        coef, intercept, self._rho = self._release(rows, np.where(second, 1.0, -1.0), clip)
+        rows, ids, classes = self._records(X, y)
+        numbers = None
+        if units is not None:
+            numbers = np.unique(np.asarray(units), return_inverse=True)[1].ravel()
+            if numbers.shape != (len(rows),):
+                raise DataError(f"units has {len(numbers)} entries for {len(rows)} records; give one for each.")
+        coef, intercept, self._rho = self._release(rows, ids, len(classes), clip, numbers)
         self.classes_, self._clip, self._epsilon = classes, clip, epsilon
-        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self.coef_, self.intercept_ = coef, intercept
         return self
 
-    def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[np.bool_], NDArray[Any]]:
-        """Return rows, which are of the second class, and the sorted classes."""
+    def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers, NDArray[Any]]:
+        """Return rows, class ids, and the sorted classes."""
         rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
         classes = np.unique(np.asarray(declared_classes(self.classes)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             check_classification_targets(classes)
-        if len(classes) != 2:
+        if len(classes) != 2 and not (self.many_classes and len(classes) > 2):
             raise InvalidParameterError(
                 f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
             )
-        second = labels == classes[1]
-        if not np.all(second | (labels == classes[0])):
+        ids = np.zeros(len(labels), dtype=np.int64)
+        known = np.zeros(len(labels), dtype=bool)
+        for number, label in enumerate(classes):
+            found = labels == label
+            ids[found], known = number, known | found
+        if not known.all():
             raise DataError(f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}.")
-        return rows, second, classes
+        return rows, ids, classes
 
     def privacy_spent_(self, delta: float) -> float:
         """Return the epsilon of this fit at a delta.
@@ -110,26 +132,31 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         return improved_epsilon(self._rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta_of(delta))
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the log-odds of the second class for each row."""
+        """Return the log-odds of the second class for each row; of more classes, the logit of each."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: Floats = shortened(rows, self._clip) @ self.coef_[0] + self.intercept_[0]
-        return scores
+        scores: Floats = shortened(rows, self._clip) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the probability of each class for each row."""
-        second = 0.5 * (1 + np.tanh(self.decision_function(X) / 2))
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            chances: Floats = softmax(scores, axis=1)
+            return chances
+        second = 0.5 * (1 + np.tanh(scores / 2))
         return np.stack([1 - second, second], axis=1)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row."""
-        second = self.decision_function(X) > 0
-        labels: NDArray[Any] = self.classes_[second.astype(int)]
+        scores = self.decision_function(X)
+        found = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        labels: NDArray[Any] = self.classes_[found]
         return labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.many_classes
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = self.insecure_release_seed is None
         return tags

@@ -6,9 +6,11 @@ A row is scaled by the public `clip`, shortened to length 1 and given a constant
 at most ``sqrt(2)``. The fit minimises ``F(w) = sum_i log(1 + exp(-y_i w.x_i)) + (penalty / 2) |w|**2`` (the
 intercept is penalised too). Each term's gradient is at most ``sqrt(2)`` long and ``F`` is ``penalty``-strongly
 convex, so replacing a record moves the minimiser by at most ``2 sqrt(2) / penalty``, and adding or removing one
-by half of that, for any number of records, none included. The minimiser is found up to a gradient of length
-`_GRADIENT`, hence within ``_GRADIENT / penalty`` of the true one. (K. Chaudhuri, C. Monteleoni and A. Sarwate,
-"Differentially private empirical risk minimization", JMLR 2011, Lemma 8, argue the same way for the mean loss.)
+by half of that, for any number of records, none included. Where a unit has ``k`` records, each of their losses counts
+``1 / k``, so that a unit's gradient is as short as a record's: the same holds for units. The minimiser is found up to
+a gradient of length `_GRADIENT`, hence within ``_GRADIENT / penalty`` of the true one. (K. Chaudhuri, C. Monteleoni
+and A. Sarwate, "Differentially private empirical risk minimization", JMLR 2011, Lemma 8, argue the same way for the
+mean loss.)
 
 The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step, and
 whole steps of discrete noise are added (`dpensemble.teachers.discrete_noise`): Laplace noise at an L1
@@ -27,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import delta_of, real_between
 from dpensemble.errors import TeacherError
 from dpensemble.teachers.perturbation import concentrated_for, released
@@ -104,30 +106,38 @@ class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
         epsilon, delta = self.announced_privacy()
         return concentrated_for(epsilon, delta) if delta else None
 
-    def _release(self, rows: Floats, signs: Floats, clip: float) -> tuple[Floats, float, float | None]:
+    def _release(
+        self,
+        rows: Floats,
+        ids: Integers,
+        n_classes: int,  # noqa: ARG002
+        clip: float,
+        units: Integers | None,
+    ) -> tuple[Floats, Floats, float | None]:
         penalty = real_between("penalty", self.penalty, 1e-6, 1e9)
         rows = np.hstack([shortened(rows, clip), np.ones((len(rows), 1))])
         sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty
-        weights = _minimiser(rows, signs, penalty)
+        shares = np.ones(len(rows)) if units is None else 1 / np.bincount(units)[units]
+        weights = _minimiser(rows, np.where(ids == 1, 1.0, -1.0), penalty, shares)
         noisy, rho = released(weights, sensitivity, *self.announced_privacy(), self.insecure_release_seed)
-        return noisy[:-1], noisy[-1], rho
+        return noisy[None, :-1], noisy[-1:], rho
 
 
-def _minimiser(rows: Floats, signs: Floats, penalty: float) -> Floats:
+def _minimiser(rows: Floats, signs: Floats, penalty: float, shares: Floats) -> Floats:
     """Return a point where the objective's gradient is shorter than half of `_GRADIENT`, by Newton's method."""
     signed = rows * signs[:, None]
     weights = np.zeros(rows.shape[1])
 
     def objective(w: Floats) -> float:
-        return float(np.logaddexp(0, -(signed @ w)).sum() + penalty / 2 * w @ w)
+        return float(shares @ np.logaddexp(0, -(signed @ w)) + penalty / 2 * w @ w)
 
     for _ in range(_MOST_STEPS):
         # The chance of being wrong about each record.
         wrong = 0.5 * (1 - np.tanh(signed @ weights / 2))
-        gradient = penalty * weights - signed.T @ wrong
+        gradient = penalty * weights - signed.T @ (shares * wrong)
         if np.linalg.norm(gradient) <= _GRADIENT / 2:
             return weights
-        curvature = (signed * (wrong * (1 - wrong))[:, None]).T @ signed + penalty * np.eye(len(weights))
+        curvature = (signed * (shares * wrong * (1 - wrong))[:, None]).T @ signed + penalty * np.eye(len(weights))
         step, before, share = np.linalg.solve(curvature, gradient), objective(weights), 1.0
         while objective(weights - share * step) > before - 0.1 * share * (gradient @ step) and share > 1e-6:
             share /= 2

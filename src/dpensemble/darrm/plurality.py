@@ -1,0 +1,99 @@
+r"""Answers of private teachers with three and more classes: the plurality of a few ballots, drawn at random.
+
+The optimised gamma is for two classes. With more, ``m`` of ``K`` ballots are drawn, each choice as likely as any and
+anew for every query, and the class with most of them is told, ties by chance. Each ballot is ``epsilon``-private (delta
+0) and has randomness of its own; a unit can change `touched` of them.
+
+*Several teachers touched.* Given which ballots are drawn, at most ``h = min(m, touched)`` of them are a unit's, and any
+function of them loses at most ``h epsilon`` (composition). The choice is independent of the records, and a mixture with
+the same weights on both sides loses no more than its worst part.
+
+*One touched* (a partition) by randomised ballots. Its ballot is drawn with the chance ``q = m / K``. For any event,
+let ``A`` be its chance where that ballot is not drawn, and ``B, B'`` its chances where it is, for a true vote ``x`` or
+``x'`` of the unit's teacher. Randomised response makes a ballot's laws for any two true votes ``epsilon``-close, so
+that ``B <= exp(epsilon) B'``. A choice with the teacher becomes one without it by taking another teacher, at random, in
+its place; then one true vote differs, so that ``B <= exp(epsilon) A``, too. With ``b = min(A, B')`` and ``P' = (1 - q)
+A + q B' >= b``,
+
+    P - P' = q (B - B') <= q (exp(epsilon) b - B') <= q (exp(epsilon) - 1) b <= q (exp(epsilon) - 1) P',
+
+so the answer loses at most ``log(1 + q (exp(epsilon) - 1))`` (as in B. Balle, G. Barthe and M. Gaboardi, "Privacy
+amplification by subsampling", NeurIPS 2018, for sampling without replacement). Votes of private models are not close
+to those of other models, so those of a partition are charged ``epsilon``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble.laws import ReleaseLaw
+
+_ROUND_UP = 1 + 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Plurality(ReleaseLaw):
+    """Tell the class with the most ballots, ties by chance; for ballots that are private by themselves.
+
+    It adds no noise and protects nothing: what is told is as private as the ballots.
+
+    Examples
+    --------
+    >>> Plurality().probabilities(np.array([[3, 1, 0], [2, 2, 1]]))
+    array([[1. , 0. , 0. ],
+           [0.5, 0.5, 0. ]])
+    """
+
+    title: ClassVar[str] = "plurality of the ballots"
+    symmetric: ClassVar[bool] = True
+
+    def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class, shape (n_queries, n_classes)."""
+        best = counts == counts.max(axis=1, keepdims=True)
+        found: NDArray[np.float64] = best / best.sum(axis=1, keepdims=True)
+        return found
+
+
+def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:
+    """Return the privacy loss of one answer by the plurality of a few ballots, drawn at random.
+
+    Parameters
+    ----------
+    drawn, n_teachers : int
+        Ballots that count, out of all.
+    touched : int
+        Teachers that one unit can change.
+    epsilon : float
+        Privacy of each ballot, with delta 0.
+    randomised : bool
+        Whether ballots are true votes with randomised response; else votes of private models.
+
+    Returns
+    -------
+    float
+        Rounded up.
+
+    Examples
+    --------
+    >>> round(plurality_epsilon(3, 30, touched=1, epsilon=1.0, randomised=True), 4)
+    0.1586
+    >>> plurality_epsilon(3, 30, touched=30, epsilon=0.5, randomised=True)
+    1.5
+    """
+    drawn = integer_between("drawn", drawn, 1, integer_between("n_teachers", n_teachers, 1))
+    if touched == 1 and randomised:
+        return math.log1p(drawn / n_teachers * math.expm1(epsilon)) * _ROUND_UP if drawn < n_teachers else epsilon
+    return min(drawn, touched) * epsilon
+
+
+def most_drawn(n_teachers: int, allowed: float, cost: Callable[[int], float]) -> int | None:
+    """Return the largest number of ballots whose plurality costs at most what is allowed; None if not even one does."""
+    fits = [drawn for drawn in range(1, n_teachers + 1) if cost(drawn) <= allowed]
+    return max(fits, default=None)
