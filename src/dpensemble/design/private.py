@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import get_tags
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
@@ -19,7 +18,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
 from dpensemble.teachers.accountants import Privacy, announced_privacy, announced_zcdp, declared_privacy
-from dpensemble.teachers.private import protects_units, refuse_seeds
+from dpensemble.teachers.private import protects_units, refuse_seeds, require_classes
 
 
 class PrivateWhat(StrEnum):
@@ -306,11 +305,7 @@ def _claimed(
             )
         return declared_privacy(epsilon, 0.0, n_teachers), None, "that of randomized response"
     refuse_seeds(teacher)
-    if n_classes > 2 and not get_tags(teacher).classifier_tags.multi_class:
-        raise InvalidParameterError(
-            f"teacher={type(teacher).__name__} is for two classes, not {n_classes}; use private='models' with "
-            "GradientPerturbedLogisticRegression, private='ballots', or a teacher of your own."
-        )
+    require_classes(teacher, n_classes)
     announced = announced_privacy(teacher, relation)
     rho = None if announced is None else announced_zcdp(teacher, relation)
     zcdp = None if rho is None else (rho,) * n_teachers

@@ -20,6 +20,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble._checks import epsilon_of
@@ -141,6 +142,15 @@ class RandomizedBallots:
         own = np.eye(votes.n_classes, dtype=np.int64)[votes.ballots.reshape(-1, order="C").astype(np.int64)]
         drawn = sample(RandomizedResponse(self.epsilon), own, self.noise)
         return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
+
+
+def require_classes(estimator: Any, n_classes: int) -> None:
+    """Refuse a private estimator of two classes where there are more."""
+    if n_classes > 2 and not get_tags(estimator).classifier_tags.multi_class:
+        raise InvalidParameterError(
+            f"teacher={type(estimator).__name__} is for two classes, not {n_classes}; use private='models' with "
+            "GradientPerturbedLogisticRegression, private='ballots', or a teacher of your own."
+        )
 
 
 def protects_units(estimator: Any) -> bool:
