@@ -8,6 +8,8 @@ import pytest
 
 from dpensemble import Budget
 from dpensemble._spending import Spending
+from dpensemble.accounting.sums import gaussian_mu
+from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.chain import entry_hash
@@ -273,3 +275,23 @@ def test_a_release_of_ones_own_is_charged(patients):
     last = patients.ledger.entries()[-1]
     assert last.fields["what"] == "a histogram"
     assert last.fields["charges"][0]["loss"] == patients.state().spent.loss
+
+
+def gaussian(epsilon):
+    """Return a release of label moments."""
+    mu = gaussian_mu(epsilon, 1e-5)
+    cost = PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3e-6)
+    return Spending(name="everyone", epsilon=epsilon, delta=1e-5, find_cost=lambda: cost)
+
+
+def test_what_is_said_to_fit_fits_and_hardly_more(patients):
+    for spent in (0.5, 1.0, 2.0):
+        patients.one_release("some")([gaussian(spent)])
+        state = patients.state()
+        fits = state.fitting_gaussian
+        assert fits > 1.4 * state.fitting_epsilon
+        assert state.terms.price(gaussian(fits)).within(state.left)
+        with pytest.raises(BudgetError, match=f"Gaussian noise of epsilon up to {fits:.4g} at delta 1e-05, or of"):
+            patients.one_release("too much")([gaussian(fits + 0.003)])
+    patients.one_release("all of it")([gaussian(fits)])
+    assert patients.state().fitting_gaussian < 0.02

@@ -183,5 +183,7 @@ def test_the_schema_describes_every_refusal(served):
     schema = served.get("/openapi.json", who=None).json()
     post = schema["paths"]["/v1/grants/{grant}/predictions"]["post"]
     assert {"400", "401", "403", "404", "413", "422", "503"} < set(post["responses"])
+    (named,) = [one for one in post["parameters"] if one["in"] == "header"]
+    assert (named["name"], named["required"], named["schema"]["maxLength"]) == ("idempotency-key", True, 120)
     assert "HTTPValidationError" not in json.dumps(schema)
     assert post["security"] == [{"HTTPBearer": []}]

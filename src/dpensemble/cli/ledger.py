@@ -62,7 +62,7 @@ def _line(state: AccountState) -> str:
     how = "epsilons add up" if terms.filter is Filter.BASIC else f"Renyi filter at order {terms.order:g}"
     return (
         f"{state.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good ({how}); "
-        f"{state.share_left:.1%} left, enough for one release of epsilon {state.fitting_epsilon:g} without a delta."
+        f"{state.share_left:.1%} left, enough for {state.fitting_words}."
     )
 
 

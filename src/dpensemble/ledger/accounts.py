@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpensemble._spending import Spending
+from dpensemble.accounting.sums import gaussian_epsilon
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, LedgerError
 from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Filter, Terms
@@ -56,6 +57,28 @@ class AccountState:
             low, high = (middle, high) if asked.loss <= self.left.loss else (low, middle)
         return math.floor(low * 1e4) / 1e4
 
+    @property
+    def fitting_gaussian(self) -> float | None:
+        """Largest epsilon, at the account's delta, of Gaussian noise that would still fit; None for other filters.
+
+        Label moments are such noise; of answers by a law about as much fits.
+        """
+        if self.terms.order is None:
+            return None
+        # Gaussian noise has a divergence of order * mu**2 / 2; some millionths pay for noise in whole numbers.
+        mu = math.sqrt(2 * max(0, self.left.loss - 5) / LOSS_UNITS / self.terms.order)
+        return math.floor(gaussian_epsilon(mu, self.terms.budget.delta) * 1e3) / 1e3
+
+    @property
+    def fitting_words(self) -> str:
+        """What single release would still fit, in words that follow "enough for"."""
+        fits, gaussian = self.fitting_epsilon, self.fitting_gaussian
+        delta = f"delta {self.terms.budget.delta:g}"
+        if not gaussian:
+            return f"a release of epsilon up to {fits:.4g} without a delta" if fits else "nothing any more"
+        other = f", or of epsilon up to {fits:.4g} without a delta where no more is known of it" if fits else ""
+        return f"a release by Gaussian noise of epsilon up to {gaussian:.4g} at {delta}{other}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values; losses in units of 1."""
         return {
@@ -68,6 +91,7 @@ class AccountState:
             "share_left": self.share_left,
             "delta_left": self.left.delta / DELTA_UNITS,
             "fitting_epsilon": self.fitting_epsilon,
+            "fitting_gaussian": self.fitting_gaussian,
         }
 
 
@@ -285,13 +309,14 @@ def _refusal(state: AccountState, asked: Amount) -> BudgetError:
     if asked.delta > state.left.delta:
         delta, left = asked.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
         parts.append(f"takes a delta of {delta:.3g}, and {left:.3g} is left for releases without a Renyi curve")
-    fits = state.fitting_epsilon
-    would = f"a release of epsilon up to {fits:.4g} without a delta would fit" if fits else "nothing fits any more"
+    words = state.fitting_words
+    would = f"{words} would fit" if state.fitting_epsilon or state.fitting_gaussian else "nothing fits any more"
     figures = {
         "unit": "epsilon" if terms.filter is Filter.BASIC else f"Renyi divergence at order {terms.order:g}",
         **{name: one.loss / LOSS_UNITS for name, one in _three(state, asked)},
         **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, asked)},
-        "fits": fits,
+        # In the unit of what was requested.
+        "fits": state.left.loss / LOSS_UNITS,
     }
     return BudgetError(
         f"ledger: this release {' and '.join(parts)} for {state.whom} of data set {state.data_set!r} (lifetime epsilon "

@@ -16,7 +16,8 @@ from dpensemble.service.observed import PROMETHEUS
 from dpensemble.service.problems import MEDIA_TYPE, Problem
 from dpensemble.service.running import Running
 
-_LONGEST_KEY = 120
+#: Characters of an Idempotency-Key.
+LONGEST_KEY = 120
 _Entry = StrictInt | StrictFloat | StrictStr | None
 _bearer = HTTPBearer(auto_error=False, description="An API key, made by `dpensemble keys create`.")
 
@@ -228,12 +229,12 @@ def request_key(given: str | None) -> str:
             "An Idempotency-Key is needed; nothing was charged.",
             "Send a new name with every new request, such as a UUID, and the same one when you try again.",
         )
-    if len(given) > _LONGEST_KEY:
-        raise DataError(f"the Idempotency-Key is longer than {_LONGEST_KEY} characters.")
+    if len(given) > LONGEST_KEY:
+        raise DataError(f"the Idempotency-Key is longer than {LONGEST_KEY} characters.")
     try:
         return check_key(given)
     except DataError:
-        raise DataError(f"the Idempotency-Key is not a printable text of 1 to {_LONGEST_KEY} characters.") from None
+        raise DataError(f"the Idempotency-Key is not a printable text of 1 to {LONGEST_KEY} characters.") from None
 
 
 def _text_of_metrics() -> dict[int | str, dict[str, Any]]:

@@ -110,6 +110,11 @@ def _schema(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schema["components"]["schemas"]["Problem"] = SCHEMA
+        for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
+            if parameter["name"] == "idempotency-key":
+                # Without it there is a refusal of its own, so it may be missing in the code, and must not be here.
+                text = {"type": "string", "minLength": 1, "maxLength": api.LONGEST_KEY}
+                parameter.update(required=True, schema=text)
         for name in ("HTTPValidationError", "ValidationError"):
             schema["components"]["schemas"].pop(name, None)
         app.openapi_schema = schema

@@ -157,7 +157,7 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
         "epsilon": shared.terms.budget.epsilon,
         "delta": shared.terms.budget.delta,
         "unit": "epsilon" if shared.terms.order is None else f"Renyi divergence at order {shared.terms.order:g}",
-        "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_epsilon} for one in shown],
+        "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_words} for one in shown],
         "chart": history_chart(f"history-{place}", account.data_set, shared, charges),
         "charges": [
             {
