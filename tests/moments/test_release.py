@@ -10,7 +10,7 @@ from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.moments import release
+from dpensemble.moments import noisy
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import probabilities
 from dpensemble.moments.release import MomentsSource, expected
@@ -109,8 +109,8 @@ def test_noise_used_twice_is_noticed(monkeypatch):
 
 
 def test_noise_ten_per_cent_off_is_noticed(monkeypatch):
-    real = release.noise_variance
-    monkeypatch.setattr(release, "noise_variance", lambda sigma, sensitivity: real(0.9 * sigma, sensitivity))
+    real = noisy.noise_variance
+    monkeypatch.setattr(noisy, "noise_variance", lambda sigma, sensitivity: real(0.9 * sigma, sensitivity))
     sizes = []
     for seed in range(3):
         moments = source(1200, nonnegative=False, noise=SeededNoise(seed)).first(0.5, 1.0)
@@ -157,10 +157,10 @@ def test_the_charge_comes_before_the_noise_and_stays():
 def test_a_charge_after_the_draw_is_noticed(monkeypatch):
     def late(self, total, share, sensitivity):
         sigma = self.meter.sigma(share)
-        variance = release.noise_variance(sigma, sensitivity)
-        noisy = [float(entry + DiscreteNoise(self.noise).gaussian(variance)) for entry in total.ravel().tolist()]
+        variance = noisy.noise_variance(sigma, sensitivity)
+        found = [float(entry + DiscreteNoise(self.noise).gaussian(variance)) for entry in total.ravel().tolist()]
         self.meter.charge(sigma, variance=variance, entries=total.size)
-        return np.array(noisy).reshape(total.shape), variance
+        return np.array(found).reshape(total.shape), variance
 
     monkeypatch.setattr(MomentsSource, "_noisy", late)
     assert spent_when_drawn() == ([0.0], 0.0)
