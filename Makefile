@@ -10,8 +10,7 @@ OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 .PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
 
 demo: $(VENV)/.installed
-	$(BIN)/dpensemble train --dataset adult --method dpbag --analysis worst-case --teachers 250 --partitions 50 \
-	  --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
+	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q
