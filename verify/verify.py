@@ -7,7 +7,7 @@ pairs, its groups. Then V_0(r) = max(r - 1, 0), V_t(r) = max over groups of sum 
 most exp(epsilon) V_n(exp(-epsilon)), by backward induction. V is convex, non-decreasing and of slope 1 at most: chords
 between nodes, the lowest node's value below and slope 1 above bound it. Nodes are the powers of a rational number. For
 many answers the V of a block is that of a pair whose losses are nodes, and such pairs multiply as polynomials.
-Sums and bagging: their formulas. All in whole numbers, fractions and balls, rounded against the claim.
+Sums, bagging, private majorities: their formulas. All in whole numbers, fractions and balls, rounded against the claim.
 """
 
 import json
@@ -18,7 +18,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import ceil, comb, log
 
-from flint import arb, ctx, fmpz_poly
+from flint import arb, arb_poly, ctx, fmpz_poly
 
 BITS, WEIGHT = 80, 32  # digits of V, and of the weights of one answer, after the point
 ONE, TOTAL = 1 << BITS, 1 << 63
@@ -290,6 +290,21 @@ def bagging(body, _, delta):
     need(1 - missed.get(scheme, 1 - Fraction(k * m, n)) <= delta, "a record is drawn with a higher chance than delta")
     return f"{m} models, a record is drawn with a chance of at most delta"
 
+def majority(body, epsilon, delta):
+    # Linear in each teacher's chances (p, p'), rising with p and falling with p': worst at one of three corners each.
+    e, d, table = fields(body, "epsilon delta weights", "majority")
+    e, d = ball(number(e, 0, 100, "epsilon")).exp(), ball(number(d, 0, 1, "delta"))
+    law = [whole(each, 0, TOTAL, "a weight") for each in entries(table, 2, 200, "weights")]
+    need(law == sorted(law), "the second answer must never lose by a vote")
+    k, corners = len(law) - 1, ((d, 0 * d), ((e + d) / (1 + e), (1 - d) / (1 + e)), (1 + 0 * d, 1 - d))
+    powers = [[[arb_poly([1 - p, p]) ** n for n in range(k + 1)] for p in pair] for pair in corners]
+    for weights in (law, [TOTAL - each for each in reversed(law)]):
+        for a, b in ((i, j) for i in range(k + 1) for j in range(k + 1 - i)):
+            votes_ = [(powers[0][i][a] * powers[1][i][b] * powers[2][i][k - a - b]).coeffs() for i in (0, 1)]
+            here, there = (sum(w * chance for w, chance in zip(weights, each)) / TOTAL for each in votes_)
+            need(here - ball(epsilon).exp() * there <= ball(delta), f"{a}, {b} and {k - a - b} teachers lose more")
+    return f"a majority of {k} private teachers, {(k + 1) * (k + 2) // 2} placements"
+
 def check(path):
     with open(path, "rb") as file:
         text = file.read(MOST_BYTES + 1)
@@ -309,9 +324,10 @@ def check(path):
     for part in entries(parts, 1, 20, "parts"):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)
-        need(name in ("votes", "sums", "bagging"), "a part is of an unknown kind")
-        need(mine <= epsilon and Decimal("1e-300") <= its <= delta < 1, "a part claims less privacy than the file")
-        said.append({"votes": votes, "sums": sums, "bagging": bagging}[name](body, mine, its))
+        kinds = {"votes": votes, "sums": sums, "bagging": bagging, "majority": majority}
+        need(type(name) is str and name in kinds, "a part is of an unknown kind")
+        need(mine <= epsilon and (name == "majority" or its) and its <= delta < 1, "a part claims less than the file")
+        said.append(kinds[name](body, mine, its))
     return f"(epsilon {float(epsilon):g}, delta {float(delta):g}) confirmed: {'; '.join(said)}"
 
 if __name__ == "__main__":

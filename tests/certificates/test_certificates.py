@@ -15,7 +15,14 @@ import pytest
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, SumsMeter, WeightedGroup, price
 from dpensemble.budget import Budget
-from dpensemble.certificates import certificate_of, certificate_of_sums, confirmed, verifier_path
+from dpensemble.certificates import (
+    certificate_of,
+    certificate_of_majority,
+    certificate_of_sums,
+    confirmed,
+    verifier_path,
+)
+from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -23,6 +30,7 @@ from dpensemble.laws import (
     GaussianNoisyMax,
     LaplaceNoisyMax,
     OptimalVote,
+    RandomizedResponseMajority,
     TableLaw,
 )
 from dpensemble.laws.sampling import integer_weights
@@ -233,6 +241,47 @@ def test_bagging(tmp_path):
     assert "confirmed" in said(tmp_path, whole)
     body["subsample"] = 301
     assert said(tmp_path, whole).startswith("no: a record is drawn")
+
+
+@cache
+def majority(n_teachers=9, Delta=0.0, delta=0.0):
+    found = optimise_gamma(n_teachers, epsilon=0.2, m=3, Delta=Delta, delta=delta)
+    return json.dumps(certificate_of_majority(found.law, found.allowance))
+
+
+@pytest.mark.parametrize(("n_teachers", "Delta", "delta"), [(9, 0.0, 0.0), (9, 1e-5, 3e-5), (8, 0.0, 0.0)])
+def test_a_private_majority_is_confirmed(tmp_path, n_teachers, Delta, delta):
+    assert "placements" in said(tmp_path, majority(n_teachers, Delta, delta))
+
+
+MAJORITY_CORRUPTIONS = {
+    "teachers less private": lambda part: part["body"].update(epsilon="0.2001"),
+    "teachers with a delta": lambda part: part["body"].update(delta="0.0001"),
+    "a smaller epsilon": lambda part: part.update(epsilon="0.5999"),
+    "more often the majority": lambda part: part["body"].update(weights=[0] * 5 + [2**63] * 5),
+    "one weight": lambda part: part["body"]["weights"].__setitem__(5, part["body"]["weights"][5] + 2**43),
+    "one weight at the end": lambda part: part["body"]["weights"].__setitem__(1, part["body"]["weights"][1] - 2**43),
+    "not rising": lambda part: part["body"]["weights"].reverse(),
+    "a teacher left out": lambda part: part["body"]["weights"].pop(4),
+    "a teacher more": lambda part: part["body"]["weights"].insert(0, 0),
+    "no teachers": lambda part: part["body"].update(weights=[1]),
+    "above the total": lambda part: part["body"]["weights"].__setitem__(-1, 2**63 + 1),
+    "a negative epsilon": lambda part: part["body"].update(epsilon="-0.2"),
+}
+
+
+@pytest.mark.parametrize("name", MAJORITY_CORRUPTIONS)
+def test_a_corrupted_majority_is_refused(tmp_path, name):
+    certificate = json.loads(majority())
+    MAJORITY_CORRUPTIONS[name](certificate["parts"][0])
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+def test_majorities_that_cannot_be_certified_are_told():
+    found = optimise_gamma(5, epsilon=0.2, m=2)
+    falling = RandomizedResponseMajority((0.5, 0.9, 0.9, 0.9, 0.9, 0.5))
+    with pytest.raises(AccountingError, match="falls nowhere"):
+        certificate_of_majority(falling, found.allowance)
 
 
 def nested(depth):

@@ -24,6 +24,15 @@ def test_json_is_what_the_library_finds_and_is_private(capsys):
     assert check_gamma(found["gamma"], epsilon=0.1, m=3, Delta=1e-5, delta=3e-5).private
 
 
+def test_a_certificate_is_written_and_confirmed(capsys, tmp_path):
+    pytest.importorskip("flint")
+    path = tmp_path / "certificate.json"
+    assert "dpensemble verify" in printed(capsys, "--certificate", str(path))
+    assert main(["verify", str(path)]) == 0
+    assert "a majority of 11 private teachers" in capsys.readouterr().out
+    assert main([*SETTING, "--certificate", str(tmp_path / "absent" / "file.json")]) == 2
+
+
 def test_the_text_compares_with_the_baselines_and_shows_the_certificate(capsys):
     shown = printed(capsys)
     for word in ("optimised", "DSub", "Sub", "constant", "(0.3, 0)-private", "78 placements"):

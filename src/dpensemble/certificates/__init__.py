@@ -3,9 +3,17 @@
 from dpensemble.certificates.certificate import (
     certificate_of,
     certificate_of_fit,
+    certificate_of_majority,
     certificate_of_sums,
     confirmed,
     verifier_path,
 )
 
-__all__ = ["certificate_of", "certificate_of_fit", "certificate_of_sums", "confirmed", "verifier_path"]
+__all__ = [
+    "certificate_of",
+    "certificate_of_fit",
+    "certificate_of_majority",
+    "certificate_of_sums",
+    "confirmed",
+    "verifier_path",
+]

@@ -8,13 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpensemble.accounting import Accounting, Change, WeightedGroup
 from dpensemble.certificates.votes import coarsest, votes_part
+from dpensemble.darrm import Allowance
 from dpensemble.design import Drawn, PrivateTeachers, VotingDesign
 from dpensemble.errors import AccountingError, FileError
+from dpensemble.laws import RandomizedResponseMajority
+from dpensemble.laws.sampling import integer_weights
 
 _FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 1, 5_000_000
 _SECONDS = 600
+_MOST_TEACHERS = 199
 
 
 def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
@@ -82,6 +88,40 @@ def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str
         body = {"rounds": [{**each, "sigma": repr(each["sigma"]), "weight": repr(group.weight)} for each in rounds]}
         parts.append(_part("sums", group.budget.epsilon, group.budget.delta, body))
     return _together(parts)
+
+
+def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
+    """Return the certificate that a majority of private teachers is as private as it is allowed to be.
+
+    Parameters
+    ----------
+    law : RandomizedResponseMajority
+        Its gamma must not fall away from the tie.
+    allowance : Allowance
+        Privacy of each teacher and of the answer, such as that of a `GammaSolution`.
+
+    Raises
+    ------
+    AccountingError
+        If gamma falls somewhere, or there are more than 199 teachers.
+
+    Examples
+    --------
+    >>> from dpensemble.darrm import optimise_gamma
+    >>> found = optimise_gamma(5, epsilon=0.1, m=2)
+    >>> certificate_of_majority(found.law, found.allowance)["parts"][0]["kind"]
+    'majority'
+    """
+    second = np.arange(allowance.n_teachers + 1)
+    weights = integer_weights(law, np.stack([allowance.n_teachers - second, second], axis=1))[:, 1].tolist()
+    if allowance.n_teachers > _MOST_TEACHERS or weights != sorted(weights):
+        raise AccountingError(
+            f"certificates are for majorities of up to {_MOST_TEACHERS} teachers whose gamma falls nowhere away from "
+            "the tie; use constraints='monotone' and fewer teachers."
+        )
+    body = {"epsilon": repr(float(allowance.epsilon)), "delta": repr(float(allowance.Delta)), "weights": weights}
+    epsilon = allowance.m * allowance.epsilon
+    return _together([_part("majority", epsilon, allowance.delta, body)])
 
 
 def certificate_of_fit(model: Any) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dpensemble._checks import member
+from dpensemble.certificates import certificate_of_majority
 from dpensemble.cli.gamma_plot import write_plot
-from dpensemble.cli.plan_plot import check_plot_file
+from dpensemble.cli.plan_plot import check_folder, check_plot_file
 from dpensemble.darrm import (
     AlikeTeachers,
     Allowance,
@@ -27,6 +28,7 @@ from dpensemble.darrm import (
 )
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
+from dpensemble.workflow import durable
 
 Laws = dict[str, RandomizedResponseMajority]
 
@@ -43,6 +45,7 @@ def run(
     prior: str,
     constraints: str,
     plot: Path | None,
+    certificate: Path | None,
     as_json: bool,
 ) -> None:
     """Find the private majority of private teachers that errs least."""
@@ -50,9 +53,14 @@ def run(
     believed = _prior_of(prior)
     if plot is not None:
         check_plot_file(plot)
+    if certificate is not None:
+        check_folder("certificate", certificate)
     found = optimise_gamma(
         teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
     )
+    if certificate is not None:
+        text = json.dumps(certificate_of_majority(found.law, found.allowance), separators=(",", ":"))
+        durable.replace_file(certificate, text + "\n")
     laws = {"optimised": found.law} | _baselines(found.allowance)
     if plot is not None:
         write_plot(found, laws, plot)
@@ -60,6 +68,8 @@ def run(
         typer.echo(json.dumps(_as_dict(found, laws, believed), indent=2))
     else:
         _show(found, laws, believed, plot)
+        if certificate is not None:
+            typer.echo(f"Certificate: {certificate}; check it by 'dpensemble verify {certificate}'")
 
 
 def _prior_of(text: str) -> VotePrior:

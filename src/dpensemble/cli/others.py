@@ -89,6 +89,7 @@ def gamma(
         str, _option(METHOD, "Compete among monotone noise functions (default), or all (few teachers only).")
     ] = "monotone",
     plot: _Plot = None,
+    certificate: Annotated[Path | None, _option(OUTPUT, "Also write what 'dpensemble verify' checks.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Find the private majority of private teachers that errs least (two classes; no data are touched).
@@ -231,7 +232,7 @@ def ledger_checkpoint(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="Certificate that `dpensemble plan --certificate` wrote.")],
+    file: Annotated[Path, typer.Argument(help="Certificate that `plan`, `gamma` or `train` wrote.")],
     as_json: _Json = False,
 ) -> None:
     """Check a certificate by a program that shares no code with this library; exit code 1 if it says no.
