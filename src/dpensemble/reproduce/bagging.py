@@ -20,7 +20,7 @@ from dpensemble.reproduce.store import Workplace
 ACCURACY, EPSILON, DELTA = "Accuracy in %", "Epsilon", "Delta"
 BAGGING, DP_SGD, PATE, VALUE = "Bagging", "DPSGD", "PATE", "value"
 EXACT, STANDARD = "exact", "delta 1e-5"
-WITH, WITHOUT = "with-replacement", "without-replacement"
+WITH, WITHOUT = "with-replacement", "distinct"
 MOMENTS = "Label moments, epsilon 1, delta 1e-5"
 # A pass over one image on one core, and one with its own clipped gradient.
 _A_PASS, _A_GRADIENT = 1.2e-4, 6e-4
@@ -30,6 +30,11 @@ _SAME_DISTRIBUTION = 1000
 def row_of(k: int) -> str:
     """Return how a row of a number of draws is called."""
     return f"k={k}"
+
+
+def drawn_row(draws: int, scheme: str) -> str:
+    """Return how a row of so many draws by a scheme is called."""
+    return f"N k={draws:,}, {'with' if scheme == WITH else 'without'} replacement"
 
 
 def alone(settings: Settings, seed: int) -> Iterator[Cell]:
@@ -196,5 +201,5 @@ def _split_up(settings: Settings, draws: int, n_models: int, scheme: str, repeat
     data = load_mnist()
     model = _model(_tuned(settings, data, repeat), draws, repeat, n_models, scheme)
     model.fit(data.scaled(data.X_train), data.y_train)
-    row = f"N k={draws}, {scheme.replace('-', ' ')}"
+    row = drawn_row(draws, scheme)
     return {figure(row, ACCURACY, f"N={n_models}"): _scored(model, data, _SAME_DISTRIBUTION)}

@@ -18,6 +18,7 @@ from dpensemble.reproduce.bagging import (
     WITH,
     WITHOUT,
     alone,
+    drawn_row,
     from_public,
     row_of,
     several,
@@ -116,7 +117,7 @@ _CIFAR = Experiment(
 
 
 def _picture(name: str, where: str, title: str, models: list[int], schemes: list[str]) -> Table:
-    rows = [f"N k={draws}, {scheme.replace('-', ' ')}" for draws in _SEVERAL.settings["draws"] for scheme in schemes]
+    rows = [drawn_row(draws, scheme) for draws in _SEVERAL.settings["draws"] for scheme in schemes]
     return Table(
         name=name,
         where=f"{_PAPER} {where}",

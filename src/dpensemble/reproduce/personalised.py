@@ -83,13 +83,13 @@ def cells(settings: Settings, seed: int) -> Iterator[Cell]:
 
 
 @lru_cache(maxsize=1)
-def _rows(data: str, repeat: int) -> Rows:
+def _rows(data: str, repeat: int, n_public: int) -> Rows:
     """Return a split: private, public, and the rest for testing."""
     if data == "mnist":
         mnist = load_mnist()
         order = np.random.default_rng(repeat).permutation(len(mnist.X_test))
         X_test, y_test = mnist.scaled(mnist.X_test)[order], mnist.y_test[order]
-        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, X_test[:9000], X_test[9000:], y_test[9000:])
+        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, X_test[:n_public], X_test[9000:], y_test[9000:])
     adult = load_adult()
     complete = ~(adult.X == "?").any(axis=1)
     X, y = adult.X[complete].copy(), (adult.y[complete] == adult.classes[1]).to_numpy().astype(np.int64)
@@ -98,7 +98,7 @@ def _rows(data: str, repeat: int) -> Rows:
     rows = MinMaxScaler().fit_transform(X.astype(float))
     order = np.random.default_rng(repeat).permutation(len(rows))
     private, public, test = np.split(order, [37_222, 44_222])
-    return Rows(rows[private], y[private], rows[public], rows[test], y[test])
+    return Rows(rows[private], y[private], rows[public[:n_public]], rows[test], y[test])
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Run:
 
     @cached_property
     def rows(self) -> Rows:
-        return _rows(self.settings["data"], self.repeat)
+        return _rows(self.settings["data"], self.repeat, self.settings["public"])
 
     @property
     def n_classes(self) -> int:

@@ -37,7 +37,14 @@ _PAPER = "Mühl and Boenisch 2022 (personalised PATE),"
 _HIGHS, _SHARES, _SKEWED_SHARES = (4, 8, 16), (25, 50, 75), (25, 50, 75, 100)
 _COLUMNS = (AVERAGE, *(method.value for method in METHODS))
 _COMMON: dict[str, Any] = {"teachers": 250, "votings": 5, "repeats": 10, "highs": list(_HIGHS), "solved": True}
-_FORESTS = {"data": "adult", "classes": 2, "law": [300, 200, 40], "trees": 100, "seconds_an_ensemble": 90}
+_FORESTS = {
+    "data": "adult",
+    "public": 7000,
+    "classes": 2,
+    "law": [300, 200, 40],
+    "trees": 100,
+    "seconds_an_ensemble": 90,
+}
 _FEW = {"trees": 10, "seconds_an_ensemble": 12, "repeats": 1, "votings": 2, "highs": [8], "shares": [50]}
 
 _ADULT = Experiment(
@@ -51,6 +58,7 @@ _MNIST = Experiment(
     settings={
         **_COMMON,
         "data": "mnist",
+        "public": 9000,
         "classes": 10,
         "law": [200, 150, 40],
         "epochs": 30,
@@ -61,6 +69,7 @@ _MNIST = Experiment(
     },
     quick={
         "epochs": 2,
+        "public": 1000,
         "seconds_an_ensemble": 60,
         "repeats": 1,
         "votings": 1,
@@ -82,6 +91,7 @@ _RATIOS = Experiment(
     name="personalised-ratios",
     settings={
         "data": "mnist",
+        "public": 9000,
         "classes": 10,
         "law": [200, 150, 40],
         "teachers": 250,
@@ -94,6 +104,7 @@ _RATIOS = Experiment(
     },
     quick={
         "epochs": 2,
+        "public": 1000,
         "seconds_an_ensemble": 60,
         "repeats": 1,
         "votings": 1,
