@@ -1,0 +1,124 @@
+"""Every kind of cell runs, on tiny data, and fills places that its tables have."""
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from dpensemble.datasets import load_digit_images
+from dpensemble.reproduce import TABLES, Workplace, bagging, figure, personalised
+from dpensemble.reproduce.data import Rows
+
+BY_NAME = {table.name: table for table in TABLES}
+
+
+def figures(experiment, settings, place):
+    found = {}
+    for cell in experiment.cells(dict(experiment.settings) | settings, 0):
+        found |= cell.work(place)
+    assert all(np.isfinite(value) for value in found.values())
+    return found
+
+
+def places(*names):
+    """Return the keys that tables can show."""
+    return {
+        figure(row, panel.title, column, beside)
+        for name in names
+        for table in [BY_NAME[name]]
+        for row in table.rows
+        for panel in table.panels
+        for column in panel.columns
+        for beside in ("", *table.beside)
+    }
+
+
+@pytest.fixture
+def few_records(monkeypatch):
+    def rows(data, repeat, n_public):
+        rng = np.random.default_rng(repeat)
+        classes = 10 if data == "mnist" else 2
+        y = rng.permutation(np.arange(1200) % classes)
+        X = rng.normal(size=(1200, 3)) + 2 * y[:, None]
+        return Rows(X[:800], y[:800], X[800:1100], X[1100:], y[1100:])
+
+    monkeypatch.setattr(personalised, "_rows", rows)
+    monkeypatch.setattr(personalised, "_learner", lambda settings: GaussianNB())
+
+
+SMALL = {"teachers": 60, "law": [20, 80, 40], "votings": 1, "repeats": 1, "highs": [8], "shares": [50]}
+
+
+@pytest.mark.slow
+def test_personalised_labels_of_two_classes(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-5"].experiment, SMALL, Workplace(tmp_path))
+    assert set(found) <= places("personalised-5", "personalised-9", "personalised-figure-3") | {
+        key for key in found if "Epsilon" in key
+    }
+    labels = found[figure("ln 8 for 50 %", "Labels", "weighting")]
+    assert (
+        found[figure("ln 2 for all", "Labels", "average")] < labels < found[figure("ln 8 for all", "Labels", "average")]
+    )
+    assert figure("ln 8 for 50 %", "Labels", "upsampling", "exact, solved") in found
+
+
+@pytest.mark.slow
+def test_personalised_labels_of_ten_classes(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-4"].experiment, SMALL, Workplace(tmp_path))
+    shown = places("personalised-3", "personalised-4", "personalised-8", "personalised-figure-2")
+    assert {key for key in found if "Epsilon" not in key} <= shown
+    # Better than a guess, for all the noise.
+    assert found[figure("ln 8 for all", "Accuracy in %", "average")] > 15
+
+
+@pytest.mark.slow
+def test_budgets_of_one_class_alone(few_records, tmp_path):
+    found = figures(BY_NAME["personalised-6"].experiment, SMALL, Workplace(tmp_path))
+    assert set(found) == places("personalised-6", "personalised-7", "personalised-10") & set(found)
+    assert 50 < found[figure("ln 2 for all", "Voting accuracy in %", "upsampling")] <= 100
+
+
+@pytest.mark.slow
+def test_costs_grow_with_sensitivities(few_records, tmp_path):
+    settings = SMALL | {"ratios": [2, 4], "classes": 10}
+    found = figures(BY_NAME["personalised-figure-4"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("personalised-figure-4")
+    for kind in ("upsampling", "weighting"):
+        two, four = (found[figure(personalised.ratio_row(c), "Ratio of the groups' epsilons", kind)] for c in (2, 4))
+        assert 1 < two < four
+
+
+@pytest.fixture
+def few_images(monkeypatch):
+    pytest.importorskip("torch")
+    from dpensemble.neural import digit_cnn
+
+    monkeypatch.setattr(bagging, "load_mnist", load_digit_images)
+    monkeypatch.setattr(bagging, "load_fashion_mnist", load_digit_images)
+    monkeypatch.setattr(bagging, "bagging_cnn", digit_cnn)
+    monkeypatch.setattr(bagging, "_SAME_DISTRIBUTION", 100)
+
+
+@pytest.mark.slow
+def test_models_of_draws(few_images, tmp_path):
+    settings = {"sizes": [500], "epochs": 3, "rival_repeats": 0, "moments": False, "repeats": 1}
+    found = figures(BY_NAME["bagging-2"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= {key.replace("k=300", "k=500") for key in places("bagging-2")}
+    assert found[figure("k=500", "Accuracy in %", "Bagging")] > 20
+    assert found[figure("k=500", "Epsilon", "value", "exact")] == 0
+
+
+@pytest.mark.slow
+def test_models_that_begin_from_public_images(few_images, tmp_path):
+    settings = {"sizes": [500], "epochs": 2, "start_epochs": 1, "pate_epochs": 0, "repeats": 1}
+    found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("bagging-4")
+
+
+@pytest.mark.slow
+def test_several_models_of_one_budget(few_images, tmp_path):
+    settings = {"draws": [500], "models": [1, 5], "epochs": 1, "start_epochs": 1, "repeats": 1}
+    found = figures(BY_NAME["bagging-figure-1"].experiment, settings, Workplace(tmp_path))
+    assert set(found) <= places("bagging-figure-1", "bagging-figure-2") | {
+        figure(bagging.drawn_row(500, bagging.WITHOUT), "Accuracy in %", "N=5")
+    }
+    assert len(found) == 4
