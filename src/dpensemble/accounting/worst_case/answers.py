@@ -8,8 +8,9 @@ is sampled (mixing included) is taken at its word:
   away dominates all nearer ones (its operating point lies above theirs); many such pairs are
   covered in blocks (`dpensemble.accounting.worst_case.lattice`).
 - *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`.
-- *Three or more classes, several votes* (or noise beyond the range of that analysis): pure
-  privacy of Laplace noise, or the Gaussian mechanism's own curve.
+- *Three or more classes, several votes*: a Renyi curve from the same two gaps
+  (`dpensemble.accounting.worst_case.several_votes`), and pure privacy of Laplace noise or the Gaussian mechanism's own
+  curve, which are also what is left for noise beyond the range of that analysis.
 - *Three or more classes, optimal vote*: all histograms are listed (`dpensemble.accounting.worst_case.listed`).
 - *Gates*: `dpensemble.accounting.worst_case.gates` adds the threshold check.
 """
@@ -26,6 +27,7 @@ from dpensemble.accounting.change import Change
 from dpensemble.accounting.worst_case.lattice import MOST_LISTED, block_pairs
 from dpensemble.accounting.worst_case.listed import can_list, listed_cost
 from dpensemble.accounting.worst_case.neighbours import is_rising, second_class_table
+from dpensemble.accounting.worst_case.several_votes import several_votes_rdp
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError
@@ -174,7 +176,8 @@ def _no_price(law: ReleaseLaw, change: Change) -> str:
 def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.scale):
         return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
-    return pure_cost(law.pure_epsilon(change.moved))
+    pure = pure_cost(law.pure_epsilon(change.moved))
+    return _with_curve(pure, "laplace", law, change.moved / law.scale, change.classes)
 
 
 @many_classes.register(GaussianNoisyMax)
@@ -182,7 +185,19 @@ def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.sigma):
         return _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
-    return PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
+    published = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
+    return _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
+
+
+def _with_curve(
+    known: PrivacyCost, noise: Literal["gaussian", "laplace"], law: ReleaseLaw, shift: float, n_classes: int
+) -> PrivacyCost:
+    """Return a cost with the smaller of its Renyi curve and that of several votes, where the latter is known."""
+    if not _covered(shift):
+        return known
+    rounding = 5 * PROBABILITY_ERROR * n_classes**2 / law.mixing_weight(n_classes)
+    several = several_votes_rdp(noise, shift, n_classes, rounding)
+    return PrivacyCost(rdp=np.minimum(known.rdp, several), parts=known.parts)
 
 
 @many_classes.register(ExponentialVote)
