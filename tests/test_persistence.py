@@ -6,6 +6,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -29,6 +30,8 @@ from dpensemble.workflow import STUDENTS, learner
         GaussianNB(),
         DecisionTreeClassifier(),
         RandomForestClassifier(5),
+        GradientBoostingClassifier(n_estimators=3),
+        HistGradientBoostingClassifier(max_iter=3),
         DummyClassifier(strategy="constant", constant=1),
     ],
     ids=lambda c: type(c).__name__,
@@ -50,7 +53,7 @@ def test_every_student_of_the_command_line_can_be_saved(tmp_path, blobs, name):
 @pytest.mark.slow
 def test_types_that_are_not_vetted_are_neither_written_nor_read(tmp_path, blobs):
     X, y, _ = blobs
-    model = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
+    model = ExtraTreesClassifier(2).fit(X, y)
     with pytest.raises(FileError, match="not vetted"):
         save_classifier(model, tmp_path / "c.skops")
     assert list(tmp_path.iterdir()) == []
@@ -121,6 +124,46 @@ def test_a_forest_that_hides_its_trees_is_refused(tmp_path, blobs):
     refuses_both_ways(model, tmp_path / "c.skops", "broken forest")
 
 
+def boosted(blobs, **changes):
+    X, y, _ = blobs
+    model = GradientBoostingClassifier(n_estimators=2, max_depth=2).fit(X, y)
+    vars(model).update({name: change(getattr(model, name)) for name, change in changes.items()})
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_features_in_": lambda _: 1}, "broken decision tree"),
+        ({"estimators_": lambda trees: np.hstack([trees, trees])}, "broken boosted trees"),
+        ({"estimators_": lambda trees: trees.ravel()}, "broken boosted trees"),
+        ({"classes_": lambda _: np.arange(3)}, "broken boosted trees"),
+        ({"init_": lambda _: DummyClassifier().fit([[0]] * 3, [0, 1, 2])}, "broken boosted trees"),
+        ({"n_trees_per_iteration_": lambda _: 2}, "broken boosted trees"),
+    ],
+)
+def test_boosted_trees_that_would_write_out_of_bounds_are_refused(tmp_path, blobs, changes, words):
+    refuses_both_ways(boosted(blobs, **changes), tmp_path / "c.skops", words)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("left", 0), ("right", 10**6), ("feature_idx", 99), ("feature_idx", -1), ("is_categorical", 1)]
+)
+def test_nodes_of_histogram_boosting_that_lead_out_of_bounds_are_refused(tmp_path, blobs, field, value):
+    X, y, _ = blobs
+    model = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
+    model._predictors[0][0].nodes[field][0] = value
+    refuses_both_ways(model, tmp_path / "c.skops", "broken boosted trees")
+
+
+def test_boosting_on_categories_is_refused_with_what_to_do(tmp_path, blobs):
+    X, y, _ = blobs
+    model = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0])
+    model.fit(np.column_stack([X[:, 0] > 0, X[:, 1:]]).astype(float), y)
+    with pytest.raises(FileError, match="split categories; encode these first"):
+        save_classifier(model, tmp_path / "c.skops")
+
+
 def test_an_encoder_with_wrong_counts_is_refused(tmp_path):
     encoder = OneHotEncoder().fit([["a"], ["b"]])
     encoder._n_features_outs = [1]
@@ -130,7 +173,7 @@ def test_an_encoder_with_wrong_counts_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
-    [SVC(), AdaBoostClassifier(), GradientBoostingClassifier(n_estimators=2)],
+    [SVC(), AdaBoostClassifier(), ExtraTreesClassifier(2)],
     ids=lambda m: type(m).__name__,
 )
 def test_classes_that_are_not_listed_are_refused_wherever_they_hide(tmp_path, blobs, model):

@@ -4,10 +4,20 @@ Teachers are trained on parts of the private records and vote on public rows; on
 cost is released; a student trained on those answers is what you publish.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from dpensemble import _start
+
+if _start.is_the_command():
+    _start.heed_interrupts()
+
+from importlib import import_module
+
+# As `typing` has it, whose import takes long enough to be interrupted in.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from dpensemble._progress import show_progress
     from dpensemble.aggregation import Aggregator
     from dpensemble.budget import Budget
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
         BaggedPATEClassifier,
         BaggingPrivacyClassifier,
         DPBaggingClassifier,
+        EncodedClassifier,
         LabelMomentsClassifier,
         PATEClassifier,
         PrivateMajorityClassifier,
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
         VanishingPATEClassifier,
         WeightingPATEClassifier,
     )
+    from dpensemble.methods.repeated import total_spent
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
 
@@ -45,6 +57,7 @@ __all__ = [
     "Basis",
     "Budget",
     "DPBaggingClassifier",
+    "EncodedClassifier",
     "Guarantee",
     "LabelMomentsClassifier",
     "Ledger",
@@ -69,6 +82,7 @@ __all__ = [
     "save_classifier",
     "show_progress",
     "three_way_split",
+    "total_spent",
 ]
 
 # Where each name is found; imported when first asked for, since scikit-learn takes a second.
@@ -82,6 +96,7 @@ _ROOMS = {
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
     "ledger": ("Ledger",),
+    "methods.repeated": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
 }
@@ -115,4 +130,4 @@ def _room(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, "__version__"} - {"TYPE_CHECKING", "annotations"})

@@ -1,13 +1,19 @@
-"""Progress bars on stderr for long work; they count public things only."""
+"""Progress bars on stderr for long work, and word of it for programs; they count public things only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import perf_counter
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
+Hear = Callable[[str, dict[str, Any]], None]
+_HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
+# A log has no more steps of one piece of work than that.
+_STEPS = 20
 
 
 @contextmanager
@@ -32,18 +38,53 @@ def show_progress(shown: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(
-    title: str, total: float | None, *, shown: bool | None = None, remaining: bool = False
-) -> Iterator[Callable[[float], None]]:
+def progress_heard_by(hear: Hear | None) -> Iterator[None]:
+    """Call `hear` with the name of an event and its facts for all work in the block."""
+    token = _HEARD.set(hear)
+    try:
+        yield
+    finally:
+        _HEARD.reset(token)
+
+
+@contextmanager
+def progress_bar(title: str, total: float | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
     """Show a bar while the block runs if `shown`; yield its advance. A `total` (None: only moves) must be public."""
+    hear, start = _HEARD.get(), perf_counter()
+    tell = _ignore if hear is None else _teller(hear, title, total)
+    if hear is not None:
+        hear("begins", {"work": title, "steps": total})
     if not (_SHOWN.get() if shown is None else shown):
-        yield _ignore
-        return
-    time = TimeRemainingColumn(elapsed_when_finished=True) if remaining else TimeElapsedColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), time)
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda steps: progress.advance(task, steps)
+        yield tell
+    else:
+        remaining = () if total is None else (TextColumn("left:"), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *remaining)
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task(title, total=total)
+
+            def advance(steps: float) -> None:
+                progress.advance(task, steps)
+                tell(steps)
+
+            yield advance
+    if hear is not None:
+        hear("ends", {"work": title, "seconds": round(perf_counter() - start, 3)})
+
+
+def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
+    """Return what tells of steps, at most so many times; without a public total how far work has come is not told."""
+    if not total:
+        return _ignore
+    done, told = 0.0, 0
+
+    def tell(steps: float) -> None:
+        nonlocal done, told
+        done += steps
+        if int(_STEPS * done / total) > told:
+            told = int(_STEPS * done / total)
+            hear("goes on", {"work": title, "done": int(done), "steps": total})
+
+    return tell
 
 
 def _ignore(_steps: float) -> None:

@@ -11,6 +11,8 @@
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
+Warnings: `ColumnWarning`, `UnlikeRowsWarning` and `RepeatedReleaseWarning`, which are each a `UserWarning`.
+
 Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
 """
 
@@ -75,3 +77,15 @@ class TeacherError(DPEnsembleError, RuntimeError):
 
 class FileError(DPEnsembleError, OSError):
     """A file or folder cannot be read, written or trusted."""
+
+
+class ColumnWarning(UserWarning):
+    """A public column looks like something that should not be learned from, such as whose record it is."""
+
+
+class UnlikeRowsWarning(UserWarning):
+    """Public rows do not look like the private ones, as far as what was released tells."""
+
+
+class RepeatedReleaseWarning(UserWarning):
+    """Several private fits were made on the same records, so that their losses add up."""

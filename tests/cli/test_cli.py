@@ -70,7 +70,14 @@ def test_train_on_files_then_report_then_predict(run, tables, tmp_path):
         assert set(record[who]) == {"accuracy", "auroc", "auprc", "brier"}
     assert set(record["seconds"]) >= {"reading", "encoding", "teachers", "labels", "student", "total"}
     assert "baseline without privacy" in record["experiment"][0]
-    assert sorted(p.name for p in out.iterdir()) == ["labels.csv", "report.html", "run.json", "student.skops"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "card.json",
+        "card.md",
+        "labels.csv",
+        "report.html",
+        "run.json",
+        "student.skops",
+    ]
     labels = pd.read_csv(out / "labels.csv")
     assert len(labels) == record["labels"]
     assert set(labels["label"]) <= {"no", "yes"}
@@ -207,7 +214,7 @@ BAD = [
     ({"dataset": "adult"}, None, "brings its own tables"),
     ({"dataset": "iris"}, None, "iris"),
     ({"method": "magic"}, None, "magic"),
-    ({"student": "gradient-boosting"}, None, "student='gradient-boosting' is unknown"),
+    ({"student": "boosting"}, None, "student='boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
     ({"classes": "no,yes,"}, None, "names an empty label"),
     ({"drop": "cty"}, None, "drop='cty' is no column"),
@@ -229,7 +236,7 @@ BAD = [
         ("private.csv", lambda t: t.assign(sick=[None, *t["sick"][1:]])),
         "rows without a target in column 'sick'",
     ),
-    ({}, ("private.csv", lambda t: t.assign(shoe=1)), "columns that the public table lacks: 1 of 3; drop"),
+    ({}, ("private.csv", lambda t: t.assign(shoe=1)), "columns that the public table lacks: 'shoe'; drop"),
     ({}, ("private.csv", lambda t: t.drop(columns="city")), "lacks the columns city"),
     ({}, ("public.parquet", lambda t: t.iloc[:0]), "has no rows"),
     ({}, ("public.parquet", lambda t: t.assign(age=np.inf)), "the public table has missing (NaN) or infinite"),

@@ -58,7 +58,7 @@ def test_train_report_and_predict(folder, capsys):
         ('{"x": [0, NaN]}', "", "no range"),
         ('{"x": [-3, 3], "code": ["7"], "y": ["no"]}', "--unit who", "'y', which is no feature"),
         ('{"x": [-3, 3]}', "--drop x", "no feature"),
-        ('{"x": [-3, 3]}', "--unit who", "has columns that --declared-columns lacks: 1 of 2"),
+        ('{"x": [-3, 3]}', "--unit who", "has columns that --declared-columns lacks: 'code'"),
         (
             '{"x": [-3, 3], "code": ["7"], "z": ["a"]}',
             "--unit who",

@@ -28,6 +28,16 @@ def test_a_plan_is_confirmed(certificate, capsys):
     assert json.loads(capsys.readouterr().out)["confirmed"] is True
 
 
+def test_a_folder_stands_for_the_certificate_in_it(certificate, tmp_path, capsys):
+    assert main(["verify", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("yes: ")
+    certificate.rename(tmp_path / "run.json")
+    assert main(["verify", str(tmp_path)]) == 2
+    assert "holds no certificate.json; label moments write one" in capsys.readouterr().err
+    assert main(["verify", str(tmp_path / "run.json")]) == 2
+    assert "is the record of a run; give its folder" in capsys.readouterr().err
+
+
 def test_another_claim_is_not(certificate, capsys):
     certificate.write_text(certificate.read_text().replace('"1e-05"', '"1e-06"'))
     assert main(["verify", str(certificate)]) == 1

@@ -290,3 +290,10 @@ def test_effects_of_unknown_shapes_are_refused(name, data):
         return
     with pytest.raises(FileError, match=r"^the run record's effects are not as this version writes them; [^.]*\.$"):
         RunRecord.from_dict(values)
+
+
+def test_years_have_no_comma_and_other_numbers_do():
+    born = {"column": "born", "kind": "number", "importance": 1.0, "points": [[1935.0, [0.5]], [25_000.0, [-0.5]]]}
+    drawn = str(picture(born, 1.0, "yes", "born"))
+    assert ">1935<" in drawn
+    assert ">25,000<" in drawn

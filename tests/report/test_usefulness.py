@@ -98,3 +98,8 @@ def test_small_teachers_of_a_secret_number_of_people_are_told_to_the_owner():
 def test_label_moments_have_neither_few_labels_nor_teachers():
     soft = replace(with_data(private_units=50), labels=13, settings={"n_teachers": None, "rounds": 3})
     assert remarks(soft) == []
+
+
+def test_public_rows_that_are_unlike_the_private_ones_are_told_of_on_the_page():
+    said = remarks(replace(GOOD, data={**GOOD.data, "unlike": "public rows do not look like the private ones."}))
+    assert [(one.text, one.is_public) for one in said] == [("public rows do not look like the private ones.", True)]

@@ -1,3 +1,4 @@
+from dpensemble.report import wording
 from dpensemble.report.wording import date, heading, measure, number, setting
 
 
@@ -20,3 +21,8 @@ def test_settings_headings_and_dates():
     assert heading("n") == "N"
     assert date("2026-03-05T14:05:09+00:00") == "5 March 2026, 14:05 UTC"
     assert date("once") == "once"
+
+
+def test_areas_under_curves_say_of_which_class():
+    assert "'yes'" in wording.positive_class(["no", "yes"], "yes")
+    assert "means over 3 classes" in wording.positive_class(["a", "b", "c"], None)

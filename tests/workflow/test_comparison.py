@@ -144,18 +144,25 @@ class TestRows:
         assert run(**SEEDED)[1] is False
         assert run(random_state=0) != run(**SEEDED)
 
+    def test_areas_and_squared_errors_stand_beside_accuracy(self, at_large_delta):
+        rows = {row.method: row.measures for row in (*at_large_delta.methods, *at_large_delta.references)}
+        assert rows["commonest class"] == {"auroc": 0.5}
+        assert 0.9 < rows["no privacy"]["auroc"] <= 1
+        assert 0 < rows["no privacy"]["brier"] < 0.15
+        assert set(rows["label-moments"]) == {"auroc", "brier"}
+
     def test_json_has_the_schema(self, at_large_delta):
         found = json.loads(json.dumps(at_large_delta.to_dict()))
         assert list(found) == [
             "schema", "dataset", "how", "rows", "classes", "epsilon", "delta", "relation", "learner",
-            "n_teachers", "repeats", "methods", "references", "for_release", "warning",
+            "n_teachers", "repeats", "methods", "references", "for_release", "warning", "together",
         ]  # fmt: skip
         assert found["schema"] == 1
         assert found["rows"] == {"private": 2000, "public": 300, "test": 500}
         assert found["relation"] == "add-or-remove-one"
         assert [row["method"] for row in found["methods"]] == WITHOUT_EXTRAS
         assert set(found["methods"][0]) == {
-            "method", "accuracies", "accuracy", "spread", "epsilon", "delta", "bought", "text", "released",
+            "method", "accuracies", "measures", "accuracy", "spread", "epsilon", "delta", "bought", "text", "released",
             "seconds", "note", "error",
         }  # fmt: skip
         assert "add up" in found["warning"]

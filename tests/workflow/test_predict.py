@@ -117,3 +117,22 @@ def test_bad_input(folder, tmp_path):
     (tmp_path / "empty.csv").write_text(",".join(rows.columns) + "\n")
     with pytest.raises(DataError, match="has no rows"):
         list(predictions(student, tmp_path / "empty.csv"))
+
+
+@pytest.mark.parametrize("run", ["moments", "votes"])
+def test_entries_that_the_student_has_no_place_for_are_counted(folder, tmp_path, run, capsys):
+    table = pd.read_csv(folder / "new.csv", dtype=str)
+    table["ward"] = table["ward"].fillna("A")
+    table.loc[:6, "admitted"] = "last May"
+    table.loc[10:12, "admitted"] = None
+    table.loc[20:24, "ward"] = "Intensive"
+    table.to_csv(tmp_path / "odd.csv", index=False)
+    for more in (["--json"], ["--out", str(tmp_path / "out.csv")]):
+        assert main(["predict", str(folder / run), str(tmp_path / "odd.csv"), *more]) == 0
+        errors = capsys.readouterr().err
+        assert errors.startswith("dpensemble: note: of 250 rows some have a date that cannot be read in 'admitted' (7)")
+        assert "new or rare to the student in 'ward' (5), which counts as any other" in errors
+        assert "last May" not in errors
+        assert "Intensive" not in errors
+    assert main(["predict", str(folder / run), str(folder / "new.csv")]) == 0
+    assert capsys.readouterr().err == ""

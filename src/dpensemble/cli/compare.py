@@ -144,13 +144,19 @@ def _print(found: Comparison) -> None:
             console.print(f"{row.method}: {row.note}.", markup=False)
     if not found.for_release:
         console.print("NOT FOR RELEASE: the noise came from a seed.", markup=False)
-    console.print(found.warning, markup=False)
+    console.print(f"{found.warning} {_together(found)}", markup=False)
+
+
+def _together(found: Comparison) -> str:
+    epsilon, delta = found.together["epsilon"], found.together["delta"]
+    return f"All fits of this table would cost epsilon {epsilon:.4g} and delta {delta:.4g} (the sums)."
 
 
 def _table(found: Comparison) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("method", no_wrap=True)
-    for head in ("accuracy", "epsilon", "delta"):
+    second = ("auroc", "AUROC") if len(found.classes) == 2 else ("balanced_accuracy", "balanced")
+    for head in ("accuracy", second[1], "Brier", "epsilon", "delta"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("bought")
     table.add_column("released")
@@ -159,6 +165,8 @@ def _table(found: Comparison) -> Table:
         table.add_row(
             row.method,
             _accuracy(row),
+            _measure(row, second[0]),
+            _measure(row, "brier"),
             _figure(row.epsilon),
             _figure(row.delta),
             escape(row.text),
@@ -172,6 +180,10 @@ def _accuracy(row: ComparedMethod) -> str:
     if row.accuracy is None:
         return "-"
     return f"{row.accuracy:.3f}" + ("" if row.spread is None else f" ± {row.spread:.3f}")
+
+
+def _measure(row: ComparedMethod, name: str) -> str:
+    return f"{row.measures[name]:.3f}" if name in row.measures else "-"
 
 
 def _figure(value: float | None) -> str:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from dpensemble._start import end_at_once
+
 INTERRUPTED, TERMINATED = 130, 143
 _WORDS = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
@@ -80,8 +82,9 @@ class Ending:
             return
         kept: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-            if signal.getsignal(number) == usual:
-                kept[number] = signal.signal(number, self._told)
+            if signal.getsignal(number) in (usual, end_at_once):
+                signal.signal(number, self._told)
+                kept[number] = usual
         try:
             yield
         finally:

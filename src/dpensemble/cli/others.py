@@ -107,6 +107,9 @@ def report(
     private: Annotated[
         bool, _option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
     ] = False,
+    registry: Annotated[
+        Path | None, _option(OUTPUT, "Also write an entry for OpenDP's registry of deployments (YAML).")
+    ] = None,
     as_json: _Json = False,
 ) -> None:
     """Show an earlier run, and write its page again.
@@ -232,7 +235,7 @@ def ledger_checkpoint(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="Certificate that `plan`, `gamma` or `train` wrote.")],
+    file: Annotated[Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`.")],
     as_json: _Json = False,
 ) -> None:
     """Check a certificate by a program that shares no code with this library; exit code 1 if it says no.

@@ -16,6 +16,7 @@ import typer
 from dpensemble.errors import FileError
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
+from dpensemble.workflow.unread import Unread
 
 
 def run(
@@ -32,7 +33,9 @@ def run(
     kept = [] if keep is None else [name.strip() for name in keep.split(",")]
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
-    found = predictions(load_student(student), rows, keep=kept, probabilities=probabilities, sep=sep, decimal=decimal)
+    loaded = load_student(student)
+    unread = Unread(loaded)
+    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, sep=sep, decimal=decimal, unread=unread)
     told: list[Any] = []
     try:
         # Nothing is printed, or put in place, until all is known to be well.
@@ -51,6 +54,9 @@ def run(
         raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
     if as_json:
         typer.echo(json.dumps(told))
+    said = unread.sentence()
+    if said is not None:
+        typer.echo(f"dpensemble: note: {said}", err=True)
 
 
 def _print(file: IO[str]) -> None:

@@ -9,22 +9,23 @@ import typer
 
 from dpensemble.cli.show import print_run
 from dpensemble.errors import FileError
-from dpensemble.report import render
+from dpensemble.report import FILL_IN, as_yaml, registry_entry, render
 from dpensemble.workflow import load_run
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
 from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, undamaged
 
 
-def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
+def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_json: bool) -> None:
     """Show an earlier run, and write its page again."""
     record, private_record = load_run(run, private=private)
     page = out or run / (PRIVATE_REPORT if private else REPORT)
     with undamaged(run / RECORD):
         text = render(record, private_record)
-    try:
-        replace_file(page, text, OWN_FILE if private else ANY_FILE)
-    except OSError as error:
-        raise FileError(f"out={str(page)!r} cannot be written ({error.strerror}); choose another file.") from None
+    _write("out", page, text, OWN_FILE if private else ANY_FILE)
+    if registry is not None:
+        with undamaged(run / RECORD):
+            entry = as_yaml(registry_entry(record))
+        _write("registry", registry, entry, ANY_FILE)
     if as_json:
         answer = record.to_dict() | {"page": str(page)}
         if private_record is not None:
@@ -33,3 +34,14 @@ def run(run: Path, out: Path | None, private: bool, as_json: bool) -> None:
     else:
         with undamaged(run / RECORD):
             print_run(record, page, run / STUDENT)
+    if registry is not None:
+        typer.echo(f"Registry: {registry}; fill in what it leaves open ({FILL_IN}).", err=as_json)
+
+
+def _write(parameter: str, path: Path, text: str, mode: int) -> None:
+    try:
+        replace_file(path, text, mode)
+    except OSError as error:
+        raise FileError(
+            f"{parameter}={str(path)!r} cannot be written ({error.strerror}); choose another file."
+        ) from None

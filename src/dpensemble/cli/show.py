@@ -14,10 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._rounding import round_up
+from dpensemble.errors import ColumnWarning
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
 from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, score_line, sums
+from dpensemble.report.wording import noise, positive_class, score_line, sums
 
 
 def print_run(record: RunRecord, page: Path, student: Path) -> None:
@@ -28,6 +29,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     for reason in record.experiment:
         console.print(f"Experiment, not a release: {reason}", markup=False)
     console.print()
+    if "chosen_because" in record.settings:
+        console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
     for line in _released(record) if record.soft else _answered(record):
         console.print(line, markup=False)
     console.print(f"Noise: {noise(record.settings, record.data['public_rows'])}", markup=False)
@@ -38,6 +41,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
         console.print(score_line(record.data["released_score"], record.guarantee["unit"]), markup=False)
     if record.student is not None:
         console.print(_scores(record))
+        if "auprc" in record.student and "classes" in record.data:
+            told = positive_class(record.data["classes"], record.data.get("positive_class"))
+            console.print(told, markup=False)
         if not record.scores_are_public:
             console.print("Scores are exact and for you alone, unless the test rows are public (--test-is-public).")
     for hint in _hints(record):
@@ -134,10 +140,11 @@ def _hints(record: RunRecord) -> list[str]:
 
 
 @contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Print each warning of the library once, as one line on stderr."""
+def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarning,)) -> Iterator[None]:
+    """Print each warning of the library once, as one line on stderr, but those that are told otherwise."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
+    told = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
+    for text in dict.fromkeys(told):
         typer.echo(f"dpensemble: {text}", err=True)

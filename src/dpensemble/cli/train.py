@@ -12,14 +12,16 @@ from typing import Any
 
 import typer
 
-from dpensemble._progress import show_progress
+from dpensemble._progress import Hear, show_progress
 from dpensemble._spending import Spending, spending_told_to
 from dpensemble.cli.commands import Request
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
+from dpensemble.cli.events import logged
 from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.clusters import on_cluster
-from dpensemble.errors import InvalidParameterError
+from dpensemble.datasets.notes import lines, refuse_doubts
+from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.workflow import (
     RunFolder,
     Tables,
@@ -30,7 +32,6 @@ from dpensemble.workflow import (
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.notes import lines, refuse_doubts
 from dpensemble.workflow.outputs import REPORT, STUDENT
 
 _FILES = ("private", "public", "target", "classes")
@@ -41,7 +42,12 @@ _HOW = (
 
 
 def run(request: Request) -> None:
-    """Train a private student, write its report and print what came out."""
+    """Train a private student, write its report and print what came out, with a log of events where one is wanted."""
+    with logged(request.own["log_json"], command="train", method=request.method) as log:
+        _run(request, log)
+
+
+def _run(request: Request, log: Hear) -> None:
     start = perf_counter()
     own, out = request.own, request.own["out"]
     if "budgets" in own:
@@ -58,8 +64,16 @@ def run(request: Request) -> None:
         for line in lines(tables.notes):
             typer.echo(f"dpensemble: note: {line}", err=True)
         read = perf_counter() - start
+        log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
-        with _where(own), warnings_as_lines(), shown, spending_told_to(partial(_spend, place)):
+        # Hints say so after the run, and a column's note was told above.
+        hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
+        with (
+            _where(own),
+            warnings_as_lines(told_otherwise=hinted),
+            shown,
+            spending_told_to(partial(_spend, place, log)),
+        ):
             given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
             given["certificate"] = own.get("certificate", False)
             outcome = run_training(tables, model, private_report=votes, ledger=ledger, **given)
@@ -69,6 +83,7 @@ def run(request: Request) -> None:
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         place.finish(partial(write_outcome, outcome))
         place.place()
+        log("release placed", {"out": str(out)})
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
@@ -106,10 +121,12 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     return Ledger(ledger).account(str(data_set))
 
 
-def _spend(place: RunFolder, spendings: Sequence[Spending]) -> None:
+def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
     """Put down what is about to be spent, unless somebody has said stop."""
     ENDING.check()
-    place.spend([one.to_dict() for one in spendings])
+    budgets = [one.to_dict() for one in spendings]
+    place.spend(budgets)
+    log("budget spent", {"budgets": budgets})
 
 
 def _check_budgets(request: Request) -> None:

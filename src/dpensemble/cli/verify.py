@@ -9,12 +9,25 @@ import typer
 
 from dpensemble.certificates import confirmed
 from dpensemble.errors import FileError
+from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
 
 
 def run(file: Path, as_json: bool) -> None:
     """Print what the verifier says of a certificate."""
+    if file.is_dir():
+        if not (file / CERTIFICATE).is_file():
+            raise FileError(
+                f"{file} holds no {CERTIFICATE}; label moments write one, and methods that vote where --certificate is "
+                "given."
+            )
+        file = file / CERTIFICATE
     if not file.is_file():
-        raise FileError(f"{file} is no file; give a certificate, such as 'dpensemble plan --certificate' writes.")
+        raise FileError(
+            f"{file} is no file; give the folder of a run, or a certificate, such as 'dpensemble plan --certificate' "
+            "writes."
+        )
+    if file.name in (RECORD, PRIVATE_RECORD):
+        raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")
     yes, said = confirmed(file)
     typer.echo(json.dumps({"confirmed": yes, "said": said}, indent=2) if as_json else said)
     if not yes:

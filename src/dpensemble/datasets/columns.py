@@ -80,6 +80,42 @@ def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, o
     return pd.concat([found, others], axis=1).iloc[:, order]
 
 
+def row_hashes(X: Any, y: Any) -> NDArray[np.uint64] | None:
+    """Return a hash of each row and its label, None where rows are of a kind that none is known for.
+
+    Equal rows have equal hashes; they tell rows apart, and hide nothing.
+    """
+    try:
+        if not isinstance(X, pd.DataFrame):
+            X = np.asarray(X)
+            if X.ndim != 2 or X.dtype.kind not in "biufO":
+                return None
+        plain = not isinstance(X, pd.DataFrame) and X.dtype.kind != "O"
+        found = _hashed(X) if plain else _by_pandas(pd.DataFrame(X))
+        labels = _by_pandas(pd.Series(np.asarray(y).ravel()))
+    except (TypeError, ValueError):
+        return None
+    if len(labels) != len(found):
+        return None
+    mixed: NDArray[np.uint64] = found * np.uint64(31) + labels
+    return mixed
+
+
+def _by_pandas(entries: pd.DataFrame | pd.Series) -> NDArray[np.uint64]:
+    return np.asarray(pd.util.hash_pandas_object(entries, index=False), dtype=np.uint64)
+
+
+def _hashed(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    found = np.empty(len(rows), dtype=np.uint64)
+    size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))
+    for start in range(0, len(rows), size):
+        bits = np.ascontiguousarray(rows[start : start + size], dtype=np.float64).view(np.uint64)
+        # Low bits of most numbers are 0, and stay so in products.
+        found[start : start + size] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    return found
+
+
 def infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns hold an infinite number."""
     found = number_columns(table)

@@ -282,6 +282,12 @@ def _days(texts: pd.Series, how: str) -> pd.Series:
     return pd.to_datetime(days, format=how, errors="coerce")
 
 
+def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
+    """Return which entries are there but are no dates in a format."""
+    written = as_text(entries)
+    return written.notna() & _days(written.where(written.notna(), ""), how).isna()
+
+
 def _date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
     days = _days(entries.where(entries.notna(), ""), how)
     weekday = days.dt.day_name()

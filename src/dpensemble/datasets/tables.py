@@ -154,16 +154,23 @@ def kinds_by(name: str) -> Iterator[None]:
 def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
     """Return the table called `name` with the public table's columns, in its order and of its kinds."""
     lacks = [str(column) for column in public.columns if column not in table.columns]
-    extra = sum(column not in public.columns for column in table.columns)
+    extra = [str(column) for column in table.columns if column not in public.columns]
     if lacks:
         raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has.")
     if extra:
         raise DataError(
-            # Without a header their names are a record.
-            f"the {name} table has columns that the public table lacks: {extra} of {len(table.columns)}; drop them "
-            "(--drop), or name the one that says whose record it is (--unit)."
+            f"the {name} table has columns that the public table lacks: {_named(extra, table)}; drop them (--drop), or "
+            "name the one that says whose record it is (--unit)."
         )
     return as_kinds(name, table[list(public.columns)], list(public.columns[number_columns(public)]))
+
+
+def _named(extra: list[str], table: pd.DataFrame) -> str:
+    """Name columns, unless they may be a record of a table without a header, which has numbers there."""
+    if any(str(column).strip()[:1].isdigit() for column in table.columns) or len(extra) == len(table.columns):
+        return f"{len(extra)} of {len(table.columns)}"
+    more = f" and {len(extra) - _MOST_NAMED:,} more" if len(extra) > _MOST_NAMED else ""
+    return ", ".join(map(repr, extra[:_MOST_NAMED])) + more
 
 
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from dpensemble.methods.auto import AutoClassifier
 from dpensemble.methods.bagged_pate import BaggedPATEClassifier
 from dpensemble.methods.bagging import BaggingPrivacyClassifier
 from dpensemble.methods.dpbag import DPBaggingClassifier
+from dpensemble.methods.encoded import EncodedClassifier
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.pate import PATEClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
@@ -19,6 +20,7 @@ __all__ = [
     "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
     "DPBaggingClassifier",
+    "EncodedClassifier",
     "LabelMomentsClassifier",
     "PATEClassifier",
     "PrivateMajorityClassifier",

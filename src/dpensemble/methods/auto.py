@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
 from dpensemble.datasets import fit_encoder
+from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
@@ -171,7 +172,14 @@ class AutoClassifier(TableClassifier):
         return tags
 
     def fit(
-        self, X: Any, y: Any, *, X_public: Any = None, units: ArrayLike | None = None, ledger: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        ledger: Any = None,
+        **others: Any,
     ) -> AutoClassifier:
         """Choose a method by public facts, and fit it.
 
@@ -187,6 +195,8 @@ class AutoClassifier(TableClassifier):
             Whom each record belongs to; all records of one unit are protected together.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -197,7 +207,8 @@ class AutoClassifier(TableClassifier):
         InvalidParameterError, DataError, BudgetError, TeacherError
             As the method that is chosen does.
         """
-        with all_or_nothing(self, ledger):
+        inputs.refuse_others(others)
+        with all_or_nothing(self, ledger, (X, y)):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
@@ -222,6 +233,8 @@ class AutoClassifier(TableClassifier):
             self.student_ = model.student_
         else:
             shared.pop("declared_columns", None)
+            if units is None:
+                warn_of_persons(public)
             encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
             model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)

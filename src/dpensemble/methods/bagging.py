@@ -121,7 +121,9 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, *, units: ArrayLike | None = None, ledger: Any = None) -> BaggingPrivacyClassifier:
+    def fit(
+        self, X: Any, y: Any, *, units: ArrayLike | None = None, ledger: Any = None, **others: Any
+    ) -> BaggingPrivacyClassifier:
         """Draw the subsamples in secret and fit a model on each.
 
         Every call is a release of its own: the deltas of several fits on the same records add up.
@@ -136,6 +138,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Whom each record belongs to. Units are then drawn, each with all its records, and protected together.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -152,7 +156,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         TeacherError
             If every fit raised.
         """
-        with all_or_nothing(self, ledger):
+        inputs.refuse_others(others)
+        with all_or_nothing(self, ledger, (X, y)):
             return self._fit(X, y, units)
 
     def _fit(self, X: Any, y: Any, units: ArrayLike | None) -> BaggingPrivacyClassifier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ from dpensemble.accounting import Accounting, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
+from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
@@ -30,6 +31,7 @@ from dpensemble.methods import inputs, promises
 from dpensemble.methods.facts import Analysis, Facts
 from dpensemble.methods.on_arrays import ArrayClassifier
 from dpensemble.methods.records import PrivateRecords, ReleasedLabels
+from dpensemble.methods.repeated import counted
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, default_student
 from dpensemble.teachers import TeacherEnsemble
@@ -90,6 +92,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        **others: Any,
     ) -> Self:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
 
@@ -111,6 +114,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
             Filled with statistics of the secret votes, which must not be published.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -127,7 +132,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
         TeacherError
             If no teacher could be fitted.
         """
-        with all_or_nothing(self, ledger):
+        inputs.refuse_others(others)
+        with all_or_nothing(self, ledger, (X, y)):
             return self._fit(X, y, X_public, units, diagnostics)
 
     def _fit(
@@ -141,6 +147,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
     ) -> Self:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
+        if units is None:
+            warn_of_persons(X_public)
         X, y = inputs.private_rows(self, X, y)
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
         inputs.require_finite("X", X, nan=self._takes_nan())
@@ -192,7 +200,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         self.classes_, self.labels_, self.student_ = classes, labels, student
         self.design_, self.law_ = design, design.law
         self.guarantee_ = self._state(design, meter, allocation, noise.for_release, records.units is not None)
-        with _timed(seconds, "accounting of the spend"):
+        with _timed(seconds, "accounting of the spend"), progress_bar("Adding up what was spent", None):
             self.spend_ = meter.spend_curve()
         self.seconds_ = seconds
         return self
@@ -351,16 +359,17 @@ def _label(
 
 
 @contextmanager
-def all_or_nothing(estimator: Any, ledger: Any = None) -> Iterator[None]:
-    """Put an estimator's attributes back if the block fails, and let a ledger's account pay for what it releases."""
-    before = dict(vars(estimator))
-    try:
-        with spending_told_to(None if ledger is None else ledger.one_release(type(estimator).__name__)):
-            yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] | None = None) -> Iterator[None]:
+    """Put an estimator's attributes back if the block fails, let a ledger's account pay, and count fits of records."""
+    with nullcontext() if records is None else counted(estimator, *records):
+        before = dict(vars(estimator))
+        try:
+            with spending_told_to(None if ledger is None else ledger.one_release(type(estimator).__name__)):
+                yield
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,23 @@ def require_dense(name: str, X: Any) -> None:
     """Refuse sparse matrices: lengths, statistics of public rows and identities by content are those of dense rows."""
     if hasattr(X, "tocsr"):
         raise DataError(
-            f"{name} is a sparse matrix, and sparse input is not supported; pass a table or {name}.toarray()."
+            f"{name} is a sparse matrix, and sparse input is not supported; pass a table or {name}.toarray(), or make "
+            "few columns of many by an encoder: EncodedClassifier(method, encoder=TruncatedSVD(100))."
         )
+
+
+def refuse_others(others: Mapping[str, Any]) -> None:
+    """Refuse what `fit` does not take; of weights it says why."""
+    if others.get("sample_weight") is not None:
+        raise InvalidParameterError(
+            "sample_weight is not supported: weights are usually computed from all records together, so that one "
+            "record would change the weights of others, which no guarantee here covers; use a teacher with "
+            "class_weight, which weighs within its own records, or budgets by group.",
+            parameter="sample_weight",
+        )
+    unknown = [name for name in others if name != "sample_weight"]
+    if unknown:
+        raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")
 
 
 def take_nan(*learners: Any) -> bool:
@@ -181,7 +196,9 @@ def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
     except ValueError as error:
         if "could not convert" in str(error):
             # The original text quotes the entry.
-            raise DataError("X has entries that are not numbers; encode text columns first.") from None
+            raise DataError(
+                "X has entries that are not numbers; encode text columns first, as EncodedClassifier does."
+            ) from None
         raise
     return X, y
 

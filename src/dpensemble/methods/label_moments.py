@@ -21,8 +21,9 @@ from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
+from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import SoftVotes, soft_votes
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.moments_run import MomentsRun
@@ -165,6 +166,7 @@ class LabelMomentsClassifier(TableClassifier):
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
+        **others: Any,
     ) -> LabelMomentsClassifier:
         """Release noisy moments of the private labels, and fit the student to them.
 
@@ -185,6 +187,8 @@ class LabelMomentsClassifier(TableClassifier):
             less. Which record has which is taken to be public. Replace-one only.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -199,7 +203,8 @@ class LabelMomentsClassifier(TableClassifier):
         BudgetError
             If delta is not below 1 / n_units.
         """
-        with all_or_nothing(self, ledger):
+        inputs.refuse_others(others)
+        with all_or_nothing(self, ledger, (X, y)):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             classes, targets = inputs.class_ids(self, y)
             units_of = _numbered(units, len(targets))
@@ -306,6 +311,8 @@ class LabelMomentsClassifier(TableClassifier):
     ) -> None:
         """Release the rounds, fit the model, train the student and state the guarantee."""
         start = perf_counter()
+        if not has_units:
+            warn_of_persons(public)
         require_no_blanks(self.student, public)
         run = MomentsRun.of(self, public, classes, groups, total)
         noise, meter = noise_source(self.insecure_release_seed), run.design.meter()
@@ -323,7 +330,7 @@ class LabelMomentsClassifier(TableClassifier):
         design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
         self.drift_ = learned.drift
         if learned.drift is not None and learned.drift.alarm:
-            warnings.warn(learned.drift.warning(replaced=learned.synthetic), UserWarning, stacklevel=4)
+            warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}
         start = perf_counter()
         self.model_ = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])

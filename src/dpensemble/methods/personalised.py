@@ -101,6 +101,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         group_shares: Mapping[Any, float] | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        **others: Any,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows within everybody's budget, and fit the student.
 
@@ -116,6 +117,8 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         group_shares : mapping, optional
             Public share of the records with each epsilon (or level). By default read off the records, which replacing
             a record by another of its group does not change; must be given under add-or-remove-one.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -132,6 +135,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         TeacherError
             If no teacher could be fitted.
         """
+        inputs.refuse_others(others)
         declared = None
         if budgets is not None:
             declared = promises.DeclaredBudgets(budgets, levels, group_shares)
@@ -140,7 +144,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
                 "record."
             )
-        with all_or_nothing(self, ledger):
+        with all_or_nothing(self, ledger, (X, y)):
             return self._fit(X, y, X_public, units, diagnostics, declared)
 
     def _prepare(

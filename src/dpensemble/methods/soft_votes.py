@@ -156,6 +156,7 @@ class SoftVotesClassifier(ArrayClassifier):
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
+        **others: Any,
     ) -> SoftVotesClassifier:
         """Fit teachers on private records, release the noisy average of their answers, and fit the student to it.
 
@@ -177,6 +178,8 @@ class SoftVotesClassifier(ArrayClassifier):
             one epsilon, and weigh less the smaller it is. Which record has which is public. Replace-one only.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -193,7 +196,8 @@ class SoftVotesClassifier(ArrayClassifier):
         TeacherError
             If no teacher could be fitted.
         """
-        with all_or_nothing(self, ledger):
+        inputs.refuse_others(others)
+        with all_or_nothing(self, ledger, (X, y)):
             if X_public is X and X is not None:
                 raise DataError("X_public is X itself; the public rows must be others than the private records.")
             X, y = inputs.private_rows(self, X, y)

@@ -178,8 +178,10 @@ def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _entry(entry: Any) -> str:
-    """Write a number or the name of a category."""
+    """Write a number or the name of a category; what may be a year has no comma."""
     if isinstance(entry, int | float) and not isinstance(entry, bool):
+        if 1000 <= round(entry) < 2200:
+            return str(round(entry))
         return number(entry if abs(entry) < 1000 else round(entry), 4)
     return str(entry)
 

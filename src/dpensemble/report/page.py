@@ -20,12 +20,11 @@ from dpensemble.report.record import PrivateRecord, RunRecord
 from dpensemble.report.risk import risk_view
 from dpensemble.report.usefulness import remarks
 
-_METRICS = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
 # Measures of which less is better, which no bar should praise.
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that say nothing where there are neither teachers nor votes.
 # Entries of the data that have a place of their own on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "title"})
+_SHOWN_ABOVE = frozenset({"released_score", "title", "unlike"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
@@ -199,7 +198,7 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
         name: [Bar(label, _finite(values.get(name)), css) for label, (values, css) in models.items()]
         for name in measures
     }
-    heads_of = {name: _METRICS.get(name, wording.heading(name)) for name in measures}
+    heads_of = {name: wording.MEASURES.get(name, wording.heading(name)) for name in measures}
     drawn = [(heads_of[name], bars[name]) for name in measures if name not in _LESS_IS_BETTER]
     heads = {"student": "Student", "no privacy": "Baseline (no privacy)"}
     return {
@@ -207,8 +206,13 @@ def _quality(record: RunRecord) -> dict[str, Any] | None:
         "heads": [heads[label] for label in models],
         "rows": [(heads_of[name], [wording.measure(bar.value) for bar in bars[name]]) for name in measures],
         "has_brier": "brier" in measures,
+        "areas": _areas(record) if "auprc" in measures else None,
         "has_baseline": "no privacy" in models,
     }
+
+
+def _areas(record: RunRecord) -> str:
+    return wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
 
 
 def _labels(record: RunRecord, *, is_private: bool) -> dict[str, Any]:

@@ -22,6 +22,18 @@ _ROUNDING = 1 + 1e-9
 _NORMAL = NormalDist()
 
 
+def attack(record: RunRecord) -> dict[str, Any]:
+    """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
+    epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
+    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.soft else None
+    pairs = [(alarm, hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
+    return {
+        "is_exact": mu is not None,
+        "advantage": _up(advantage(epsilon, delta, mu)),
+        "hits": [[alarm, _up(hit)] for alarm, hit in pairs],
+    }
+
+
 def risk_view(record: RunRecord) -> dict[str, Any]:
     """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent.
 
@@ -30,12 +42,11 @@ def risk_view(record: RunRecord) -> dict[str, Any]:
     record : RunRecord
         Any run; what is said follows from its guarantee alone.
     """
-    epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
-    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.soft else None
+    found = attack(record)
     return {
-        "is_exact": mu is not None,
-        "advantage": _percent(advantage(epsilon, delta, mu)),
-        "rows": [(f"{100 * alarm:g}%", _percent(hits(alarm, epsilon, delta, mu))) for alarm in _FALSE_ALARMS],
+        "is_exact": found["is_exact"],
+        "advantage": _percent(found["advantage"]),
+        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in found["hits"]],
     }
 
 
@@ -65,6 +76,10 @@ def advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
     return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)
 
 
+def _up(share: float) -> float:
+    """Round a share up to three decimals."""
+    return math.ceil(min(share, 1.0) * 1000 - 1e-9) / 1000
+
+
 def _percent(share: float) -> str:
-    """Write a share, rounded up."""
-    return f"{math.ceil(min(share, 1.0) * 1000 - 1e-9) / 10:g}%"
+    return f"{100 * share:.3g}%"

@@ -29,8 +29,14 @@ def remarks(record: RunRecord) -> list[Remark]:
     record : RunRecord
         A run. Nothing but what it released, public rows and, for the owner, scores on test rows is looked at.
     """
-    parts = (_one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+    parts = (_unlike, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
     return [Remark(text, public) for part in parts for text, public in part(record)]
+
+
+def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Repeat the warning that public rows are unlike private ones, which follows from what was released."""
+    if "unlike" in record.data:
+        yield record.data["unlike"], record.labels_are_public
 
 
 def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:

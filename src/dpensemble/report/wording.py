@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 LONGEST_LABEL = 17
+MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
+# Where the words of a name would mislead.
+_HEADINGS = {"compares_rows": "One more sum, to compare public rows by"}
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -77,6 +80,13 @@ def _between(score: Mapping[str, Any], name: str) -> str:
     return f"95% interval {low:.3f} to {high:.3f}"
 
 
+def positive_class(classes: Sequence[str], positive: str | None) -> str:
+    """Say which class areas under curves are of."""
+    if positive is None:
+        return f"AUROC and AUPRC are means over {len(classes)} classes, each against the rest."
+    return f"AUROC and AUPRC are of {positive!r}, the class that the student's probability stands for."
+
+
 def sums(rounds: int) -> str:
     """Say how many sums a run without votes released."""
     return f"{rounds:,} noisy sum{'' if rounds == 1 else 's'}"
@@ -84,6 +94,8 @@ def sums(rounds: int) -> str:
 
 def heading(name: str) -> str:
     """Turn the name of a field into words; ``n_`` is a number of things."""
+    if name in _HEADINGS:
+        return _HEADINGS[name]
     words = re.sub(r"^n_", "number_of_", name).replace("_", " ")
     return words[:1].upper() + words[1:]
 

@@ -125,7 +125,7 @@ def _part(experiment: Experiment, settings: RunSettings) -> _Part:
 def _run(parts: Sequence[_Part], settings: RunSettings) -> None:
     place = Workplace(settings.out / "arrays", settings.n_jobs)
     total = sum(cell.seconds for part in parts for cell in part.to_do)
-    with progress_bar("Reproducing", total, shown=settings.progress, remaining=True) as advance:
+    with progress_bar("Reproducing", total, shown=settings.progress) as advance:
         for part in parts:
             for cell in part.to_do:
                 start = perf_counter()

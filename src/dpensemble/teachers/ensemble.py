@@ -18,7 +18,7 @@ from dpensemble.teachers.turns import RowsInBlocks, turns
 from dpensemble.votes import Votes
 
 # Steps of a progress bar.
-_STEPS = 20
+_STEPS = 100
 
 
 class _Fitted(Protocol):

@@ -24,8 +24,9 @@ from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
 # Enough waves for a smooth progress bar, and enough teachers a task to hide its cost where there are many.
-_WAVES = 20
+_WAVES = 100
 _TASKS_A_WORKER = 4
+_TASKS_IN_ALL = 20
 _LARGEST_TASK = 16
 # Every task of a vote takes the rows along, which may weigh more than the teachers.
 _VOTES_A_WORKER = 2
@@ -99,7 +100,7 @@ def fit_separately(
     def call(task: Integers) -> tuple[Any, ...]:
         return estimator, [lesson(t) for t in task.tolist()]
 
-    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_WAVES * _TASKS_A_WORKER * _n_workers(n_jobs)))
+    size = min(_LARGEST_TASK, 1 + len(to_fit) // (_TASKS_IN_ALL * _TASKS_A_WORKER * _n_workers(n_jobs)))
     for task, results in _in_parallel(_fit, call, _tasks(to_fit, size), n_jobs, waves=_WAVES):
         for t, (model, error) in zip(task, results, strict=True):
             models[t] = model
@@ -137,7 +138,9 @@ def _in_parallel(
         yield from zip(tasks, cluster.results(work, map(call, tasks)), strict=True)
         return
     with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
-        wave = max(_TASKS_A_WORKER * effective_n_jobs(n_jobs), len(tasks) // waves)
+        workers = effective_n_jobs(n_jobs)
+        # One worker need not wait for others at the end of a wave.
+        wave = max(1 if workers == 1 else _TASKS_A_WORKER * workers, len(tasks) // waves)
         for start in range(0, len(tasks), wave):
             chunk = tasks[start : start + wave]
             yield from zip(chunk, parallel(delayed(work)(*call(task)) for task in chunk), strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import mean
 from time import perf_counter
 
 from dpensemble._checks import integer_between, member
@@ -10,6 +11,7 @@ from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, public_entropy, seed_integer
 from dpensemble.budget import Budget
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
+from dpensemble.methods.repeated import uncounted
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
 from dpensemble.workflow.comparison_learners import compared_learner
@@ -103,7 +105,8 @@ def compare(
                 n_jobs=n_jobs,
             )
             for name, run in runs.items():
-                tallies[name].run(run, trial)
+                with uncounted():
+                    tallies[name].run(run, trial)
                 advance(1)
     return Comparison(
         dataset=data.name,
@@ -173,6 +176,11 @@ class _Tally:
         return ComparedMethod(
             method=self._name,
             accuracies=tuple(result.accuracy for result in self._results),
+            measures={
+                name: mean(result.measures[name] for result in self._results)
+                for name in first.measures
+                if all(name in result.measures for result in self._results)
+            },
             epsilon=max(epsilons, default=None),
             delta=max(deltas, default=None),
             bought=first.bought,

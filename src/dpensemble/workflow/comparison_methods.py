@@ -27,9 +27,9 @@ from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.personalised import PersonalisedPATEClassifier
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
-from dpensemble.student import fit_student
-from dpensemble.workflow.comparison_data import ComparedRows
+from dpensemble.student import class_probabilities, fit_student
 from dpensemble.workflow.comparison_trial import Trial, TrialResult
+from dpensemble.workflow.metrics import measures
 
 # Default of `PrivateMajorityClassifier`.
 _PRIVATE_TEACHERS = 11
@@ -175,21 +175,31 @@ def _without_privacy(trial: Trial) -> TrialResult:
     # Fitted as a student is, so that labels of one class are no error.
     rows, estimator = trial.rows, trial.learner.alone(trial.n_records)
     model = fit_student(estimator, rows.X_private, rows.y_private, trial.seed)
-    return TrialResult(accuracy=_accuracy(model.predict(rows.X_test), rows), text=f"all {trial.n_records:,} records")
+    accuracy, found = _measured(model, trial)
+    return TrialResult(accuracy=accuracy, measures=found, text=f"all {trial.n_records:,} records")
 
 
 def _commonest(trial: Trial) -> TrialResult:
     rows = trial.rows
     labels, counts = np.unique(rows.y_private, return_counts=True)
-    return TrialResult(accuracy=_accuracy(labels[counts.argmax()], rows), text="always the same label")
+    always = np.full(len(rows.y_test), labels[counts.argmax()])
+    return TrialResult(
+        accuracy=float(np.mean(always == rows.y_test)),
+        measures=measures(always, None, rows.y_test, np.asarray(sorted(trial.classes))),
+        text="always the same label",
+    )
 
 
 #: Without any privacy, to compare with.
 REFERENCES: dict[str, Callable[[Trial], TrialResult]] = {"no privacy": _without_privacy, "commonest class": _commonest}
 
 
-def _accuracy(predicted: Any, rows: ComparedRows) -> float:
-    return float(np.mean(predicted == rows.y_test))
+def _measured(model: Any, trial: Trial, X_test: Any = None) -> tuple[float, dict[str, float]]:
+    """Return the accuracy of a model on the test rows, and further measures."""
+    rows, truth = trial.rows.X_test if X_test is None else X_test, trial.rows.y_test
+    predicted, classes = model.predict(rows), np.asarray(sorted(trial.classes))
+    probabilities = class_probabilities(model, rows, classes) if hasattr(model, "predict_proba") else None
+    return float(np.mean(predicted == truth)), measures(predicted, probabilities, truth, classes)
 
 
 def fitting_trial(name: str, trial: Trial) -> tuple[Trial, str | None]:
@@ -229,8 +239,10 @@ def _labels(trial: Trial, model: Any, **more: Any) -> TrialResult:
 def _result(
     trial: Trial, model: Any, bought: dict[str, Any], text: str, released: str, X_test: Any = None
 ) -> TrialResult:
+    accuracy, found = _measured(model, trial, X_test)
     return TrialResult(
-        accuracy=_accuracy(model.predict(trial.rows.X_test if X_test is None else X_test), trial.rows),
+        accuracy=accuracy,
+        measures=found,
         epsilon=model.guarantee_.epsilon,
         delta=model.guarantee_.delta,
         bought=bought,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import mean, stdev
 from typing import Any
 
@@ -23,6 +23,8 @@ class ComparedMethod:
         Its name.
     accuracies : tuple of float
         Share of the test rows that are right, in each repeat; empty where it could not run.
+    measures : dict
+        ``auroc`` for two classes, ``balanced_accuracy`` for more, and ``brier``: means over repeats, where defined.
     epsilon, delta : float or None
         What its guarantee states, for one repeat.
     bought : dict
@@ -41,6 +43,7 @@ class ComparedMethod:
 
     method: str
     accuracies: tuple[float, ...] = ()
+    measures: dict[str, float] = field(default_factory=dict)
     epsilon: float | None = None
     delta: float | None = None
     bought: dict[str, Any]
@@ -102,6 +105,15 @@ class Comparison:
     for_release: bool
     warning: str = WARNING
 
+    @property
+    def together(self) -> dict[str, float]:
+        """Epsilon and delta that all methods and repeats would cost together on private records: the sums."""
+        repeats = [(row.epsilon or 0.0, row.delta or 0.0, len(row.accuracies)) for row in self.methods]
+        return {
+            "epsilon": sum(epsilon * times for epsilon, _, times in repeats),
+            "delta": sum(delta * times for _, delta, times in repeats),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, ready for JSON."""
         found = {"schema": 1} | asdict(self)
@@ -109,4 +121,4 @@ class Comparison:
             found[name] = [
                 asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in getattr(self, name)
             ]
-        return found
+        return found | {"together": self.together}

@@ -40,6 +40,8 @@ class TrialResult:
     """What came out of one run of one method; no epsilon and delta where it has no guarantee."""
 
     accuracy: float
+    # AUROC for two classes, balanced accuracy for more, and the Brier score where there are probabilities.
+    measures: dict[str, float] = field(default_factory=dict)
     epsilon: float | None = None
     delta: float | None = None
     # What the budget bought, by name and for people.

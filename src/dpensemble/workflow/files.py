@@ -11,12 +11,12 @@ import pandas as pd
 
 from dpensemble.datasets import ParquetTable, TablePreparation, read_table
 from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.notes import table_notes
 from dpensemble.datasets.tables import as_kinds, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import declared_grid, with_texts
 from dpensemble.workflow.budgets import parse_budgets
 from dpensemble.workflow.declared import read_columns
-from dpensemble.workflow.notes import table_notes
 from dpensemble.workflow.streamed import private_stream, wants_blocks
 from dpensemble.workflow.tables import Tables, with_budgets
 

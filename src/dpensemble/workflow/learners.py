@@ -19,7 +19,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 }
 
 #: Those that can be saved and loaded without running code from the file.
-STUDENTS = tuple(name for name in LEARNERS if name != "gradient-boosting")
+STUDENTS = tuple(LEARNERS)
 
 
 def learner(parameter: str, name: str, known: Iterable[str] = LEARNERS) -> Any:

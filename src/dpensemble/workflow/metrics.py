@@ -23,3 +23,19 @@ def scores(probabilities: NDArray[np.float64], truth: NDArray[Any], classes: NDA
     errors = (probabilities - (truth[:, None] == classes)) ** 2
     found["brier"] = float(np.mean(errors.sum(axis=1))) / (2 if len(classes) == 2 else 1)
     return found
+
+
+def measures(
+    predicted: NDArray[Any], probabilities: NDArray[np.float64] | None, truth: NDArray[Any], classes: NDArray[Any]
+) -> dict[str, float]:
+    """Return AUROC for two classes, balanced accuracy for more, and the Brier score, as far as they are defined."""
+    found: dict[str, float] = {}
+    known = {} if probabilities is None else scores(probabilities, truth, classes)
+    if len(classes) == 2:
+        # A constant answer tells no two rows apart.
+        area = 0.5 if probabilities is None and len(set(predicted.tolist())) == 1 else known.get("auroc")
+        found |= {} if area is None else {"auroc": area}
+    else:
+        shares = [np.mean(predicted[truth == one] == one) for one in classes if np.any(truth == one)]
+        found["balanced_accuracy"] = float(np.mean(shares))
+    return found | ({"brier": known["brier"]} if "brier" in known else {})

@@ -13,7 +13,7 @@ import pandas as pd
 
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
-from dpensemble.report import PrivateRecord, RunRecord, read_json, render
+from dpensemble.report import PrivateRecord, RunRecord, card_as_markdown, model_card, read_json, render
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.durable import OWN_FILE, write_file
@@ -21,8 +21,9 @@ from dpensemble.workflow.durable import OWN_FILE, write_file
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
 STUDENT, LABELS, CERTIFICATE = "student.skops", "labels.csv", "certificate.json"
+CARD, CARD_TEXT = "card.json", "card.md"
 PRIVATE_FILES = (PRIVATE_RECORD, PRIVATE_REPORT)
-FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, RECORD)
+FILES = (*PRIVATE_FILES, REPORT, STUDENT, LABELS, CERTIFICATE, CARD, CARD_TEXT, RECORD)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,6 +59,9 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
     # Exact scores and times are in the record.
     write_file(folder / RECORD, json.dumps(outcome.record.to_dict(), indent=2) + "\n", OWN_FILE)
     write_file(folder / REPORT, render(outcome.record))
+    card = model_card(outcome.record)
+    write_file(folder / CARD, json.dumps(card, indent=2) + "\n")
+    write_file(folder / CARD_TEXT, card_as_markdown(card))
     write_file(folder / LABELS, outcome.labels.to_csv(index=False))
     durable.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)

@@ -16,6 +16,7 @@ from dpensemble.moments import Grid, SnappedMap, with_texts
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT
+from dpensemble.workflow.unread import Unread
 
 ROWS_AT_ONCE = 100_000
 _ROW, _LABEL = "row", "label"
@@ -55,6 +56,7 @@ def predictions(
     sep: str | None = None,
     decimal: str | None = None,
     at_once: int = ROWS_AT_ONCE,
+    unread: Unread | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table of labels for each chunk of a file of rows.
 
@@ -72,6 +74,8 @@ def predictions(
         How a CSV file is written; see `read_table`.
     at_once : int
         Rows of a chunk.
+    unread : Unread, optional
+        Told of every chunk, to count entries that the student has no place for.
 
     Yields
     ------
@@ -86,23 +90,23 @@ def predictions(
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal):
         if len(table):
-            yield _labelled(
-                student, table.set_index(pd.RangeIndex(start, start + len(table))), rows, keep, probabilities
-            )
+            numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
+            known = _known(student, numbered, rows)
+            if unread is not None:
+                unread.add(known)
+            yield _labelled(student, numbered, known, rows, keep, probabilities)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows.")
 
 
-def _labelled(student: Any, table: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool) -> pd.DataFrame:
+def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
+    """Return the columns that a student was trained on, of the kinds that its public rows had."""
     first, encoder = student.steps[0][1], student.named_steps["encoder"]
     expected = list(getattr(first, "needed_columns", student.feature_names_in_))
     lacking = [name for name in expected if name not in table.columns]
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on{_alike(lacking, table)}.")
-    unknown = [name for name in keep if name not in table.columns]
-    if unknown:
-        raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
     # Columns are read as the student's public rows were, never as the new rows look.
     wanted = table[expected]
     if isinstance(first, SnappedMap):
@@ -110,6 +114,15 @@ def _labelled(student: Any, table: pd.DataFrame, rows: Path, keep: Sequence[str]
         wanted = with_texts(wanted, Grid(first.columns).empty)
     known = as_kinds("new", wanted, numeric_columns(first))
     require_complete(str(rows), known, blanks=takes_blanks(first) or takes_blanks(encoder))
+    return known
+
+
+def _labelled(
+    student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
+) -> pd.DataFrame:
+    unknown = [name for name in keep if name not in table.columns]
+    if unknown:
+        raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
     found: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.datasets.notes import Note
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import BudgetRequest, assign_at_random, column_entries, parse_budgets
-from dpensemble.workflow.notes import Note
 from dpensemble.workflow.streamed import PrivateStream
 
 

@@ -141,6 +141,7 @@ def train(
         worst_case_spend=[] if groups or not votes else _worst_case_spend(model),
         effects=_in_declared_order(getattr(model, "effects_", []), list(model.classes_), tables.classes),
         data=_describe(tables, _n_features(model), reader)
+        | _about_fit(model)
         | told
         | alone
         | ({} if title is None else {"title": title})
@@ -268,6 +269,17 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "kinds_of_columns": reader.kinds(tables.X_public),
         "blanks": reader.blanks,
     }
+
+
+def _about_fit(model: Any) -> dict[str, Any]:
+    """Return what a fitted model adds to the data: which class areas are of, and a warning of public rows."""
+    found: dict[str, Any] = {}
+    if len(model.classes_) == 2:
+        found["positive_class"] = str(model.classes_[1])
+    drift = getattr(getattr(model, "fitted_", model), "drift_", None)
+    if drift is not None and drift.alarm:
+        found["unlike"] = drift.warning(replaced=bool(model.design_.settings().get("synthetic_rows")))
+    return found
 
 
 def _settings(model: Any, tables: Tables) -> dict[str, Any]:

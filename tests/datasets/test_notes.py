@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.datasets import TablePreparation
-from dpensemble.errors import DataError
-from dpensemble.workflow.notes import lines, refuse_doubts, table_notes
+from dpensemble.datasets.notes import lines, refuse_doubts, table_notes
+from dpensemble.errors import ColumnWarning, DataError
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -75,3 +76,16 @@ def test_decimal_commas_that_were_read_as_text_are_told_of():
     (note,) = table_notes(public, TablePreparation().fit(public), has_unit=False)
     assert "decimal commas" in note.text
     assert "crp" in note.text
+
+
+def test_python_warns_of_whose_record_it_is_once_and_only_without_units():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"patient_id": np.arange(300) // 3, "x": rng.normal(size=300)})
+    y, model = (rows["x"] > 0).astype(int), LabelMomentsClassifier(classes=[0, 1], delta=1e-4)
+    with pytest.warns(ColumnWarning, match="'patient_id' looks like whose record it is; give .* units="):
+        model.fit(rows[:200], y[:200], X_public=rows[200:])
+    with pytest.warns(ColumnWarning, match="patient_id"):
+        SubsampleAggregateClassifier(n_teachers=5, classes=[0, 1], delta=1e-4).fit(
+            rows[:200], y[:200], X_public=rows[200:]
+        )
+    model.fit(rows[:200], y[:200], X_public=rows[200:], units=np.arange(200) // 3)

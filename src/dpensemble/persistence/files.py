@@ -17,24 +17,37 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
+from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
 
-_CLASSIFIERS = (LogisticRegression, GaussianNB, DecisionTreeClassifier, RandomForestClassifier, DummyClassifier)
+_CLASSIFIERS = (
+    LogisticRegression,
+    GaussianNB,
+    DecisionTreeClassifier,
+    RandomForestClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    DummyClassifier,
+)
+# What boosted trees are made of.
+_PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OWN_CLASSES = (TableEncoder, TablePreparation, TableMap, DirectionsMap, SnappedMap, ImageMap, MomentsModel)
-_VETTED_CLASSES = (*_CLASSIFIERS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
+_VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(
     {
         "sklearn.tree._tree.Tree",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.compose._column_transformer._RemainderColsList",
         *(f"{own.__module__}.{own.__qualname__}" for own in _OWN_CLASSES),
     }
@@ -53,8 +66,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     Parameters
     ----------
     classifier : fitted scikit-learn estimator
-        Logistic regression, Gaussian naive Bayes, a decision tree, a random forest or a constant classifier, alone or
-        in a pipeline behind standardisation and one-hot encoding.
+        Logistic regression, Gaussian naive Bayes, a decision tree, a random forest, gradient boosting (also on
+        histograms) or a constant classifier, alone or in a pipeline behind standardisation and one-hot encoding.
     path : path
         Where to write; by convention ``*.skops``.
 
@@ -68,7 +81,7 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     try:
         _vet(classifier)
         content = skops_io.dumps(classifier)
-    except _Unvetted as problem:
+    except Unvetted as problem:
         raise FileError(f"{path} was not written: {problem}.") from None
     try:
         Path(path).write_bytes(content)
@@ -86,7 +99,7 @@ def require_savable(estimator: Any) -> None:
     """
     try:
         _vet(estimator)
-    except _Unvetted as problem:
+    except Unvetted as problem:
         raise InvalidParameterError(f"student cannot be saved: {problem}.", parameter="student") from None
 
 
@@ -114,10 +127,10 @@ def load_classifier(path: Path | str) -> Any:
         content = Path(path).read_bytes()
         types = skops_io.get_untrusted_types(data=content)
         if not _VETTED_TYPES.issuperset(types):
-            raise _Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
+            raise Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
         classifier = skops_io.loads(content, trusted=types)
         _vet(classifier)
-    except _Unvetted as problem:
+    except Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
         known = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
@@ -125,24 +138,20 @@ def load_classifier(path: Path | str) -> Any:
     return classifier
 
 
-class _Unvetted(Exception):  # noqa: N818
-    """Something in a classifier is not on the list or not sound."""
-
-
 def _vet(value: Any) -> None:
     """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
             if hasattr(value, "student_"):
-                raise _Unvetted("it is a whole ensemble estimator; save its student_ instead")
-            raise _Unvetted(
+                raise Unvetted("it is a whole ensemble estimator; save its student_ instead")
+            raise Unvetted(
                 f"{type(value).__name__} is not vetted; use a logistic-regression, naive-bayes, "
-                "decision-tree or random-forest student"
+                "decision-tree, random-forest or gradient-boosting student"
             )
         _vet_arrays(value)
         _vet(vars(value))
-    elif callable(value) and not isinstance(value, type):
-        raise _Unvetted("it holds a function")
+    elif callable(value) and not isinstance(value, type) and type(value) not in LOSSES:
+        raise Unvetted("it holds a function")
     elif isinstance(value, dict):
         for item in value.values():
             _vet(item)
@@ -152,15 +161,14 @@ def _vet(value: Any) -> None:
 
 
 def _vet_arrays(estimator: Any) -> None:
-    if isinstance(estimator, DecisionTreeClassifier) and hasattr(estimator, "tree_"):
-        _vet_tree(estimator.tree_, estimator.n_features_in_)
+    if isinstance(estimator, (DecisionTreeClassifier, DecisionTreeRegressor)) and hasattr(estimator, "tree_"):
+        vet_tree(estimator.tree_, estimator.n_features_in_)
     if isinstance(estimator, RandomForestClassifier) and hasattr(estimator, "estimators_"):
-        trees = estimator.estimators_
-        if not isinstance(trees, list) or any(type(tree) is not DecisionTreeClassifier for tree in trees):
-            raise _Unvetted("it holds a broken forest")
-        # A forest hands rows to its trees without checking their width again.
-        for tree in trees:
-            _vet_tree(tree.tree_, estimator.n_features_in_)
+        vet_forest(estimator)
+    if isinstance(estimator, GradientBoostingClassifier) and hasattr(estimator, "estimators_"):
+        vet_boosted(estimator)
+    if isinstance(estimator, HistGradientBoostingClassifier) and hasattr(estimator, "_predictors"):
+        vet_histogram_boosted(estimator)
     if isinstance(estimator, TableMap) and hasattr(estimator, "columns_"):
         _vet_table_map(estimator)
     if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
@@ -173,10 +181,10 @@ def _vet_table_map(table_map: TableMap) -> None:
     for column in table_map.columns_:
         own = [len(one) for one in column["knots"]] if "knots" in column else [len(column["categories"]) + 1]
         if list(column["sizes"]) != own or column["start"] != start:
-            raise _Unvetted("it holds a broken feature map")
+            raise Unvetted("it holds a broken feature map")
         start += sum(own) + 1
     if table_map.n_features_out_ != start + 1 or table_map.n_features_in_ != len(table_map.columns_):
-        raise _Unvetted("it holds a broken feature map")
+        raise Unvetted("it holds a broken feature map")
 
 
 def _vet_encoder(encoder: Any) -> None:
@@ -190,15 +198,4 @@ def _vet_encoder(encoder: Any) -> None:
         for found in encoder.categories_
     )
     if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
-        raise _Unvetted("it holds a broken one-hot encoder")
-
-
-def _vet_tree(tree: Any, n_features: int) -> None:
-    """Refuse child or feature indices that compiled prediction would follow out of bounds."""
-    nodes = np.arange(tree.node_count)
-    left, right = tree.children_left, tree.children_right
-    leaf = (left == -1) & (right == -1)
-    inside = (left > nodes) & (right > nodes) & (left < len(nodes)) & (right < len(nodes))
-    features = (tree.feature >= 0) & (tree.feature < n_features)
-    if len(nodes) == 0 or tree.n_features != n_features or not np.all(leaf | (inside & features)):
-        raise _Unvetted("it holds a broken decision tree")
+        raise Unvetted("it holds a broken one-hot encoder")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
-from dpensemble.datasets.preparation import LEFT_OUT, counts_rows, date_formats, is_unnamed
-from dpensemble.errors import DataError
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, date_formats, is_unnamed
+from dpensemble.errors import ColumnWarning, DataError
 
 # Fewer rows than these do not tell an id from a measurement, nor a text from a category.
 _FEWEST = 20
@@ -61,6 +62,7 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 
     Examples
     --------
+    >>> from dpensemble.datasets import TablePreparation
     >>> public = pd.DataFrame({"patient_id": ["a", "a", "b"], "site": ["x", "x", "x"]})
     >>> for note in table_notes(public, TablePreparation().fit(public), has_unit=False):
     ...     print(note.text)
@@ -76,6 +78,29 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
             str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])], has_unit
         )
     ]
+
+
+def warn_of_persons(public: Any) -> None:
+    """Warn of columns of public rows that look like whose record it is, where no units were given.
+
+    Parameters
+    ----------
+    public : DataFrame or array
+        Public rows; an array has no names, so nothing is said of it.
+    """
+    found = []
+    for place, name in enumerate(map(str, getattr(public, "columns", ()))):
+        if _is_persons(name, True):
+            known = public.iloc[:, place].dropna()
+            if _may_be_key(known) and _is_persons(name, known.nunique() > _SOME * len(known)):
+                found.append(name)
+    if found:
+        warnings.warn(
+            f"column {found[0]!r} looks like whose record it is; give the private one as units= of fit, so that all "
+            "records of one are protected together, and leave it out of X and X_public.",
+            ColumnWarning,
+            stacklevel=5,
+        )
 
 
 def _worth_a_look(public: pd.DataFrame) -> list[int]:

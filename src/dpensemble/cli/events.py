@@ -1,0 +1,52 @@
+"""Events of a run as lines of JSON in a file, for programs: stages, steps and budgets, and nothing private."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpensemble._progress import Hear, progress_heard_by
+from dpensemble.errors import DPEnsembleError, FileError
+from dpensemble.workflow.durable import OWN_FILE
+
+
+@contextmanager
+def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
+    """Append events to a file while the block runs; yield what writes one. Times are not protected: for the owner."""
+    if path is None:
+        yield _silent
+        return
+    try:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWN_FILE), "a", encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"log_json={str(path)!r} cannot be written ({error.strerror}); choose another file.") from None
+    with file:
+
+        def write(event: str, about: dict[str, Any]) -> None:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            try:
+                file.write(json.dumps({"time": now, "event": event, **about}) + "\n")
+                file.flush()
+            except OSError:
+                # A full disk under a log is no reason to lose a release.
+                return
+
+        write("run begins", facts)
+        try:
+            with progress_heard_by(write):
+                yield write
+        except BaseException as error:
+            # Sentences about tables may hold names of columns, and those of foreign errors records.
+            known = isinstance(error, DPEnsembleError) or not isinstance(error, Exception)
+            write("run failed", {"error": type(error).__name__ if known else "unexpected"})
+            raise
+        write("run ends", {})
+
+
+def _silent(_event: str, _about: dict[str, Any]) -> None:
+    return

@@ -1,0 +1,162 @@
+"""Any method behind an encoder that is fitted on public rows, so that texts, blanks and sparse rows can be learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+from dpensemble.datasets import TableEncoder
+from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.settings import keep
+
+_ROWS_TRIED = 20
+_ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."
+
+
+class EncodedClassifier(ClassifierMixin, BaseEstimator):
+    """A private classifier of rows that an encoder makes numbers of; the encoder learns from public rows only.
+
+    A scikit-learn ``Pipeline`` around a method would fit its encoder on private rows, and leave public ones as they
+    are. This fits the encoder on public rows, encodes both, and puts it before the student that is published.
+
+    Parameters
+    ----------
+    method : estimator of this library
+        The method, unfitted; any that takes arrays of numbers.
+    encoder : scikit-learn transformer, optional
+        Cloned and fitted on public rows: a ``ColumnTransformer``, a pipeline, ``TruncatedSVD`` for sparse rows. It must
+        read each row for itself. By default a `TableEncoder`.
+    fill : {"median", "nan"}, optional
+        What the default encoder makes of blanks; see `TableEncoder`. By default they are refused.
+
+    Attributes
+    ----------
+    fitted_ : estimator
+        The fitted method.
+    student_ : Pipeline
+        Encoder and student, which may be published.
+    guarantee_, labels_, design_, classes_
+        Those of the fitted method.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dpensemble import SubsampleAggregateClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> rows = pd.DataFrame({"ward": rng.choice(["A", "B"], 3000), "age": rng.normal(size=3000)})
+    >>> y = ((rows["ward"] == "A") & (rows["age"] > -1)).astype(int)
+    >>> method = SubsampleAggregateClassifier(n_teachers=40, classes=[0, 1], insecure_release_seed=0, random_state=0)
+    >>> model = EncodedClassifier(method).fit(rows[:2500], y[:2500], X_public=rows[2500:])
+    >>> bool(model.score(rows, y) > 0.8)
+    True
+    """
+
+    def __init__(self, method: Any = None, *, encoder: Any = None, fill: str | None = None) -> None:
+        keep(self, locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, *, X_public: Any = None, **more: Any) -> EncodedClassifier:
+        """Fit the encoder on public rows, and the method on encoded ones.
+
+        Parameters
+        ----------
+        X : DataFrame, array or sparse matrix of shape (n_records, n_columns)
+            Private records, as the encoder takes them.
+        y : array-like of shape (n_records,)
+            Private labels, all among the method's ``classes``.
+        X_public : DataFrame, array or sparse matrix of shape (n_public, n_columns)
+            Public, unlabelled rows with the same columns.
+        **more
+            Passed on to the method's `fit`, such as ``units``, ``budgets`` or ``ledger``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If there is no method, or an encoder and ``fill`` are given.
+        DataError
+            If there are no public rows, or the encoder does not read rows one by one.
+        """
+        if self.method is None or not hasattr(self.method, "fit"):
+            raise InvalidParameterError(
+                f"method={self.method!r} is no estimator; give one, such as PATEClassifier(classes=[0, 1]).",
+                parameter="method",
+            )
+        if self.encoder is not None and self.fill is not None:
+            raise InvalidParameterError(
+                f"fill={self.fill!r} is of the default encoder, and encoder={type(self.encoder).__name__} is given; "
+                "let that fill blanks in.",
+                parameter="fill",
+            )
+        if X_public is None or not (X_public.shape[0] if hasattr(X_public, "shape") else len(X_public)):
+            raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
+        if X_public is X:
+            raise DataError("X_public is X itself; the public rows must be others than the private records.")
+        with all_or_nothing(self, records=(X, y)):
+            encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(X_public)
+            _require_rows_alone(encoder, X_public)
+            public = _dense(encoder.transform(X_public))
+            model = clone(self.method).fit(_of_private(encoder, X), y, X_public=public, **more)
+            self.fitted_, self.encoder_ = model, encoder
+            self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
+            self.classes_, self.labels_, self.design_ = model.classes_, model.labels_, model.design_
+            stated = model.guarantee_
+            self.guarantee_ = replace(stated, assumptions=(*stated.assumptions, _ASSUMPTION))
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the student's label for each row; costs no privacy."""
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.fitted_.predict(_dense(self.encoder_.transform(X)))
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
+        check_is_fitted(self)
+        found: Floats = self.fitted_.predict_proba(_dense(self.encoder_.transform(X)))
+        return found
+
+
+def _of_private(encoder: Any, X: Any) -> Any:
+    """Encode private records; errors of other libraries may quote entries, so of them the kind is told only."""
+    try:
+        return _dense(encoder.transform(X))
+    except DPEnsembleError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"encoder={type(encoder).__name__} cannot read the private rows ({type(error).__name__}), though it read "
+            "the public ones; let it take what those do not have, such as other categories."
+        ) from None
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def _require_rows_alone(encoder: Any, public: Any) -> None:
+    """Refuse an encoder in whose output other rows show: one record could then change those of others."""
+    some = public[:_ROWS_TRIED] if not hasattr(public, "iloc") else public.iloc[:_ROWS_TRIED]
+    together = np.asarray(_dense(encoder.transform(some)), dtype=float)
+    each = [some.iloc[[i]] if hasattr(some, "iloc") else some[i : i + 1] for i in range(len(together))]
+    alone = np.vstack([np.asarray(_dense(encoder.transform(one)), dtype=float) for one in each])
+    if not np.allclose(together, alone, rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise DataError(
+            f"encoder={type(encoder).__name__} makes other numbers of a row where other rows are beside it, so that "
+            "one record could change those of others; use one that reads each row for itself."
+        )

@@ -1,0 +1,182 @@
+"""The model card of a run: what a student is, what it is good for and what it promises, for machines and for people.
+
+The parts are those of M. Mitchell et al. ("Model Cards for Model Reporting", FAT* 2019) as far as a run knows them.
+Nothing is in a card that the shareable page does not show.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dpensemble._rounding import round_up
+from dpensemble.report import wording
+from dpensemble.report.record import RunRecord
+from dpensemble.report.risk import attack
+from dpensemble.report.usefulness import remarks
+
+FORMAT, VERSION = "dpensemble model card", 1
+_NOT_STATED = "not stated; whoever publishes the model should say"
+# Characters that Markdown would take for its own.
+_MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+def model_card(record: RunRecord) -> dict[str, Any]:
+    """Return the model card of a run, as plain values for JSON.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run; what its guarantee does not protect is left out.
+
+    Returns
+    -------
+    dict
+        ``format`` and ``version``, ``model``, ``intended_use`` (which a run cannot know), ``data``, ``quality``,
+        ``privacy``, ``cautions`` and ``experiment``, reasons why this is no release.
+    """
+    seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": _model(record),
+        "intended_use": _NOT_STATED,
+        "data": _data(record),
+        "quality": _quality(record),
+        "privacy": _privacy(record),
+        "cautions": [one.text for one in remarks(record) if one.is_public],
+        "experiment": list(dict.fromkeys([*record.experiment, *seeded])),
+    }
+
+
+def _model(record: RunRecord) -> dict[str, Any]:
+    return {
+        "title": str(record.data.get("title") or record.data.get("name") or "unnamed data set"),
+        "predicts": record.data.get("target"),
+        "classes": [str(label) for label in record.data.get("classes") or ()],
+        "method": record.settings["title"],
+        "student": record.settings.get("student"),
+        "created": record.created,
+        "versions": dict(record.versions),
+    }
+
+
+def _data(record: RunRecord) -> dict[str, Any]:
+    known = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
+    return {
+        "unit": record.guarantee["unit"],
+        "unit_column": known.get("unit_column"),
+        "private_units": known.get("private_units"),
+        "private_records": known.get("private_records"),
+        "public_rows": known.get("public_rows"),
+        "columns": known.get("kinds_of_columns"),
+        "blanks": known.get("blanks"),
+    }
+
+
+def _quality(record: RunRecord) -> dict[str, Any]:
+    """Return how good the student is, and how that is known, as far as it may be told."""
+    score = record.data.get("released_score")
+    found: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
+    if score:
+        found["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
+        found["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
+        found["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in found["measures"]}
+    elif record.student is not None and record.scores_are_public:
+        found |= {"known_from": "public test rows", "measures": dict(record.student)}
+        found["always_the_most_common_label"] = record.data.get("most_common_label")
+        found["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
+    elif record.student is not None:
+        found["known_from"] = "withheld: the test rows were not declared public"
+    return found
+
+
+def _privacy(record: RunRecord) -> dict[str, Any]:
+    statement = record.statement()
+    return {
+        "epsilon": round_up(statement.epsilon, 4),
+        "delta": round_up(statement.delta, 4),
+        "basis": statement.basis.value,
+        "relation": statement.relation.value,
+        "groups": [{"name": group.name, "epsilon": round_up(group.epsilon, 4)} for group in statement.groups],
+        "in_words": statement.sentences(),
+        "accounting": statement.accounting,
+        "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
+        "assumptions": list(statement.assumptions),
+        "attack": attack(record),
+        "certificate": record.data.get("certificate"),
+    }
+
+
+def card_as_markdown(card: dict[str, Any]) -> str:
+    """Write a model card as Markdown.
+
+    Parameters
+    ----------
+    card : dict
+        As `model_card` returns it.
+    """
+    model, data, quality, privacy = card["model"], card["data"], card["quality"], card["privacy"]
+    attacked = privacy["attack"]
+    hits = "; ".join(f"at {alarm:g} false alarms at most {hit:g} right ones" for alarm, hit in attacked["hits"])
+    parts = [
+        f"# Model card: {_plain(model['title'])}",
+        *[f"**EXPERIMENT, NOT A RELEASE.** {_plain(reason)}" for reason in card["experiment"]],
+        _table("Model", [(name, model[name]) for name in ("predicts", "classes", "method", "student", "created")]),
+        f"Intended use: {_plain(card['intended_use'])}.",
+        _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)]),
+        *([_plain(quality["areas"])] if "areas" in quality else []),
+        *(["What speaks against relying on it:\n\n" + _list(card["cautions"])] if card["cautions"] else []),
+        "## What it promises\n\n" + _plain(" ".join(privacy["in_words"])),
+        _table(
+            "",
+            [
+                ("epsilon", privacy["epsilon"]),
+                ("delta", privacy["delta"]),
+                ("unit protected", _unit(data)),
+                ("basis", privacy["basis"]),
+                ("neighbouring data sets", privacy["relation"]),
+                ("accounting", privacy["accounting"]),
+                ("noise", privacy["noise"]),
+                ("certificate", privacy["certificate"] or "none"),
+                ("advantage of any attacker over guessing", f"at most {attacked['advantage']:g}; {hits}"),
+            ],
+        ),
+        *(["It rests on:\n\n" + _list(privacy["assumptions"])] if privacy["assumptions"] else []),
+        _table("Data", [(name, data[name]) for name in ("private_units", "private_records", "public_rows", "columns")]),
+        f"Made by dpensemble {_plain(model['versions'].get('dpensemble', ''))}.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _measures(quality: dict[str, Any]) -> list[tuple[str, Any]]:
+    between = quality.get("intervals", {})
+    rows = []
+    for name, value in quality["measures"].items():
+        low, high = between.get(name, (None, None))
+        interval = "" if low is None else f" (95% interval {wording.measure(low)} to {wording.measure(high)})"
+        rows.append((wording.MEASURES.get(name, name), f"{wording.measure(value)}{interval}"))
+    return rows
+
+
+def _unit(data: dict[str, Any]) -> str:
+    column = data["unit_column"]
+    return f"one {data['unit']}" + (f" (column {column})" if column else "")
+
+
+def _table(title: str, rows: list[tuple[str, Any]]) -> str:
+    lines = []
+    for name, value in rows:
+        shown = "withheld" if value is None else wording.setting(name, value)
+        lines.append(f"| {wording.heading(name)} | {_plain(shown)} |")
+    head = f"## {title}\n\n" if title else ""
+    return head + "\n".join(["| | |", "|---|---|", *lines])
+
+
+def _list(texts: list[str]) -> str:
+    return "\n".join(f"- {_plain(text)}" for text in texts)
+
+
+def _plain(text: Any) -> str:
+    """Write a text so that nothing in it is taken for Markdown or HTML."""
+    return _MARKS.sub(r"\\\1", " ".join(str(text).split()))
