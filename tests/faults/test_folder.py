@@ -99,6 +99,8 @@ def test_private_parts_are_for_their_owner_alone(command, tmp_path, capsys):
     assert mode(out) == 0o700
     assert mode(tmp_path / "page.html") == 0o600
     assert {name: mode(out / name) for name in names(out)} == {
+        "card.json": 0o644,
+        "card.md": 0o644,
         "labels.csv": 0o644,
         "private-report.html": 0o600,
         "private.json": 0o600,

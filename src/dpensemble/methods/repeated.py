@@ -162,5 +162,5 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
             f"and delta {cost.delta:.4g} (the sums), not what each guarantee says alone. Choose settings on public "
             "data instead; dpensemble.total_spent() says what all fits cost so far.",
             RepeatedReleaseWarning,
-            stacklevel=7,
+            stacklevel=8,
         )
