@@ -101,7 +101,7 @@ GAMMAS = {
 }
 
 BAD = {
-    f"{OWN} --teachers 20 --scale 10 --epsilon 2": "columns that the public table lacks: 1 of 5; drop",
+    f"{OWN} --teachers 20 --scale 10 --epsilon 2": "columns that the public table lacks: 'unit'; drop",
     "train --out out": "no data: give --dataset adult",
     "train --dataset adult --private private.csv --out out": "brings its own tables; drop --private",
     "train --private private.csv --out out": "--public and --target and --classes must be given",

@@ -22,6 +22,7 @@ from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
+from dpensemble.methods.repeated import uncounted
 from dpensemble.workflow import (
     RunFolder,
     Tables,
@@ -73,6 +74,8 @@ def _run(request: Request, log: Hear) -> None:
             warnings_as_lines(told_otherwise=hinted),
             shown,
             spending_told_to(partial(_spend, place, log)),
+            # One command is one fit; a ledger counts those of several.
+            uncounted(),
         ):
             given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
             given["certificate"] = own.get("certificate", False)

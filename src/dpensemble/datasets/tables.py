@@ -6,6 +6,7 @@ guessed; private and test tables take the public columns' kinds, and labels and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,11 +167,13 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataF
 
 
 def _named(extra: list[str], table: pd.DataFrame) -> str:
-    """Name columns, unless they may be a record of a table without a header, which has numbers there."""
-    if any(str(column).strip()[:1].isdigit() for column in table.columns) or len(extra) == len(table.columns):
+    """Name columns that are called like columns; without a header, or in a table turned round, names are records."""
+    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
+    numbered = any(str(column).strip()[:1].isdigit() for column in table.columns)
+    if numbered or not names or len(extra) == len(table.columns):
         return f"{len(extra)} of {len(table.columns)}"
-    more = f" and {len(extra) - _MOST_NAMED:,} more" if len(extra) > _MOST_NAMED else ""
-    return ", ".join(map(repr, extra[:_MOST_NAMED])) + more
+    rest = len(extra) - len(names[:_MOST_NAMED])
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
 
 
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame:
