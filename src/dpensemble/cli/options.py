@@ -108,7 +108,7 @@ _TRAIN = (
     _own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
     _own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,
-    _own("--log-json", "File for events as lines of JSON, for programs.", Path, OUTPUT),
+    _own("--log-json", "File for events as lines of JSON, for programs.", Path, OUTPUT, hidden=True),
     _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
 _PRIVATE_REPORT = _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
