@@ -68,7 +68,7 @@ def test_a_worker_is_sent_its_own_shard_and_its_own_seed(blobs):
     X, y, _public = blobs
     allocation = partitions(range(len(X)), 20, 2)
     ensemble = fitted(Spy(), allocation, X, y)
-    models = ensemble._fitted.models
+    models = ensemble._fitted[0].models
     assert [m.n_rows_ for m in models] == [len(s) for s in allocation.shards]
     assert all(m.base_ is None or m.base_ <= m.n_rows_ for m in models)
     assert len({m.random_state for m in models}) == 40
@@ -199,7 +199,7 @@ def test_answers_outside_the_declared_classes_fall_back(blobs):
     allocation = partitions(range(len(X)), 30, 1)
     ensemble = fitted(Stray(), allocation, X, y)
     ballots = ensemble.vote(public).ballots
-    for t, (model, shard) in enumerate(zip(ensemble._fitted.models, allocation.shards, strict=True)):
+    for t, (model, shard) in enumerate(zip(ensemble._fitted[0].models, allocation.shards, strict=True)):
         answer = model.random_state % 3 * 0.5
         assert np.all(ballots[:, t] == (np.bincount(y[shard]).argmax() if answer == 0.5 else answer))
 
@@ -228,7 +228,7 @@ def test_an_estimator_may_fit_all_teachers_itself(blobs):
 
 def test_a_fit_of_its_own_is_never_passed_over(blobs):
     X, y, _public = blobs
-    assert len(fitted(FitsOtherwise(), partitions(range(len(X)), 20, 1), X, y)._fitted.models) == 20
+    assert len(fitted(FitsOtherwise(), partitions(range(len(X)), 20, 1), X, y)._fitted[0].models) == 20
 
 
 @pytest.mark.parametrize("n_teachers", [1, 7, 20, 250])

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -159,3 +162,23 @@ def test_linear_teachers_are_told_from_others(n_classes):
     for other in (GaussianNB(), DecisionTreeClassifier(), SVC(kernel="rbf")):
         with pytest.raises(InvalidParameterError, match=r"coef_.*answers='probabilities'"):
             require_linear(other, 3, n_classes)
+
+
+@pytest.mark.parametrize("step", [StandardScaler(copy=False), MinMaxScaler(copy=False), SimpleImputer(copy=False)])
+def test_a_teacher_that_writes_into_its_rows_changes_no_other_answer(step):
+    """One record is replaced; only its own teacher may answer otherwise, with probabilities and with ballots."""
+    teacher, y = make_pipeline(step, LogisticRegression()), labels(2)
+    rows = np.where(RNG.random(X.shape) < 0.1, np.nan, X) if isinstance(step, SimpleImputer) else X
+    other, queries = rows.copy(), np.where(RNG.random((40, 3)) < 0.2, np.nan, RNG.normal(size=(40, 3)))
+    queries = queries if isinstance(step, SimpleImputer) else np.nan_to_num(queries)
+    changed = int(soft(teacher, y, rows=rows)[1][0][0])
+    other[changed] = [1e4, -1e4, 1e4]
+    answers = []
+    for given in (rows, other):
+        ensemble, _ = soft(teacher, y, rows=given)
+        before = queries.copy()
+        answers.append((np.concatenate(list(ensemble.probabilities(queries))), ensemble.vote(queries).ballots))
+        np.testing.assert_array_equal(queries, before)
+    np.testing.assert_array_equal(answers[0][0][1:], answers[1][0][1:])
+    np.testing.assert_array_equal(answers[0][1][:, 1:], answers[1][1][:, 1:])
+    assert not np.array_equal(answers[0][0][0], answers[1][0][0])

@@ -234,7 +234,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         ]
 
     def _votes(self, X: Floats) -> Votes:
-        ids = [np.searchsorted(self.classes_, model.predict(X)) for model in self.models_]
+        ids = [np.searchsorted(self.classes_, model.predict(X.copy())) for model in self.models_]
         return Votes(np.column_stack(ids), n_classes=len(self.classes_))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

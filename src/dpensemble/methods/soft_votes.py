@@ -33,6 +33,8 @@ from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
 
 _EVERYONE = "everyone"
+# Of public rows: squares and products must be numbers still.
+_LARGEST_ENTRY = 1e50
 _CLIP = {Answers.PROBABILITIES: 1.0, Answers.PARAMETERS: 2.0}
 
 
@@ -213,7 +215,14 @@ class SoftVotesClassifier(ArrayClassifier):
     def _public_rows(self, X_public: Any) -> Floats:
         if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
             return np.empty((0, self.n_features_in_))
-        return inputs.public_rows(self, X_public, nan=self._takes_nan())
+        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        largest = np.abs(rows).max(initial=0.0, where=np.isfinite(rows))
+        if largest > _LARGEST_ENTRY:
+            raise DataError(
+                f"X_public has an entry of size {largest:g}, with which no student can be fitted; scale rows by "
+                "statistics of the public ones."
+            )
+        return rows
 
     def _release(
         self,

@@ -276,7 +276,8 @@ def _fresh_global_randomness() -> Iterator[None]:
 def _ids(model: Any, X: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        labels = np.asarray(model.predict(X))
+        # A copy for each: one that transforms rows in place must not change what the next ones see.
+        labels = np.asarray(model.predict(X.copy()))
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if np.any(classes[ids] != labels):
         raise TeacherError("a private teacher voted for a label that is not among the declared classes.")

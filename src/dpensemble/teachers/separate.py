@@ -233,7 +233,8 @@ def _predict(
         for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
             try:
                 with own_global_randomness(seed):
-                    found = model.predict(X)
+                    # A copy for each: one that transforms rows in place must not change what the next ones see.
+                    found = model.predict(X.copy())
                     ballots[:, column] = _ids(found, classes) if own is None else own[_ids(found, np.arange(len(own)))]
             except Exception:  # a teacher that cannot answer votes like one that could not be fitted
                 ballots[:, column] = fallback

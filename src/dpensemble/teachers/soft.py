@@ -82,7 +82,8 @@ class SoftTeacherEnsemble(TeacherEnsemble):
                 with own_global_randomness(self._seed_of(t)):
                     columns = self._classes_of(t, model)
                     chances = np.zeros_like(found)
-                    chances[:, columns] = model.predict_proba(X)
+                    # A copy for each: one that transforms rows in place must not change what the next ones see.
+                    chances[:, columns] = model.predict_proba(X.copy())
                     found = chances
             except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
                 pass
@@ -132,10 +133,13 @@ class SoftTeacherEnsemble(TeacherEnsemble):
             if model is None:
                 return None
             columns = self._classes_of(t, model)
-            coef = np.asarray(model.coef_, dtype=np.float64)
+            try:
+                coef = np.asarray(model.coef_, dtype=np.float64)
+                intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
+            except Exception:  # its text may quote records; a teacher without numbers tells its shares
+                return None
             if coef.shape not in ((len(columns), self._n_features), (1, self._n_features)):
                 return None
-            intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
         if not coef.any():
             return None
         rows = np.hstack([coef, intercept[:, None]])
