@@ -245,7 +245,7 @@ def test_workers_change_nothing(digits, monkeypatch):
         for n_jobs in (1, 2)
     ]
     assert steps == [2, 2, 1] * 2
-    states = [[model.state_ for model in ensemble._fitted.models] for ensemble in found]
+    states = [[model.state_ for model in ensemble._fitted[0].models] for ensemble in found]
     for one, other in zip(*states, strict=True):
         assert all(np.array_equal(one[name], other[name]) for name in one)
     assert np.array_equal(found[0].vote(X).ballots, found[1].vote(X).ballots)
