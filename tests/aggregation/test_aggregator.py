@@ -98,6 +98,9 @@ def test_whoever_keeps_account_is_told_of_the_whole_budget_before_the_first_answ
         votes.answer(counts=[2, 48])
     assert votes.remaining() == votes.design.most_answers
     with spending_told_to(told.append):
+        with pytest.raises(BudgetError, match="are left"):
+            votes.answer(counts=[[2, 48]] * (votes.remaining() + 1))
+        assert told == [], "what can never fit was announced as spent"
         votes.answer(counts=[2, 48])
         votes.answer(counts=[2, 48])
     assert [[one.to_dict() for one in each] for each in told] == [[{"name": "everyone", "epsilon": 2, "delta": 1e-6}]]

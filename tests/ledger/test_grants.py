@@ -30,6 +30,25 @@ def test_a_grant_is_charged_once_and_gone_on_with(patients, where):
     assert patients.ledger.verify().requests == 12
 
 
+def test_what_can_never_fit_charges_no_grant(patients):
+    for account in (patients, patients.grant("october")):
+        asked = votes(account)
+        with pytest.raises(BudgetError, match="31 answers were asked for, and 30 are left"):
+            asked.answer(counts=[[50, 50]] * 31)
+        with pytest.raises(BudgetError, match="31 answers"):
+            asked.answer_to(b"rows", 31, ask=lambda: pytest.fail("teachers were asked"))
+    assert patients.state().spent.loss == 0
+    assert patients.ledger.verify().grants == 0
+
+
+def test_further_settings_belong_to_a_grant(patients):
+    votes(patients.grant("october", {"ensemble": "a"})).answer(counts=[50, 50])
+    assert votes(patients.grant("october", {"ensemble": "a"})).remaining() == 29
+    for more in ({"ensemble": "b"}, {}):
+        with pytest.raises(LedgerError, match="other settings"):
+            votes(patients.grant("october", more))
+
+
 def test_a_grant_with_other_settings_is_refused(patients):
     votes(patients.grant("october")).answer(counts=[50, 50])
     with pytest.raises(LedgerError, match="other settings"):

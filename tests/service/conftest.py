@@ -80,6 +80,21 @@ class Served:
 
 
 @pytest.fixture
+def two_grants(home):
+    """Return a service of the grants october and december of one data set, and keys that are for october alone."""
+    grant = CONFIG[CONFIG.index("[[grants]]") :].replace("epsilon = 2", "epsilon = 0.8")
+    text = CONFIG.replace("epsilon = 2", "epsilon = 0.8") + grant.replace('"october"', '"december"')
+    (home / "service.toml").write_text(text.replace("200.0", "400.0"))
+    tokens = json.loads((home / "tokens.json").read_text())
+    for name, scope in {"some": "read", "some_owner": "own", "counter": "metrics"}.items():
+        tokens[name] = create_key(home / "keys.json", name, [scope], ["october"])[1]
+    (home / "tokens.json").write_text(json.dumps(tokens))
+    found = Served(home)
+    with found.client:
+        yield found
+
+
+@pytest.fixture
 def served(home):
     found = Served(home)
     with found.client:

@@ -65,6 +65,13 @@ def test_what_is_too_much_is_refused_with_what_would_fit_and_changes_nothing(ser
     assert served.ask(key="more", counts=[[50, 50]] * 2).status_code == 200
 
 
+def test_a_first_request_that_can_never_fit_charges_nothing(served):
+    found = problem(served.ask(counts=[[50, 50]] * 61), 403)
+    assert (found["spent"], found["fits"]) == (0, 60)
+    assert "nothing was charged" in found["title"]
+    assert served.ledger.account("patients").state().spent.loss == 0
+
+
 def test_a_grant_that_the_account_does_not_cover_is_refused_in_public_numbers(home):
     text = (home / "service.toml").read_text().replace("epsilon = 2", "epsilon = 9").replace("200.0", "9.0")
     (home / "service.toml").write_text(text)
@@ -132,6 +139,23 @@ def test_scopes(served):
     checkpoint = served.get("/v1/checkpoint", who="owner").json()
     assert served.ledger.verify([checkpoint]).head == checkpoint["hash"]
     assert served.get("/health", who=None).json() == {"status": "ok"}
+
+
+def test_keys_for_some_grants_see_nothing_of_others(two_grants):
+    assert two_grants.ask(grant="december").status_code == 200
+    two_grants.ask()
+    problem(two_grants.get("/v1/grants/december", who="some"), 404)
+    counted = two_grants.get("/metrics", who="counter").text
+    assert 'answers_remaining{grant="october"} 59.0' in counted
+    assert 'budget_share_left{data_set="patients"}' in counted
+    assert "december" not in counted
+    assert "dpensemble_requests_total" not in counted
+    assert "ledger_entries" not in counted
+    every = two_grants.get("/metrics", who="prometheus").text
+    assert 'answers_remaining{grant="december"} 59.0' in every
+    assert "dpensemble_requests_total" in every
+    assert "all grants" in problem(two_grants.get("/v1/checkpoint", who="some_owner"), 403)["detail"]
+    assert two_grants.get("/v1/checkpoint", who="owner").status_code == 200
 
 
 def test_unknown_places_and_methods_are_problems(served):

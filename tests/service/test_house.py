@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.service import read_settings
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
+from dpensemble.service import desk, read_settings
 from dpensemble.service.house import House
 
 from .conftest import CONFIG, Served
@@ -55,6 +55,28 @@ def test_rows_are_answered_and_told_again_after_a_restart(hospital):
     assert served.get("/v1/grants/october").json()["answered"] == 3
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('unit = "who"', 'unit = "age"'),
+        ('unit = "who"', 'unit = "who"\nseed = 1'),
+        ('unit = "who"', 'unit = "who"\nteacher = "decision-tree"'),
+        ('unit = "who"', 'unit = "who"\ndrop = ["ward"]'),
+        ('"volunteers.csv"', '"others.csv"'),
+        (ENSEMBLE, ""),
+    ],
+)
+def test_a_grant_stands_for_its_ensemble(hospital, monkeypatch, old, new):
+    monkeypatch.setattr(desk, "_house", lambda *given: None)
+    assert Served(hospital).ask().status_code == 200
+    assert Served(hospital).ask().headers["idempotent-replayed"] == "true"
+    text = (hospital / "service.toml").read_text()
+    assert text.count(old) == 1
+    (hospital / "service.toml").write_text(text.replace(old, new))
+    with pytest.raises(LedgerError, match="other settings"):
+        Served(hospital)
+
+
 def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
     served = Served(hospital)
     for row in ({"age": 80}, {**ROW, "more": 1}, {"age": "SECRET", "ward": "b"}, {"age": True, "ward": "b"},
@@ -79,6 +101,12 @@ def test_one_unit_changes_one_ballot_only(hospital):
     assert changed.sum() <= 1
 
 
+def test_records_need_no_column_of_units(hospital):
+    text = (hospital / "service.toml").read_text().replace('unit = "patient"\n', "")
+    (hospital / "service.toml").write_text(text.replace('unit = "who"', 'drop = ["who"]'))
+    assert "any one record" in Served(hospital).get("/v1/grants/october").json()["guarantee"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error", "message"),
     [
@@ -88,6 +116,8 @@ def test_one_unit_changes_one_ballot_only(hospital):
         ('classes = ["no", "yes"]', 'classes = ["no", "perhaps"]', DataError, "not among classes"),
         ("delta = 1e-6", "delta = 1e-2", BudgetError, "not below 1/N"),
         ("voters = 100", "voters = 3000", InvalidParameterError, "more than the 2000"),
+        ('unit = "who"', "", InvalidParameterError, "unit='patient' and ensemble.unit=None do not go together"),
+        ('unit = "patient"', "", InvalidParameterError, "unit='record' and ensemble.unit='who' do not go together"),
         ('target = "back"', 'target = "back"\nteacher = "magic"', InvalidParameterError, "is unknown; use one of"),
     ],
 )

@@ -54,6 +54,45 @@ def test_forms_of_others_charge_nothing(served):
     assert "password" in served.client.get("/").text
 
 
+def test_a_session_ends_with_its_logout_and_no_other_does(served):
+    def seen(cookie):
+        served.client.cookies.clear()
+        return "october" in served.client.get("/", headers={"Cookie": cookie}).text
+
+    one, other = (served.login().headers["set-cookie"].split(";")[0] for _ in range(2))
+    assert seen(one)
+    form, headers = fields(served.client.get("/", headers={"Cookie": one})), {"Cookie": one}
+    assert served.client.post("/logout", data=form, headers=headers, follow_redirects=False).status_code == 303
+    assert not seen(one)
+    assert seen(other)
+    assert seen(served.login().headers["set-cookie"].split(";")[0])
+
+
+def test_nobody_is_logged_in_from_another_site(served):
+    form = {"key": served.tokens["alice"]}
+    for site, status in {"cross-site": 403, "same-site": 403, "same-origin": 303}.items():
+        found = served.client.post("/login", data=form, headers={"Sec-Fetch-Site": site}, follow_redirects=False)
+        assert found.status_code == status
+        assert ("set-cookie" in found.headers) == (status == 303)
+
+
+def test_keys_for_some_grants_are_shown_no_others(two_grants):
+    assert two_grants.ask(grant="december").status_code == 200
+    for who in ("some", "some_owner"):
+        two_grants.login(who)
+        page = two_grants.client.get("/").text
+        assert "Nothing yet." in page
+        assert "december" not in page
+        assert "<svg" not in page
+        assert "/v1/checkpoint" not in page
+    two_grants.ask()
+    assert "answers, grant october" in two_grants.client.get("/").text
+    two_grants.login("alice")
+    page = two_grants.client.get("/").text
+    assert "answers, grant december" in page
+    assert "<svg" in page
+
+
 def test_wrong_votes_are_said_beside_the_form_and_kept_there(served):
     served.login()
     form = {**fields(served.client.get("/grants/october")), "field-0": "20", "field-1": "81"}

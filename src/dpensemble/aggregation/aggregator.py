@@ -14,7 +14,7 @@ from dpensemble._checks import declared_classes, integer_between, member
 from dpensemble._random import noise_source
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting.gaussian_sum import GaussianSum
-from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text
+from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.aggregation.drawn import DrawnRecords, Draws
 from dpensemble.aggregation.payloads import SOFT_PARTS, Named, Payloads
 from dpensemble.budget import Budget
@@ -269,11 +269,11 @@ class Aggregator:
         if self._draws is None:
             if drawn is not None:
                 raise DataError("drawn is for sampling='fresh'; leave it out.")
-            told = self._open_book().charge(key, payload, len(votes))
+            told = self._open_book(len(votes)).charge(key, payload, len(votes))
         else:
             with self._lock:
                 numbers = self._draws.check(drawn, len(votes), key)
-                told = self._opened().charge(key, payload, len(votes))
+                told = self._opened(len(votes)).charge(key, payload, len(votes))
                 self._draws.use(numbers, key)
         return self._told(key, told, lambda: votes)
 
@@ -314,7 +314,7 @@ class Aggregator:
         if self._draws is not None or self.design.soft:
             raise InvalidParameterError("answer_to is for sampling='fixed' and ballots; use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
-        told = self._open_book().charge(key, b"request " + request, n_queries)
+        told = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
 
         def votes() -> Any:
             found = self._read.ballots(ask())
@@ -328,14 +328,18 @@ class Aggregator:
         """Return what was stored, or else what is drawn now; of several who draw for one key the first is told."""
         if told is not None:
             return from_text(told, self.classes, key, replayed=True)
-        return from_text(self._open_book().store(key, self._drawn_text(votes())), self.classes, key, replayed=False)
+        text, book = self._drawn_text(votes()), self._book
+        assert book is not None  # noqa: S101 - what is told here was charged in it
+        return from_text(book.store(key, text), self.classes, key, replayed=False)
 
-    def _open_book(self) -> Book:
+    def _open_book(self, answers: int) -> Book:
         with self._lock:
-            return self._opened()
+            return self._opened(answers)
 
-    def _opened(self) -> Book:
+    def _opened(self, answers: int) -> Book:
         if self._book is None:
+            # Opening charges the whole grant, so what can never fit is refused before.
+            require_left(answers, self._most, 0)
             # The whole budget is told of before the first answer, which may still be forbidden.
             about_to_spend(
                 self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation

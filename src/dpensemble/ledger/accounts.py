@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -220,15 +220,17 @@ class LedgerAccount:
                 )
             return found
 
-    def grant(self, name: str) -> LedgerGrant:
+    def grant(self, name: str, more: Mapping[str, Any] | None = None) -> LedgerGrant:
         """Return a named grant for an `Aggregator`, which goes on with it after a restart.
 
         Parameters
         ----------
         name : str
             Public. The same name stands for the same settings and answers, which are charged once.
+        more : mapping, optional
+            Public settings beyond the aggregator's, from names to plain values, that the name stands for as well.
         """
-        return LedgerGrant(self, check_name("name", name))
+        return LedgerGrant(self, check_name("name", name), more)
 
     def book(self, design: Any) -> LedgerBook:
         """Return a new grant's book; an `Aggregator` calls this."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpensemble._spending import Spending
@@ -24,10 +25,12 @@ class LedgerGrant:
         Whose.
     name : str
         Name of the grant.
+    more : dict, optional
+        Further public settings that the name stands for.
     """
 
-    def __init__(self, account: LedgerAccount, name: str) -> None:
-        self.account, self.name = account, name
+    def __init__(self, account: LedgerAccount, name: str, more: Mapping[str, Any] | None = None) -> None:
+        self.account, self.name, self._more = account, name, dict(more or {})
 
     def resumed(self, design: Any) -> LedgerBook | None:
         """Return the grant's book if it was charged before; None if it was not.
@@ -59,7 +62,7 @@ class LedgerGrant:
         LedgerError
             If the name stands for other settings.
         """
-        settings, account = design.settings(), self.account
+        settings, account = self._settings(design), self.account
         (group,) = design.groups
         curve = design.cost.renyi(design.most_answers)
         spending = Spending(
@@ -85,8 +88,11 @@ class LedgerGrant:
             self._require_same(found, design)
         return LedgerBook(self, design.most_answers)
 
+    def _settings(self, design: Any) -> dict[str, Any]:
+        return {**design.settings(), **self._more}
+
     def _require_same(self, found: Any, design: Any) -> None:
-        if found.settings != canonical(design.settings()):
+        if found.settings != canonical(self._settings(design)):
             raise LedgerError(
                 f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings; use them, "
                 "or another name."

@@ -149,9 +149,9 @@ def routes(running: Running) -> APIRouter:
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
-    def metrics(_: Annotated[ApiKey, Depends(asker(running, Scope.METRICS))]) -> Response:
-        """Return counts for Prometheus."""
-        return Response(running.metrics.text(), media_type=PROMETHEUS)
+    def metrics(key: Annotated[ApiKey, Depends(asker(running, Scope.METRICS))]) -> Response:
+        """Return counts for Prometheus; of its grants alone to a key that is for some."""
+        return Response(running.metrics.text(key.grants), media_type=PROMETHEUS)
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
     def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
@@ -213,8 +213,10 @@ def routes(running: Running) -> APIRouter:
         ]
 
     @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
-    def checkpoint(_: Annotated[ApiKey, Depends(asker(running, Scope.OWN))]) -> dict[str, Any]:
+    def checkpoint(key: Annotated[ApiKey, Depends(asker(running, Scope.OWN))]) -> dict[str, Any]:
         """Sign where the ledger stands; keep it elsewhere, for 'dpensemble ledger verify'."""
+        if not key.may_see_all:
+            raise Problem(403, "scope", "This key is not for that.", "It needs the scope 'own' for all grants.")
         return running.ledger.checkpoint()
 
     return router

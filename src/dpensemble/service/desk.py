@@ -61,13 +61,14 @@ class Desk:
     def __init__(self, settings: ServiceSettings, grant: GrantSettings, ledger: Ledger) -> None:
         self.grant, self._most_queries = grant, settings.most_queries
         self.account = ledger.account(grant.data_set)
+        taught = {} if grant.ensemble is None else {"ensemble": grant.ensemble.digest}
         self._asked = Aggregator(
             grant.found_law(),
             grant.classes,
             grant.voters,
             relation=grant.relation,
             budget=grant.budget,
-            ledger=self.account.grant(grant.name),
+            ledger=self.account.grant(grant.name, taught),
             clip=grant.clip,
             answers=grant.answers,
             votes_per_unit=grant.votes_per_unit,

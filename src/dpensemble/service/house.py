@@ -54,6 +54,11 @@ class House:
                 f"grant {grant.name!r}: votes_per_unit={grant.votes_per_unit!r:.20} does not go with an ensemble, in "
                 "which every unit teaches one teacher; leave it out."
             )
+        if (grant.unit == "record") != (given.unit is None):
+            raise InvalidParameterError(
+                f"grant {grant.name!r}: unit={grant.unit!r:.60} and ensemble.unit={given.unit!r:.60} do not go "
+                "together; name the column that says whose record it is just where unit is not 'record'."
+            )
         if not isinstance(grant.classes, list):
             raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
         tables = file_tables(

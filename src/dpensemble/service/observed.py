@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
+from prometheus_client.registry import Collector
 
 from dpensemble.ledger import Ledger
 from dpensemble.service.desk import Desk
@@ -95,11 +96,35 @@ class Metrics:
         """Count a refusal for want of budget."""
         self._refusals.labels(grant).inc()
 
-    def text(self) -> bytes:
-        """Return all counts, with what is left now."""
+    def text(self, grants: Sequence[str] = ()) -> bytes:
+        """Return all counts, with what is left now; where grants are given, of these and of their data sets alone."""
         for name, desk in self._desks.items():
             self._remaining.labels(name).set(desk.remaining())
         for name in sorted({desk.grant.data_set for desk in self._desks.values()}):
             self._share.labels(name).set(self._ledger.account(name).state().share_left)
         self._entries.set(self._ledger.head().number)
-        return generate_latest(self._registry)
+        if not grants:
+            return generate_latest(self._registry)
+        shown = CollectorRegistry()
+        shown.register(
+            _Of(self._registry, grants, {self._desks[one].grant.data_set for one in grants if one in self._desks})
+        )
+        return generate_latest(shown)
+
+
+class _Of(Collector):
+    """What a registry says of some grants and data sets."""
+
+    def __init__(self, registry: CollectorRegistry, grants: Container[str], data_sets: Container[str]) -> None:
+        self._registry, self._grants, self._data_sets = registry, grants, data_sets
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the samples that name one of them; totals name none."""
+        for found in self._registry.collect():
+            shown = Metric(found.name, found.documentation, found.type)
+            shown.samples = [one for one in found.samples if self._is_shown(one.labels)]
+            if shown.samples:
+                yield shown
+
+    def _is_shown(self, labels: Mapping[str, str]) -> bool:
+        return labels.get("grant") in self._grants or labels.get("data_set") in self._data_sets

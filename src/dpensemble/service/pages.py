@@ -72,10 +72,14 @@ class _Visit:
         return self.key is not None and self.key.may(scope)
 
     @property
+    def is_sent_from_here(self) -> bool:
+        """Whether the form was sent from a page of this service, as far as the browser says."""
+        return self.request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+    @property
     def is_own_form(self) -> bool:
         """Whether the form was made for this session, and sent from a page of this service."""
-        here = self.request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-        return here and self.running.sessions.is_own_form(self.cookie, self.form.get("token", ""))
+        return self.is_sent_from_here and self.running.sessions.is_own_form(self.cookie, self.form.get("token", ""))
 
 
 def routes(running: Running) -> APIRouter:
@@ -145,20 +149,22 @@ def _overview(visit: _Visit) -> Response:
     running = visit.running
     desks = [desk.to_dict() for name, desk in running.desks.items() if key.covers(name)]
     accounts = [_account(place, one, key) for place, one in enumerate(running.accounts(key))]
-    return visit.page("overview.html", grants=desks, accounts=accounts, is_owner=key.may(Scope.OWN))
+    return visit.page("overview.html", grants=desks, accounts=accounts, is_owner=key.may_see_all)
 
 
 def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
     states, charges = account.states(), account.history()
     shared = next(one for one in states if one.whom == "everyone")
     shown = states if key.may(Scope.OWN) else [shared]
+    listed = [one for one in charges if _may_see(key, one)]
     return {
         "name": account.data_set,
         "epsilon": shared.terms.budget.epsilon,
         "delta": shared.terms.budget.delta,
         "unit": "epsilon" if shared.terms.order is None else f"Renyi divergence at order {shared.terms.order:g}",
         "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_words} for one in shown],
-        "chart": history_chart(f"history-{place}", account.data_set, shared, charges),
+        # The chart shows every charge, also of grants that a key is not for.
+        "chart": None if key.grants else history_chart(f"history-{place}", account.data_set, shared, charges),
         "charges": [
             {
                 "number": one.number,
@@ -167,11 +173,17 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
                 "time": one.time,
                 "share": one.amount.loss / shared.terms.limit.loss,
             }
-            for one in reversed(charges[-_LISTED:])
-            if key.may(Scope.OWN) or one.whom == "everyone"
+            for one in reversed(listed[-_LISTED:])
         ],
-        "n_charges": len(charges),
+        "n_charges": len(listed),
     }
+
+
+def _may_see(key: ApiKey, charge: Charge) -> bool:
+    """Tell whether a charge is of a grant that a key is for, and of everyone unless it is an owner's."""
+    if key.grants and (charge.name is None or not key.covers(charge.name)):
+        return False
+    return key.may(Scope.OWN) or charge.whom == "everyone"
 
 
 def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
@@ -199,6 +211,8 @@ def history_chart(ident: str, data_set: str, state: AccountState, charges: list[
 
 
 def _login(visit: _Visit) -> Response:
+    if not visit.is_sent_from_here:
+        raise Problem(403, "form", "This form was not sent from here.", "Give your API key on the first page.")
     key = visit.running.ring.of(visit.form.get("key", "").strip())
     if key is None:
         return visit.page("login.html", 401, wrong=True)
@@ -214,6 +228,7 @@ def _logout(visit: _Visit) -> Response:
         raise Problem(403, "form", "This form was not made here.", "Load the page again.")
     found = RedirectResponse("/", 303)
     found.delete_cookie(COOKIE)
+    visit.running.sessions.end(visit.cookie)
     return found
 
 

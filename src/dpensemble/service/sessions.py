@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
+import threading
 import time
 
 from dpensemble.service.keys import ApiKey, KeyRing
@@ -13,7 +15,7 @@ _HOURS = 8
 
 
 class Sessions:
-    """Signs and reads sessions; nothing is kept, so that several services can share them.
+    """Signs and reads sessions, which several services can share; kept are only those that were ended here.
 
     Parameters
     ----------
@@ -25,21 +27,37 @@ class Sessions:
 
     def __init__(self, ring: KeyRing, secret: bytes) -> None:
         self._ring, self._secret = ring, secret
+        self._lock = threading.Lock()
+        self._ended: dict[str, int] = {}
 
     def begin(self, key: ApiKey) -> str:
         """Return a cookie for whoever gave a key."""
-        said = f"{key.id}.{int(time.time()) + _HOURS * 3600}"
+        # A random part, so that ending one session ends no other of the same second.
+        said = f"{key.id}.{int(time.time()) + _HOURS * 3600}.{secrets.token_hex(8)}"
         return f"{said}.{self._sign('session', said, key.sha256)}"
 
     def of(self, cookie: str) -> ApiKey | None:
-        """Return the key behind a cookie; None if it is none, too old, or its key is gone."""
+        """Return the key behind a cookie; None if it is none, too old or ended, or its key is gone."""
         parts = cookie.split(".")
-        if len(parts) != 3 or not (parts[1].isdecimal() and parts[1].isascii() and len(parts[1]) < 12):
+        if (
+            len(parts) != 4
+            or cookie in self._ended
+            or not (parts[1].isdecimal() and parts[1].isascii() and len(parts[1]) < 12)
+        ):
             return None
         key = self._ring.keys().get(parts[0])
-        signed = self._sign("session", ".".join(parts[:2]), "" if key is None else key.sha256)
-        right = hmac.compare_digest(signed.encode(), parts[2].encode())
+        signed = self._sign("session", ".".join(parts[:3]), "" if key is None else key.sha256)
+        right = hmac.compare_digest(signed.encode(), parts[3].encode())
         return key if key is not None and right and time.time() < int(parts[1]) and not key.is_expired else None
+
+    def end(self, cookie: str) -> None:
+        """Take a cookie no more; this service remembers it until it would be too old anyway."""
+        if self.of(cookie) is None:
+            return
+        with self._lock:
+            now = time.time()
+            self._ended = {one: until for one, until in self._ended.items() if until > now}
+            self._ended[cookie] = int(cookie.split(".")[1])
 
     def form_token(self, cookie: str) -> str:
         """Return what a form of this session has to send along."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +51,12 @@ class EnsembleSettings:
     seed: int = 0
     sep: str | None = None
     decimal: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Hash of these settings, and not of what is in the files: the grant in the ledger stands for them too."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
