@@ -10,15 +10,17 @@ Client('https://answers.example.org')
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
 
@@ -57,18 +59,31 @@ class Client:
     url : str
         Where the service is; ``http`` is for this machine alone.
     key : str
-        API key.
+        API key; white space around it is left out.
     timeout : float, default=60
         Seconds to wait for an answer.
     tries : int, default=5
         How often to ask in all; a request is charged once however often it is sent.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the address would send the key in the open, or the key holds what a header cannot carry.
+
+    Notes
+    -----
+    Redirections are not followed, as the key would go along.
     """
 
     def __init__(self, url: str, key: str, *, timeout: float = 60.0, tries: int = 5) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or (parts.scheme == "http" and parts.hostname not in _HERE):
             raise InvalidParameterError(f"url={url!r:.80} would send the key in the open; give one with https.")
+        # Not quoted: it is secret.
+        if not isinstance(key, str) or not _TOKEN.fullmatch(key := key.strip()):
+            raise InvalidParameterError("key is no API key; give the line that 'dpensemble keys create' printed.")
         self._url, self._key, self._timeout, self._tries = url.rstrip("/"), key, timeout, max(1, tries)
+        self._opener = build_opener(_Stay)
 
     def __repr__(self) -> str:
         return f"Client({self._url!r})"
@@ -80,13 +95,12 @@ class Client:
 
     def grant(self, name: str) -> dict[str, Any]:
         """Return what one grant promises, and what is left of it."""
-        found: dict[str, Any] = self._get(f"/v1/grants/{quote(name, safe='')}")
+        found: dict[str, Any] = self._get(_grant_path(name))
         return found
 
     def quote(self, grant: str, answers: int) -> dict[str, Any]:
         """Return what so many answers cost; charges nothing."""
-        path = f"/v1/grants/{quote(grant, safe='')}/quote?{urlencode({'answers': answers})}"
-        found: dict[str, Any] = self._get(path)
+        found: dict[str, Any] = self._get(f"{_grant_path(grant)}/quote?{urlencode({'answers': answers})}")
         return found
 
     def budgets(self) -> list[dict[str, Any]]:
@@ -116,15 +130,21 @@ class Client:
         ------
         BudgetError
             If it is more than is left; ``figures`` says what would fit. Nothing was charged.
+        InvalidParameterError
+            If the grant or the request is named by what cannot be sent. Nothing was charged.
         DataError
             If the request cannot be used, or the name was used for another one. Nothing was charged.
         DPEnsembleError
             If the key is not for that, or no answer came; the same request under the same name is charged once.
         """
         key = str(uuid.uuid4()) if key is None else key
+        if not isinstance(key, str) or not _is_carried(key):
+            raise InvalidParameterError(
+                f"key={key!r:.80} is no name of a request; use printable Latin characters without spaces around them."
+            )
         body = json.dumps(asked).encode()
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
-        told, replayed = self._send(f"/v1/grants/{quote(grant, safe='')}/predictions", body, headers)
+        told, replayed = self._send(f"{_grant_path(grant)}/predictions", body, headers)
         return Answered(told["labels"], told["means"], key, replayed)
 
     def _get(self, path: str) -> Any:
@@ -137,21 +157,48 @@ class Client:
                 time.sleep(min(10.0, 0.25 * 2**attempt))
             try:
                 # The scheme was checked when the client was made.
-                with urlopen(Request(self._url + path, body, sent), timeout=self._timeout) as found:  # noqa: S310
-                    return json.load(found), found.headers.get("Idempotent-Replayed") == "true"
+                request = Request(self._url + path, body, sent)  # noqa: S310
+                with self._opener.open(request, timeout=self._timeout) as found:
+                    text, replayed = found.read(), found.headers.get("Idempotent-Replayed") == "true"
+                with suppress(ValueError):
+                    return json.loads(text), replayed
             except HTTPError as error:
                 with error:
                     if error.code not in _AWAY or attempt == self._tries - 1:
                         raise _refusal(error) from None
-            except (URLError, HTTPException, OSError, ValueError):
+            except (URLError, HTTPException, OSError):
                 continue
         raise DPEnsembleError(f"{self._url} gave no answer in {self._tries} tries; ask again by the same key.")
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
+# What a header carries as it is.
+_TOKEN = re.compile(r"[!-~]+")
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows no redirection, so that the key goes nowhere else."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Return no request."""
+
+
+def _is_carried(name: str) -> bool:
+    return bool(name) and name == name.strip() and name.isprintable() and all(ord(one) < 256 for one in name)
+
+
+def _grant_path(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidParameterError(f"grant={name!r:.80} is no name; Client.grants() lists those there are.")
+    return f"/v1/grants/{quote(name, safe='')}"
 
 
 def _refusal(error: HTTPError) -> DPEnsembleError:
+    if 300 <= error.code < 400:
+        return DPEnsembleError(
+            f"the service sent the request elsewhere (status {error.code}), which is not followed, as the key would go "
+            "along; give the address that it moved to."
+        )
     try:
         said = json.load(error)
         text = f"{said['title']} {said.get('detail', '')}".strip()

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -62,6 +63,64 @@ def test_keys_are_not_sent_in_the_open():
 def test_nobody_there_is_said_after_some_tries(port):
     with pytest.raises(DPEnsembleError, match="no answer in 2 tries"):
         Client(f"http://127.0.0.1:{port}", "dpe_x", tries=2).grants()
+
+
+@pytest.fixture
+def elsewhere():
+    """Return a server that sends what it is asked elsewhere, or answers with no JSON, and what it was asked."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            moved = self.path == "/v1/grants"
+            self.send_response(307 if moved else 200)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{x" if not moved else b"[]")
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_a_key_is_not_sent_where_the_service_points_to(elsewhere):
+    url, asked = elsewhere
+    with pytest.raises(DPEnsembleError, match="status 307"):
+        Client(url, "dpe_x").grants()
+    assert asked == ["/v1/grants"]
+
+
+def test_what_is_no_json_is_asked_for_again(elsewhere):
+    url, asked = elsewhere
+    with pytest.raises(DPEnsembleError, match="no answer in 2 tries"):
+        Client(url, "dpe_x", tries=2).budgets()
+    assert asked == ["/v1/budgets"] * 2
+
+
+def test_keys_and_names_that_cannot_be_sent_are_refused_before_they_are(elsewhere):
+    url, asked = elsewhere
+    for key in ("", " ", "dpe_\nx", "dpe_x y", "dpe_\u20ac", "dpe_\x7f", None):
+        with pytest.raises(InvalidParameterError, match="key is no API key"):
+            Client(url, key)
+    service = Client(url, "dpe_x\r\n")
+    for key in ("", "a\n", " a", "a\rb", "\u20ac", "\ud800", 3):
+        with pytest.raises(InvalidParameterError, match="name of a request"):
+            service.predict("october", key=key, counts=[[50, 50]])
+    for ask in (service.grant, lambda name: service.quote(name, 3), lambda name: service.predict(name, counts=[])):
+        with pytest.raises(InvalidParameterError, match="grant=''"):
+            ask("")
+    assert asked == []
+    # The white space around a key is left out.
+    with pytest.raises(DPEnsembleError, match="status 307"):
+        service.grants()
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        redirect_slashes=False,
     )
     app.include_router(api.routes(running))
     app.include_router(pages.routes(running), include_in_schema=False)
