@@ -53,7 +53,7 @@ FENCES = {
     "opacus": {"neural"},
     "sqlalchemy": {"ledger"},
     "cryptography": {"ledger"},
-    "filelock": {"ledger"},
+    "filelock": {"ledger", "service"},
     "fastapi": {"service"},
     "starlette": {"service"},
     "pydantic": {"service"},

@@ -1,12 +1,16 @@
 """API keys: made, found, revoked, and never kept."""
 
 import json
+import multiprocessing
 import stat
+import threading
 
 import pytest
+from filelock import FileLock
 
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.service import KeyRing, Scope, create_key, revoke_key
+from dpensemble.service.keys import read_keys
 from dpensemble.service.sessions import Sessions
 
 
@@ -54,6 +58,37 @@ def test_wrong_keys_are_not_made(tmp_path, given, message):
     with pytest.raises(InvalidParameterError, match=message):
         create_key(**{"path": tmp_path / "keys.json", "holder": "alice", "scopes": ["read"]} | given)
     assert not (tmp_path / "keys.json").exists()
+
+
+@pytest.mark.parametrize("kind", [threading.Thread, multiprocessing.get_context("fork").Process])
+def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkeypatch, kind):
+    path = tmp_path / "keys.json"
+    gone, _ = create_key(path, "alice", ["read"])
+    others = []
+
+    def meanwhile(_):
+        if not others:
+            others.append(kind(target=revoke_key, args=(path, gone.id)))
+            others[0].start()
+            # As long as it would take without a lock; with one it goes on when the key is made.
+            others[0].join(0.3)
+
+    monkeypatch.setattr("dpensemble.workflow.durable.step", meanwhile)
+    made, _ = create_key(path, "bob", ["read"])
+    others[0].join()
+    assert read_keys(path) == {made.id: made}
+
+
+def test_keys_that_cannot_be_changed_alone_are_left(tmp_path, monkeypatch):
+    path = tmp_path / "keys.json"
+    made, _ = create_key(path, "alice", ["read"])
+    monkeypatch.setattr("dpensemble.service.keys._PATIENCE", 0.01)
+    with FileLock(f"{path}.lock"), pytest.raises(FileError, match="cannot be locked"):
+        revoke_key(path, made.id)
+    assert read_keys(path) == {made.id: made}
+    with pytest.raises(FileError, match="dpensemble keys create"):
+        revoke_key(tmp_path / "none.json", made.id)
+    assert not list(tmp_path.glob("none*"))
 
 
 def test_files_that_are_no_keys_are_refused(tmp_path):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
 from dpensemble.errors import FileError, InvalidParameterError
@@ -22,6 +26,8 @@ from dpensemble.workflow.durable import OWN_FILE, replace_file
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _TOKEN = re.compile(r"dpe_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _VERSION = 1
+# Seconds to wait for others who change the file.
+_PATIENCE = 60
 # What a secret is compared with where the key is unknown, so that both take as long.
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()
 
@@ -191,25 +197,46 @@ def create_key(
         created=today.isoformat(),
         expires=expires,
     )
-    known = read_keys(path) if path.exists() else {}
-    _write(path, [*known.values(), made])
+    with _alone(path):
+        known = read_keys(path) if path.exists() else {}
+        _write(path, [*known.values(), made])
     return made, f"dpe_{made.id}_{secret}"
 
 
 def revoke_key(path: Path, ident: str) -> ApiKey:
     """Remove a key from a file."""
-    known = read_keys(path)
-    if ident not in known:
-        raise InvalidParameterError(f"id={ident!r:.60} is no key of {path}; there are {', '.join(known) or 'none'}.")
-    gone = known.pop(ident)
-    _write(path, list(known.values()))
+    # Read once before, so that no lock is left beside a file that is not there.
+    read_keys(path)
+    with _alone(path):
+        known = read_keys(path)
+        if ident not in known:
+            raise InvalidParameterError(
+                f"id={ident!r:.60} is no key of {path}; there are {', '.join(known) or 'none'}."
+            )
+        gone = known.pop(ident)
+        _write(path, list(known.values()))
     return replace(gone, expires=datetime.now(UTC).date().isoformat())
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep others, threads and processes, from changing a file of keys between reading and writing it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Through a link, as the file is written.
+        lock = FileLock(f"{os.path.realpath(path)}.lock", timeout=_PATIENCE)
+        lock.acquire()
+    except (OSError, TimeoutError) as error:
+        raise FileError(f"the file of keys {path} cannot be locked ({type(error).__name__}); try again.") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _write(path: Path, keys: Sequence[ApiKey]) -> None:
     text = json.dumps({"version": _VERSION, "keys": [asdict(one) for one in keys]}, indent=1)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text + "\n", OWN_FILE)
     except OSError as error:
         raise FileError(f"the file of keys {path} cannot be written ({error.strerror}).") from None
