@@ -53,7 +53,7 @@ class Served:
         self.home, self.log = home, io.StringIO()
         self.tokens = json.loads((home / "tokens.json").read_text())
         self.app = create_app(read_settings(home / "service.toml"), self.log)
-        self.client = TestClient(self.app, raise_server_exceptions=True)
+        self.client = TestClient(self.app, base_url="https://testserver", raise_server_exceptions=True)
 
     def as_(self, who, key=None):
         """Return headers of somebody."""

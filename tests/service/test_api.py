@@ -2,6 +2,11 @@
 
 import json
 
+import pytest
+from pydantic import ValidationError
+
+from dpensemble.service.api import Prediction
+
 from .conftest import Served
 
 
@@ -163,6 +168,18 @@ def test_unknown_places_and_methods_are_problems(served):
     problem(served.client.delete("/v1/grants"), 405)
     problem(served.get("/v1/grants/november"), 404)
     problem(served.ask(grant="november"), 404)
+
+
+def test_nothing_points_elsewhere(served):
+    for path in ("/v1/grants/", "/v1/budgets/", "/grants/october/", "/health/"):
+        assert served.client.get(path, headers=served.as_("alice"), follow_redirects=False).status_code == 404
+
+
+def test_numbers_are_not_taken_as_texts():
+    assert Prediction(log_probs=[[[0, -1.5]]]).log_probs == [[[0.0, -1.5]]]
+    for one in ({"log_probs": [[["-0.5", -1.0]]]}, {"log_probs": [[[True, -1.0]]]}, {"counts": [["50", 50]]}):
+        with pytest.raises(ValidationError):
+            Prediction(**one)
 
 
 def test_quotes_look_at_no_data(served):

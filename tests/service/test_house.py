@@ -1,8 +1,11 @@
 """Teachers in the house: fitted at the start, asked about rows."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
 from dpensemble.service import desk, read_settings
@@ -10,6 +13,7 @@ from dpensemble.service.house import House
 
 from .conftest import CONFIG, Served
 from .test_api import problem
+from .test_pages import fields
 
 ENSEMBLE = """
 [grants.ensemble]
@@ -86,6 +90,24 @@ def test_rows_that_cannot_be_used_are_refused_unquoted(hospital):
         assert "SECRET" not in str(problem(found, 422))
     problem(served.ask(), 422)
     assert served.ledger.verify().requests == 0
+
+
+def test_rows_typed_as_json_are_checked_like_those_of_programs(hospital, monkeypatch):
+    monkeypatch.setattr("dpensemble.service.pages._MOST_FIELDS", 1)
+    served = Served(hospital)
+    served.login()
+    form = fields(served.client.get("/grants/october"))
+    for rows in ("[1]", "[null]", '["SECRET"]', '[["age", "ward"]]', '[{"age": [3], "ward": "b"}]', '[{"age": 3}]'):
+        page = served.client.post("/grants/october", data={**form, "json": rows})
+        assert page.status_code == 422, rows
+        assert 'id="wrong"' in page.text
+        assert "SECRET" not in page.text.replace(escape(rows), "")
+    assert served.ledger.verify().requests == 0
+    assert served.client.post("/grants/october", data={**form, "json": json.dumps([ROW])}).status_code == 200
+    settings = read_settings(hospital / "service.toml")
+    for row in (1, None, ["age", "ward"]):
+        with pytest.raises(DataError, match="exactly the columns"):
+            House(settings, settings.grants[0]).rows([row])
 
 
 def test_one_unit_changes_one_ballot_only(hospital):

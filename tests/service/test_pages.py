@@ -1,7 +1,17 @@
 """The page: for whom, what it shows, and what its forms may do."""
 
 import itertools
+import logging
 import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.service import read_settings
+from dpensemble.service.serve import serve
 
 from .conftest import CONFIG, Served
 
@@ -40,6 +50,45 @@ def test_an_analyst_sees_what_is_left_and_asks(served):
     assert "answers, grant october" in overview.text
     assert "<svg" in overview.text
     assert "/v1/checkpoint" not in overview.text
+
+
+@pytest.mark.parametrize(
+    ("said", "scheme", "secure"),
+    [("", "http", True), ("true", "http", True), ("false", "http", False), ("false", "https", True)],
+)
+def test_the_cookie_is_for_https_unless_it_is_said_otherwise(home, said, scheme, secure):
+    (home / "service.toml").write_text((f"secure_cookie = {said}" if said else "") + CONFIG)
+    served = Served(home)
+    found = served.client.post(
+        f"{scheme}://testserver/login", data={"key": served.tokens["alice"]}, follow_redirects=False
+    )
+    assert ("; Secure" in found.headers["set-cookie"]) is secure
+
+
+def test_the_cookie_of_the_set_up_in_containers_is_for_https():
+    assert read_settings(Path(__file__).parents[2] / "deploy/config/service.toml").secure_cookie is True
+
+
+def test_the_setting_of_the_cookie_is_checked(home):
+    (home / "service.toml").write_text("secure_cookie = 1" + CONFIG)
+    with pytest.raises(InvalidParameterError, match="secure_cookie=1"):
+        read_settings(home / "service.toml")
+
+
+@pytest.mark.parametrize(
+    ("host", "secure"),
+    [("localhost", False), ("127.0.0.2", False), ("::1", False), ("0.0.0.0", True), ("::", True), ("a.org", True)],  # noqa: S104
+)
+def test_the_cookie_goes_over_http_to_this_machine_alone(home, monkeypatch, host, secure):
+    made = []
+    monkeypatch.setattr("dpensemble.service.serve.create_app", made.append)
+    monkeypatch.setattr("dpensemble.service.serve.uvicorn.run", lambda *_, **__: None)
+    # Not the loggers of this process, which later tests read.
+    monkeypatch.setattr("dpensemble.service.serve.logging", SimpleNamespace(getLogger=logging.Logger))
+    settings = read_settings(home / "service.toml")
+    serve(settings, host=host)
+    serve(replace(settings, secure_cookie=not secure), host=host)
+    assert [one.secure_cookie for one in made] == [secure, not secure]
 
 
 def test_forms_of_others_charge_nothing(served):

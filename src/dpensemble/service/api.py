@@ -29,7 +29,7 @@ class Prediction(BaseModel):
 
     counts: list[list[StrictInt]] | None = Field(None, description="For each query the votes for each class.")
     ballots: list[list[StrictInt | StrictStr]] | None = Field(None, description="For each query a label a voter.")
-    log_probs: list[list[list[float]]] | None = Field(
+    log_probs: list[list[list[StrictFloat]]] | None = Field(
         None, description="For each query and voter, the logarithm of each class's probability."
     )
     rows: list[dict[str, _Entry]] | None = Field(None, description="Rows for teachers in the house.")
@@ -139,7 +139,7 @@ def account_dict(state: AccountState) -> dict[str, Any]:
 
 def routes(running: Running) -> APIRouter:
     """Return the routes of a running service."""
-    router = APIRouter()
+    router = APIRouter(redirect_slashes=False)
     reader = Depends(asker(running, Scope.READ))
 
     @router.get("/health", tags=["operation"], responses=problems(503))

@@ -105,8 +105,7 @@ class House:
         """
         columns = self.columns
         for row in rows:
-            lacking = [name for name in columns if name not in row]
-            if lacking or len(row) != len(columns):
+            if not isinstance(row, Mapping) or set(row) != set(columns):
                 raise DataError(f"rows must have exactly the columns {', '.join(columns)}; null stands for a blank.")
             for name, kind in columns.items():
                 if not _fits(row[name], kind):

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic import ValidationError
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from dpensemble._rounding import round_up
@@ -21,7 +22,7 @@ from dpensemble.ledger import AccountState, Charge, LedgerAccount
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import Words
 from dpensemble.report.wording import number
-from dpensemble.service.api import desk_for, predicted, request_key
+from dpensemble.service.api import Prediction, desk_for, predicted, request_key
 from dpensemble.service.desk import Desk
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.problems import Problem, problem_of
@@ -84,7 +85,7 @@ class _Visit:
 
 def routes(running: Running) -> APIRouter:
     """Return the pages of a running service."""
-    router = APIRouter()
+    router = APIRouter(redirect_slashes=False)
 
     def show(path: str, method: str, work: Any) -> None:
         async def serve(request: Request) -> Response:
@@ -218,8 +219,8 @@ def _login(visit: _Visit) -> Response:
         return visit.page("login.html", 401, wrong=True)
     visit.noted["key"] = key.id
     found = RedirectResponse("/", 303)
-    secure = visit.request.url.scheme == "https"
-    found.set_cookie(COOKIE, visit.running.sessions.begin(key), httponly=True, samesite="strict", secure=secure)
+    cookie = visit.running.sessions.begin(key)
+    found.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
     return found
 
 
@@ -227,9 +228,14 @@ def _logout(visit: _Visit) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made here.", "Load the page again.")
     found = RedirectResponse("/", 303)
-    found.delete_cookie(COOKIE)
+    found.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
     visit.running.sessions.end(visit.cookie)
     return found
+
+
+def _is_secure(visit: _Visit) -> bool:
+    # The scheme is not enough: a proxy's word for it is believed from this machine only.
+    return visit.running.settings.secure_cookie is not False or visit.request.url.scheme == "https"
 
 
 def _desk(visit: _Visit, scope: Scope) -> Desk:
@@ -322,11 +328,19 @@ def _given(desk: Desk, form: dict[str, str]) -> dict[str, Any]:
             raise DataError("this is no JSON; write it as the example shows.") from None
         if not isinstance(found, list):
             raise DataError("a list of queries is needed.")
-        return {desk.kinds[0]: found}
+        return _checked(desk.kinds[0], found)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
     if desk.house is None:
-        return {"counts": [values]}
-    return {"rows": [{one["name"]: value for one, value in zip(fields, values, strict=True)}]}
+        return _checked("counts", [values])
+    return _checked("rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
+
+
+def _checked(kind: str, found: list[Any]) -> dict[str, Any]:
+    """Return queries as the interface for programs takes them, or refuse them without quoting them."""
+    try:
+        return Prediction.model_validate({kind: found}).model_dump()
+    except ValidationError:
+        raise DataError(f"these are no {kind} as the schema has them; GET /openapi.json says how they look.") from None
 
 
 def _entry(text: str, field: dict[str, str]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
@@ -40,6 +42,8 @@ def serve(
     """
     if (certificate is None) is not (certificate_key is None):
         raise InvalidParameterError("TLS needs a certificate and its key; give both, or none.")
+    if settings.secure_cookie is None:
+        settings = replace(settings, secure_cookie=not is_loopback(host))
     app = create_app(settings)
     handler = LogHandler(JsonLog())
     for name in ("uvicorn.error", "asyncio", "fastapi"):
@@ -57,3 +61,11 @@ def serve(
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if certificate_key is None else str(certificate_key),
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is for this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

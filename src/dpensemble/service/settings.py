@@ -149,6 +149,9 @@ class ServiceSettings:
         Largest request.
     most_queries : int, default=1,000
         Most queries in one request.
+    secure_cookie : bool, optional
+        Whether the page's cookie goes over HTTPS only, whatever scheme the service itself sees; by default yes, unless
+        `dpensemble.service.serve.serve` listens on a loopback address. Over HTTPS it always is so.
     folder : path
         What relative names of files begin at: the folder of the configuration.
     """
@@ -160,6 +163,7 @@ class ServiceSettings:
     witness: str | None = None
     most_bytes: int = 2_000_000
     most_queries: int = 1_000
+    secure_cookie: bool | None = None
     folder: Path = field(default_factory=Path.cwd)
 
     def path(self, name: str) -> Path:
@@ -203,6 +207,8 @@ def read_settings(path: Path) -> ServiceSettings:
     settings = _made(ServiceSettings, "the configuration", {**found, "grants": made, "folder": path.resolve().parent})
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
+    if not isinstance(settings.secure_cookie, bool | None):
+        raise InvalidParameterError(f"secure_cookie={settings.secure_cookie!r:.60} is neither true nor false.")
     return settings
 
 
