@@ -409,5 +409,5 @@ def test_sparse_matrices_are_refused_in_one_sentence(method, place):
     rng = np.random.default_rng(0)
     rows = {"X": rng.normal(size=(60, 3)), "X_public": rng.normal(size=(9, 3))}
     rows[place] = sparse.csr_array(rows[place])
-    with pytest.raises(DataError, match=rf"^{place} is a sparse matrix.*pass a table or {place}.toarray\(\)\.$"):
+    with pytest.raises(DataError, match=rf"^{place} is a sparse matrix.*pass a table or {place}.toarray\(\), .*\.$"):
         method(classes=[0, 1], delta=1e-3).fit(rows["X"], np.arange(60) % 2, X_public=rows["X_public"])

@@ -112,7 +112,8 @@ def test_replace_one(world, accounting):
     for d in data_sets:
         meter = PERSONALISED[accounting](law, allocation, HUGE, n_classes, stop_when_spent=False)
         assert meter.admit(votes[d]) == len(QUERIES)
-        assert meter.spent_epsilon <= worst_cost.epsilon(HUGE.delta, meter.conversion) * (1 + 1e-6)
+        # Curves are read off at other orders, in between from above.
+        assert meter.spent_epsilon <= worst_cost.epsilon(HUGE.delta, meter.conversion) * (1 + 1e-5)
         cost = meter.cost
         for slot, kind in product(range(n_records), kinds):
             other = (*d[:slot], kind, *d[slot + 1 :])

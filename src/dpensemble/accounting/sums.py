@@ -151,7 +151,7 @@ def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[We
     --------
     >>> found = weighted_groups(["low", "high"], [Budget(epsilon=1, delta=1e-5), Budget(epsilon=2, delta=1e-5)])
     >>> [round(group.weight, 3) for group in found]
-    [0.535, 1.0]
+    [0.534, 1.0]
     """
     allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in budgets]
     parts = [one / max(allowed) for one in allowed]
