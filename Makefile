@@ -15,7 +15,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q
 
-# Without the tests marked slow and the examples in docstrings: under a minute on two cores.
+# Without the tests marked slow and the examples in docstrings: about four minutes on two cores.
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
 
