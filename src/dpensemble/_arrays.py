@@ -1,4 +1,6 @@
-"""Types of arrays."""
+"""Types of arrays, and copies for code of others."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,3 +9,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: One class id a teacher and query, in the smallest type.
 Ballots = NDArray[np.unsignedinteger]
+
+
+def own_copy(rows: Any) -> Any:
+    """Return a copy of an array, table or sparse matrix, for code of others that may write into what it is given."""
+    return rows.copy() if hasattr(rows, "copy") else rows

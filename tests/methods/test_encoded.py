@@ -30,6 +30,17 @@ def fitted(model, rows=ROWS, **more):
     return model.fit(rows[:1000], Y[:1000], X_public=rows[1000:], **more)
 
 
+def test_an_encoder_that_works_in_place_leaves_all_rows_as_they_are():
+    rows = np.random.default_rng(0).normal(50, 9, size=(700, 3))
+    private, public, y = rows[:600].copy(), rows[600:].copy(), np.where(rows[:600, 0] > 50, "ill", "well")
+    answers = []
+    for copy in (True, False):
+        found = EncodedClassifier(METHOD, encoder=StandardScaler(copy=copy)).fit(private, y, X_public=public)
+        answers.append(found.predict_proba(public))
+    np.testing.assert_array_equal(*answers)
+    np.testing.assert_array_equal(np.vstack([private, public]), rows)
+
+
 def test_texts_are_learned_and_the_student_can_be_published(tmp_path):
     model = fitted(EncodedClassifier(METHOD), units=np.arange(1000) // 2)
     assert model.score(ROWS, Y) > 0.8

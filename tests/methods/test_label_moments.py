@@ -60,6 +60,18 @@ class ThinScaler(TransformerMixin, BaseEstimator):
         return sparse.csr_matrix(self.inner_.transform(X))
 
 
+def test_a_transformer_that_writes_into_its_rows_changes_no_later_round(small):
+    X, y, public = 100 + 10 * small[0], small[1], 100 + 10 * small[2]
+    released, given = [], (X.copy(), public.copy())
+    for copy in (True, False):
+        found = model(feature_map=StandardScaler(copy=copy), epsilon=10.0).fit(given[0], y, X_public=given[1])
+        released.append(found.moments_)
+    for kept, written in zip(*released, strict=True):
+        np.testing.assert_array_equal(kept.values, written.values)
+    np.testing.assert_array_equal(given[0], X)
+    np.testing.assert_array_equal(given[1], public)
+
+
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
 def test_with_much_budget_it_is_logistic_regression_on_the_map(world, relation):
     X, y, public, X_test, y_test = world

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, own_copy
 from dpensemble.datasets import TableEncoder
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.methods.base import all_or_nothing
@@ -108,9 +108,9 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         with all_or_nothing(self, records=(X, y)):
-            encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(X_public)
+            encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(own_copy(X_public))
             _require_rows_alone(encoder, X_public)
-            public = _dense(encoder.transform(X_public))
+            public = _encoded(encoder, X_public)
             model = clone(self.method).fit(_of_private(encoder, X), y, X_public=public, **more)
             self.fitted_, self.encoder_ = model, encoder
             self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
@@ -122,20 +122,20 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.fitted_.predict(_dense(self.encoder_.transform(X)))
+        labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, X))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
         check_is_fitted(self)
-        found: Floats = self.fitted_.predict_proba(_dense(self.encoder_.transform(X)))
+        found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, X))
         return found
 
 
 def _of_private(encoder: Any, X: Any) -> Any:
     """Encode private records; errors of other libraries may quote entries, so of them the kind is told only."""
     try:
-        return _dense(encoder.transform(X))
+        return _encoded(encoder, X)
     except DPEnsembleError:
         raise
     except Exception as error:
@@ -145,16 +145,18 @@ def _of_private(encoder: Any, X: Any) -> Any:
         ) from None
 
 
-def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
+def _encoded(encoder: Any, rows: Any) -> Any:
+    """Return dense encoded rows; an encoder that works in place leaves the caller's rows as they are."""
+    found = encoder.transform(own_copy(rows))
+    return found.toarray() if hasattr(found, "toarray") else found
 
 
 def _require_rows_alone(encoder: Any, public: Any) -> None:
     """Refuse an encoder in whose output other rows show: one record could then change those of others."""
     some = public[:_ROWS_TRIED] if not hasattr(public, "iloc") else public.iloc[:_ROWS_TRIED]
-    together = np.asarray(_dense(encoder.transform(some)), dtype=float)
+    together = np.asarray(_encoded(encoder, some), dtype=float)
     each = [some.iloc[[i]] if hasattr(some, "iloc") else some[i : i + 1] for i in range(len(together))]
-    alone = np.vstack([np.asarray(_dense(encoder.transform(one)), dtype=float) for one in each])
+    alone = np.vstack([np.asarray(_encoded(encoder, one), dtype=float) for one in each])
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9, equal_nan=True):
         raise DataError(
             f"encoder={type(encoder).__name__} makes other numbers of a row where other rows are beside it, so that "

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, own_copy
 from dpensemble.errors import DataError
 
 # Squared length of the constant, and the share of public rows that are not shortened.
@@ -48,7 +48,7 @@ class BoundedMap(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
         """Fit the transformer on public rows; never pass private ones."""
-        self.transformer_ = clone(self.transformer).fit(X)
+        self.transformer_ = clone(self.transformer).fit(own_copy(X))
         features = self._features(X)
         lengths = np.sqrt(_squares(features))
         self.length_ = max(float(np.quantile(lengths, _KEPT_SHARE)), 1e-12)
@@ -59,7 +59,8 @@ class BoundedMap(TransformerMixin, BaseEstimator):
         return self
 
     def _features(self, X: Any) -> Any:
-        found = self.transformer_.transform(X)
+        # Rounds read the same rows again: a transformer that writes into them must not reach the next one.
+        found = self.transformer_.transform(own_copy(X))
         found = found.tocsr().astype(np.float64) if sparse.issparse(found) else np.asarray(found, dtype=np.float64)
         entries = found.data if sparse.issparse(found) else found
         if found.ndim != 2 or not np.isfinite(entries).all():
