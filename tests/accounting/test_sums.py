@@ -14,7 +14,6 @@ from dpensemble.accounting.sums import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    noise_spread,
     noise_variance,
 )
 from dpensemble.budget import Budget
@@ -216,4 +215,3 @@ def test_the_variance_is_whole_and_rounded_up(sigma, sensitivity):
         wanted = (mpmath.mpf(sigma) * sensitivity) ** 2
         assert variance >= max(wanted, 2**40)
         assert variance == 2**40 or variance <= wanted * (1 + mpmath.mpf(1e-11)) + 1
-    assert noise_spread(2**40, 2**20) == 1.0

@@ -33,7 +33,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from scipy.special import log_ndtr
 
 from dpensemble._checks import delta_of, integer_between, real_between
@@ -286,8 +285,3 @@ def noise_variance(sigma: float, sensitivity: int) -> int:
     """Return the whole variance of noise of `sigma` sensitivities, in squared whole units, rounded up."""
     variance = math.ceil((sigma * sensitivity) ** 2 * (1 + 1e-12))
     return max(variance, _SMALLEST_VARIANCE)
-
-
-def noise_spread(variance: int, unit: int) -> float:
-    """Return the standard deviation of such noise in units of 1."""
-    return float(np.sqrt(float(variance))) / unit

@@ -94,7 +94,24 @@ class FreshTeachers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomizedBallots:
+class _ByOthers:
+    """Ballots made from those of other voters, of which the counts of constant and failed teachers are told."""
+
+    voters: Voters
+
+    @property
+    def n_constant(self) -> int:
+        """Teachers that vote a constant. Private."""
+        return int(getattr(self.voters, "n_constant", 0))
+
+    @property
+    def n_failed(self) -> int:
+        """Teachers whose fit raised. Private."""
+        return int(getattr(self.voters, "n_failed", 0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomizedBallots(_ByOthers):
     """Randomized response on every ballot of any teachers, anew for every query.
 
     A ballot is private whatever the teacher is: an epsilon a query and teacher, anew where a row comes again.
@@ -119,22 +136,11 @@ class RandomizedBallots:
     True
     """
 
-    voters: Voters
     epsilon: float
     noise: NoiseSource
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
-
-    @property
-    def n_constant(self) -> int:
-        """Teachers that vote a constant. Private."""
-        return int(getattr(self.voters, "n_constant", 0))
-
-    @property
-    def n_failed(self) -> int:
-        """Teachers whose fit raised. Private."""
-        return int(getattr(self.voters, "n_failed", 0))
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's randomised vote on each row."""
@@ -160,7 +166,7 @@ def protects_units(estimator: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DrawnBallots:
+class DrawnBallots(_ByOthers):
     """A few of the ballots on every query, drawn anew from secret bits, each choice as likely as any.
 
     Parameters
@@ -173,19 +179,8 @@ class DrawnBallots:
         Where the random bits come from.
     """
 
-    voters: Voters
     drawn: int
     noise: NoiseSource
-
-    @property
-    def n_constant(self) -> int:
-        """Teachers that vote a constant. Private."""
-        return int(getattr(self.voters, "n_constant", 0))
-
-    @property
-    def n_failed(self) -> int:
-        """Teachers whose fit raised. Private."""
-        return int(getattr(self.voters, "n_failed", 0))
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return the ballots that count on each row, as many on each."""
