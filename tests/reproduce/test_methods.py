@@ -9,9 +9,10 @@ from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, LawChoice
-from dpensemble.reproduce import dpbag, personalised
+from dpensemble.reproduce import dpbag
 from dpensemble.reproduce.darrm import published_sigma, solved
 from dpensemble.reproduce.data import load_table
+from dpensemble.reproduce.personalised_counts import by_meter, by_the_paper
 from dpensemble.votes import Votes
 
 
@@ -65,18 +66,18 @@ def group_design(epsilon):
 def test_unanimous_votes_last_longer_than_split_ones_and_a_budget_longer_than_its_half():
     split = Votes(np.tile([0, 1], (400, 25)), 2)
     agreed = Votes(np.zeros((400, 50), dtype=int), 2)
-    few, many = (len(personalised.by_the_paper(votes, group_design(1.0), 0).asked) for votes in (split, agreed))
+    few, many = (len(by_the_paper(votes, group_design(1.0), 0).asked) for votes in (split, agreed))
     assert 0 < few < many
-    assert few < len(personalised.by_the_paper(split, group_design(2.0), 0).asked)
+    assert few < len(by_the_paper(split, group_design(2.0), 0).asked)
     # Nobody's votes matter to the worst case.
-    assert personalised.by_meter(split, group_design(1.0), 0) == personalised.by_meter(agreed, group_design(1.0), 0)
-    history = personalised.by_the_paper(split, group_design(1.0), 0).history[0]
-    assert history[100] < personalised.by_the_paper(split, group_design(1.0), 0).at_end[0]
+    assert by_meter(split, group_design(1.0), 0) == by_meter(agreed, group_design(1.0), 0)
+    history = by_the_paper(split, group_design(1.0), 0).history[0]
+    assert history[100] < by_the_paper(split, group_design(1.0), 0).at_end[0]
 
 
 def test_a_budget_that_buys_nothing_gives_no_label():
     votes = Votes(np.zeros((5, 50), dtype=int), 2)
-    assert personalised.by_meter(votes, group_design(0.001), 0) == 0
+    assert by_meter(votes, group_design(0.001), 0) == 0
 
 
 def test_tables_of_the_reproductions_have_two_kinds_of_rows():

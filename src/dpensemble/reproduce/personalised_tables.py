@@ -13,25 +13,21 @@ from dpensemble.reproduce.personalised import (
     DEPENDENT,
     EXACT,
     HIGH_COST,
-    HISTORY,
     LABELS,
     LOW_COST,
     METHODS,
-    PRECISION,
     RATIO,
-    RECALL,
     SOLVED,
     UPSAMPLED,
-    VOTING,
     WORST,
     baseline_of,
     cells,
     ratio_row,
     ratios,
     row_of,
-    skewed,
-    skewed_row,
 )
+from dpensemble.reproduce.personalised_counts import HISTORY
+from dpensemble.reproduce.personalised_skewed import PRECISION, RECALL, VOTING, skewed, skewed_row
 
 _PAPER = "Mühl and Boenisch 2022 (personalised PATE),"
 _HIGHS, _SHARES, _SKEWED_SHARES = (4, 8, 16), (25, 50, 75), (25, 50, 75, 100)
