@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
 from dpensemble.datasets.encoding import fit_encoder
-from dpensemble.datasets.tables import as_kinds, as_table
+from dpensemble.datasets.tables import as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
 LEFT_OUT = "left out"
@@ -151,6 +151,18 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had.")
         return as_kinds("new", table[self.needed_columns], self.numeric_columns)
 
+    def require_dates(self, X: Any) -> None:
+        """Refuse an entry that is no date where dates are read, and say where it is; the entry itself stays unsaid."""
+        table = self._as_fitted(X)
+        for name, date in self.dates_.items():
+            wrong = unreadable_dates(table[name], date["format"])
+            if wrong.any():
+                row = int(wrong.to_numpy().argmax()) + first_row(table)
+                raise DataError(
+                    f"column {name!r} is dates in most public rows but has an entry that is none in such a format (row "
+                    f"{row:,}, counting from 0); correct or drop it, or fill it in from public rows (--fill)."
+                )
+
     def _named(self, *kinds: str) -> list[str]:
         return [name for name, kind in zip(self.feature_names_in_, self.kinds_, strict=True) if kind in kinds]
 
@@ -220,7 +232,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return rows as an array of shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        return self.encoder_.transform(self.preparation_.transform(X))
+        prepared = self.preparation_.transform(X)
+        if self.fill is None and prepared.isna().to_numpy().any():
+            self.preparation_.require_dates(X)
+        return self.encoder_.transform(prepared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return what each feature stands for."""
