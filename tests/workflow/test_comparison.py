@@ -15,6 +15,7 @@ from dpensemble.workflow.comparison_learners import compared_learner
 from dpensemble.workflow.comparison_methods import _of_one_step, fitting_trial
 
 WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
+VOTES_AND_SUMS = [*WITHOUT_EXTRAS, "soft-votes"]
 SEEDED = {"random_state": 0, "insecure_release_seed": 1, "n_jobs": 1}
 
 
@@ -38,7 +39,7 @@ def by_name(found):
 @pytest.fixture(scope="module")
 def at_large_delta():
     """Bagging can run here, and methods that vote have to lower delta."""
-    return compare(simulated(), methods=WITHOUT_EXTRAS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED)
+    return compare(simulated(), methods=VOTES_AND_SUMS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED)
 
 
 @pytest.mark.slow
@@ -57,6 +58,9 @@ class TestRows:
         assert rows["bagging"].released == "1 model"
         assert rows["label-moments"].released == "model"
         assert rows["label-moments"].text == "5 noisy sums"
+        assert rows["soft-votes"].text == "300 averages"
+        assert rows["soft-votes"].bought["spread"] > 0
+        assert rows["soft-votes"].accuracy > 0.9
         assert rows["pate"].bought["teachers"] == 50
         assert rows["pate"].bought["labels"] < rows["bagged-pate"].bought["labels"]
         assert rows["pate"].text == f"{rows['pate'].bought['labels']} labels"

@@ -22,6 +22,7 @@ from dpensemble.methods import (
     BaggingPrivacyClassifier,
     LabelMomentsClassifier,
     PrivateMajorityClassifier,
+    SoftVotesClassifier,
 )
 from dpensemble.methods.base import VotingEnsembleClassifier
 from dpensemble.methods.personalised import PersonalisedPATEClassifier
@@ -68,6 +69,13 @@ def _label_moments(trial: Trial) -> TrialResult:
     sums = model.spend_[-1][0]
     bought = {"sums": sums, "sigma": model.law_.sigma}
     return _result(trial, model, bought, f"{sums} noisy sums", "model", X_test)
+
+
+def _soft_votes(trial: Trial) -> TrialResult:
+    model = _taught(trial, SoftVotesClassifier(**_voting(trial)))
+    asked = len(model.averages_)
+    bought = {"averages": asked, "teachers": trial.n_teachers, "spread": model.spread_}
+    return _result(trial, model, bought, f"{asked:,} averages", "averages, student")
 
 
 def _votes(kind: type[Any], law: LawChoice | None, trial: Trial) -> TrialResult:
@@ -152,7 +160,13 @@ VOTING: Mapping[str, type[Any]] = MappingProxyType(
     }
 )
 _OWN: Mapping[str, Callable[[Trial], TrialResult]] = MappingProxyType(
-    {"label-moments": _label_moments, "bagging": _bagging, "darrm": _darrm, "dp-sgd": _dp_sgd}
+    {
+        "label-moments": _label_moments,
+        "soft-votes": _soft_votes,
+        "bagging": _bagging,
+        "darrm": _darrm,
+        "dp-sgd": _dp_sgd,
+    }
 )
 #: What is compared unless methods are named: the default, one of each line of research, and DP-SGD.
 METHODS = ("label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm", "dp-sgd")
@@ -204,7 +218,7 @@ def _measured(model: Any, trial: Trial, X_test: Any = None) -> tuple[float, dict
 
 def fitting_trial(name: str, trial: Trial) -> tuple[Trial, str | None]:
     """Return the trial with a delta that a method takes, and a note where it is not the one asked for."""
-    releases_labels = name.partition(":")[0] in VOTING or name in ("darrm", "label-moments")
+    releases_labels = name.partition(":")[0] in VOTING or name in ("darrm", "label-moments", "soft-votes")
     if not releases_labels or trial.budget.delta < 1 / trial.n_records:
         return trial, None
     delta = _BELOW / trial.n_records
