@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from dpensemble.budget import Budget
     from dpensemble.clusters import on_cluster
     from dpensemble.cost import PrivacyCost
-    from dpensemble.datasets import load_adult, load_digit_images, load_fashion_mnist, load_mnist, three_way_split
+    from dpensemble.datasets import (
+        load_adult,
+        load_cifar10,
+        load_digit_images,
+        load_fashion_mnist,
+        load_mnist,
+        three_way_split,
+    )
     from dpensemble.design import Plan, plan
     from dpensemble.guarantee import Guarantee
     from dpensemble.ledger import Ledger
@@ -73,6 +80,7 @@ __all__ = [
     "VanishingPATEClassifier",
     "WeightingPATEClassifier",
     "load_adult",
+    "load_cifar10",
     "load_classifier",
     "load_digit_images",
     "load_fashion_mnist",
@@ -92,7 +100,14 @@ _ROOMS = {
     "budget": ("Budget",),
     "clusters": ("on_cluster",),
     "cost": ("PrivacyCost",),
-    "datasets": ("load_adult", "load_digit_images", "load_fashion_mnist", "load_mnist", "three_way_split"),
+    "datasets": (
+        "load_adult",
+        "load_cifar10",
+        "load_digit_images",
+        "load_fashion_mnist",
+        "load_mnist",
+        "three_way_split",
+    ),
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
     "ledger": ("Ledger",),

@@ -5,6 +5,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.neural import (
     ImageAugmentation,
     bagging_cnn,
+    bagging_vgg16,
     digit_cnn,
     hidden_layer_network,
     personalised_pate_cnn,
@@ -56,11 +57,19 @@ def test_small_networks_take_their_rows(network, shape):
     assert network(shape, 3)(torch.zeros(4, *shape)).shape == (4, 3)
 
 
-@pytest.mark.parametrize("network", [bagging_cnn, personalised_pate_cnn, digit_cnn])
+@pytest.mark.parametrize("network", [bagging_cnn, bagging_vgg16, personalised_pate_cnn, digit_cnn])
 @pytest.mark.parametrize("shape", [(64,), (1, 3, 3), (8, 8)])
 def test_images_that_do_not_suit_are_named(network, shape):
     with pytest.raises(InvalidParameterError, match=rf"input_shape=.* does not suit {network.__name__}"):
         network(shape, 10)
+
+
+def test_vgg16_has_its_layers():
+    module = bagging_vgg16((3, 32, 32), 10)
+    weights = [layer for layer in module if hasattr(layer, "weight")]
+    assert len(weights) == 16
+    assert [layer.out_channels for layer in weights[:13]] == [64] * 2 + [128] * 2 + [256] * 3 + [512] * 6
+    assert module(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
 def test_eight_by_eight_digits_are_too_small_for_the_bagging_network():

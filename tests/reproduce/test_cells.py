@@ -1,5 +1,7 @@
 """Every kind of cell runs, on tiny data, and fills places that its tables have."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
@@ -105,6 +107,22 @@ def test_models_of_draws(few_images, tmp_path):
     assert set(found) <= {key.replace("k=300", "k=500") for key in places("bagging-2")}
     assert found[figure("k=500", "Accuracy in %", "Bagging")] > 20
     assert found[figure("k=500", "Epsilon", "value", "exact")] == 0
+
+
+@pytest.mark.slow
+def test_models_of_colour_pictures(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 80)
+    X = np.clip(25 * y[:, None] + rng.integers(0, 9, (80, 3072)), 0, 255).astype(np.uint8)
+    tiny = replace(
+        load_digit_images(), X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=y[60:], image_shape=(3, 32, 32)
+    )
+    monkeypatch.setattr(bagging, "load_cifar10", lambda: tiny)
+    settings = {"sizes": [64], "epochs": 1, "rival_repeats": 0, "repeats": 1}
+    found = figures(BY_NAME["bagging-3"].experiment, settings, Workplace(tmp_path))
+    assert figure("k=64", "Accuracy in %", "Bagging") in found
+    assert found[figure("k=64", "Delta", "value", "exact")] > 0.5
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from dpensemble.datasets.adult import Dataset, load_adult
 from dpensemble.datasets.encoding import fit_encoder
-from dpensemble.datasets.images import ImageDataset, load_digit_images, load_fashion_mnist, load_mnist
+from dpensemble.datasets.images import ImageDataset, load_cifar10, load_digit_images, load_fashion_mnist, load_mnist
 from dpensemble.datasets.parquet import ParquetBlocks, ParquetTable
 from dpensemble.datasets.preparation import TableEncoder, TablePreparation
 from dpensemble.datasets.splits import Split, three_way_split
@@ -19,6 +19,7 @@ __all__ = [
     "as_table",
     "fit_encoder",
     "load_adult",
+    "load_cifar10",
     "load_digit_images",
     "load_fashion_mnist",
     "load_mnist",

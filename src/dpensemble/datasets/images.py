@@ -1,4 +1,4 @@
-"""Images for classification: MNIST and Fashion-MNIST, and small digits that need no download."""
+"""Images for classification: MNIST, Fashion-MNIST and CIFAR-10, and small digits that need no download."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 from dpensemble._checks import declared_classes, integer_between
 from dpensemble.datasets.idx import labelled_images
-from dpensemble.datasets.published import FASHION_MNIST, MNIST, PublishedFile, PublishedImages
-from dpensemble.datasets.retrieval import retrieve
+from dpensemble.datasets.published import CIFAR_10, FASHION_MNIST, MNIST, PublishedFile, PublishedImages
+from dpensemble.datasets.retrieval import retrieve, retrieve_archive
 from dpensemble.errors import InvalidParameterError
 
 _N_CLASSES = 10
@@ -173,6 +173,53 @@ def load_fashion_mnist(
     return _load(FASHION_MNIST, classes, data_home, progress)
 
 
+def load_cifar10(
+    *, classes: Sequence[int] | None = None, data_home: Path | str | None = None, progress: bool = False
+) -> ImageDataset:
+    """Load CIFAR-10: 50,000 small colour pictures to learn from and 10,000 to test on, 32 x 32 pixels in 3 colours.
+
+    The published archive ``cifar-10-binary.tar.gz`` (170 MB), or the six files in it, are looked for and downloaded as
+    by `load_mnist`, in the folder ``cifar-10``. Nothing is unpickled.
+
+    Parameters
+    ----------
+    classes : sequence of int, optional
+        Classes to keep, at least two; all others are left out. They are 0 airplane, 1 automobile, 2 bird, 3 cat,
+        4 deer, 5 dog, 6 frog, 7 horse, 8 ship and 9 truck.
+    data_home : path, optional
+        Folder that holds the folder ``cifar-10``.
+    progress : bool, default=False
+        Show a progress bar on stderr while downloading.
+
+    Returns
+    -------
+    ImageDataset
+
+    Raises
+    ------
+    InvalidParameterError
+        If `classes` are no integers from 0 to 9, or `data_home` is no folder.
+    FileError
+        If a file is not the published one, or is neither found nor can be downloaded.
+
+    References
+    ----------
+    A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. No licence is stated.
+
+    Examples
+    --------
+    >>> cifar = load_cifar10()  # doctest: +SKIP
+    >>> cifar.X_train.shape, cifar.image_shape  # doctest: +SKIP
+    ((50000, 3072), (3, 32, 32))
+    """
+    chosen = _chosen(classes)
+    content = retrieve_archive(CIFAR_10, data_home, progress=progress)
+    train = [_coloured(content[file.name]) for file in CIFAR_10.train]
+    pixels, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
+    test = _coloured(content[CIFAR_10.test.name])
+    return _dataset(CIFAR_10.name, (pixels, labels), test, chosen, 255, CIFAR_10.licence)
+
+
 def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     """Load the small handwritten digits that come with scikit-learn: 1,797 images of 8 x 8 pixels from 0 to 16.
 
@@ -241,7 +288,7 @@ _Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 def _dataset(
     name: str, train: _Part, test: _Part, classes: tuple[int, ...], brightest: int, licence: str
 ) -> ImageDataset:
-    height, width = train[0].shape[1:]
+    *channels, height, width = train[0].shape[1:]
     X_train, y_train = _of_classes(train, classes)
     X_test, y_test = _of_classes(test, classes)
     return ImageDataset(
@@ -250,11 +297,17 @@ def _dataset(
         y_train=y_train,
         X_test=X_test,
         y_test=y_test,
-        image_shape=(1, height, width),
+        image_shape=(channels[0] if channels else 1, height, width),
         brightest=brightest,
         classes=classes,
         licence=licence,
     )
+
+
+def _coloured(content: bytes) -> _Part:
+    """Return pictures (n_images, 3, 32, 32) and their labels; each record is a label and three planes of pixels."""
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+    return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
 
 
 def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:

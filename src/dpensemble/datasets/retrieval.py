@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from dpensemble.datasets.download import NotDelivered, fetch, store
 from dpensemble.datasets.homes import ENVIRONMENT_VARIABLE, named_home, user_cache
-from dpensemble.datasets.published import NotAsPublished, PublishedFile, PublishedImages
+from dpensemble.datasets.published import NotAsPublished, PublishedArchive, PublishedFile, PublishedImages
 from dpensemble.errors import FileError
+
+_Content = TypeVar("_Content")
 
 
 def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
@@ -25,24 +29,72 @@ def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | 
     return _downloaded(published, file, [*searched, cache], progress) if content is None else content
 
 
+def retrieve_archive(published: PublishedArchive, data_home: Path | str | None, *, progress: bool) -> dict[str, bytes]:
+    """Return the content of every file of an archive by name, from the same places as `retrieve`."""
+    named = named_home(data_home)
+    searched = []
+    if named is not None:
+        searched.append(named / published.folder)
+        content = _unpacked(searched[0], published)
+        if content is not None:
+            return content
+    cache = user_cache() / published.folder
+    content = _unpacked(cache, published)
+    return _downloaded_archive(published, [*searched, cache], progress) if content is None else content
+
+
+def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
+    """Return all files in a folder, unpacked ones or else those of the archive; None if not all are there."""
+    for place in (folder / published.inside, folder):
+        found = {file.name: _stored(place, file) for file in (*published.train, published.test)}
+        whole = {name: content for name, content in found.items() if content is not None}
+        if len(whole) == len(found):
+            return whole
+    return _read(folder / published.archive, published.n_bytes, published.members)
+
+
+def _downloaded_archive(published: PublishedArchive, searched: list[Path], progress: bool) -> dict[str, bytes]:
+    """Download the archive into the last of the folders that were searched, and return what is in it."""
+    address = published.address + published.archive
+    title = f"Downloading {published.folder}/{published.archive}"
+    try:
+        raw = fetch(address, published.n_bytes, title=title, progress=progress)
+        content = published.members(raw)
+    except (NotDelivered, NotAsPublished) as fault:
+        raise FileError(
+            f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))} and could not be "
+            f"downloaded from {address} ({fault}); put it into {searched[-1]}, or into a folder {published.folder} "
+            f"inside the one that data_home or {ENVIRONMENT_VARIABLE} names."
+        ) from None
+    store(raw, searched[-1] / published.archive)
+    return content
+
+
 def _stored(folder: Path, file: PublishedFile) -> bytes | None:
     """Return the content of the file in a folder, packed or not; None if there is none."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
-        try:
-            with path.open("rb") as opened:
-                raw = opened.read(file.largest + 1)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            continue
-        except OSError as error:
-            raise FileError(f"{path} cannot be read ({error.strerror}); let it be readable.") from None
-        try:
-            return file.unpack(raw)
-        except NotAsPublished as fault:
-            raise FileError(
-                f"{path} is refused because it is not the published file ({fault}); "
-                "replace it, or delete it to have it downloaded."
-            ) from None
+        content = _read(path, file.largest, file.unpack)
+        if content is not None:
+            return content
     return None
+
+
+def _read(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Content | None:
+    """Return what a file unpacks to; None if there is none."""
+    try:
+        with path.open("rb") as opened:
+            raw = opened.read(largest + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read ({error.strerror}); let it be readable.") from None
+    try:
+        return unpack(raw)
+    except NotAsPublished as fault:
+        raise FileError(
+            f"{path} is refused because it is not the published file ({fault}); "
+            "replace it, or delete it to have it downloaded."
+        ) from None
 
 
 def _downloaded(published: PublishedImages, file: PublishedFile, searched: list[Path], progress: bool) -> bytes:

@@ -5,6 +5,7 @@ from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.dp_sgd import DPSGDClassifier
 from dpensemble.neural.networks import (
     bagging_cnn,
+    bagging_vgg16,
     digit_cnn,
     hidden_layer_network,
     linear_network,
@@ -21,6 +22,7 @@ __all__ = [
     "StackedTeachers",
     "TorchClassifier",
     "bagging_cnn",
+    "bagging_vgg16",
     "digit_cnn",
     "hidden_layer_network",
     "linear_network",

@@ -9,6 +9,9 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.neural._torch import Module, require_torch
 
 _HIDDEN = 64
+# Convolutions and kernels of each stage of VGG16.
+_VGG16_STAGES = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
+_VGG16_HIDDEN = 512
 
 
 def hidden_layer_network(input_shape: Sequence[int], n_classes: int) -> Module:
@@ -146,6 +149,58 @@ def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
         nn.ReLU(),
         nn.Linear(32, n_classes),
     )
+
+
+def bagging_vgg16(input_shape: Sequence[int], n_classes: int) -> Module:
+    """Return VGG16 for small colour images: thirteen convolutions in five pooled stages, and three linear layers.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        (channels, height, width), height and width at least 32; (3, 32, 32) for CIFAR-10.
+    n_classes : int
+        Outputs.
+
+    Returns
+    -------
+    torch.nn.Module
+        Weights start He-normal, biases at zero. Hidden linear layers have 512 units instead of 4,096, as small images
+        leave 512 features.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the rows are no such images.
+
+    References
+    ----------
+    K. Simonyan and A. Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR 2015,
+    table 1, column D; used by Liu, Jia and Gong, 2021, for CIFAR-10.
+
+    Examples
+    --------
+    >>> from dpensemble.neural import TorchClassifier
+    >>> pictures = TorchClassifier(module=bagging_vgg16, input_shape=(3, 32, 32))
+    """
+    channels, height, width = _image_shape("bagging_vgg16", input_shape, smallest=32)
+    nn = require_torch().nn
+    layers: list[Module] = []
+    for n_layers, kernels in _VGG16_STAGES:
+        for _ in range(n_layers):
+            layers += [nn.Conv2d(channels, kernels, 3, padding=1), nn.ReLU()]
+            channels = kernels
+        layers.append(nn.MaxPool2d(2))
+    layers.append(nn.Flatten())
+    n_features = channels * (height // 32) * (width // 32)
+    for _ in range(2):
+        layers += [nn.Linear(n_features, _VGG16_HIDDEN), nn.ReLU()]
+        n_features = _VGG16_HIDDEN
+    module = nn.Sequential(*layers, nn.Linear(n_features, n_classes))
+    for layer in module:
+        if hasattr(layer, "weight"):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+    return module
 
 
 def personalised_pate_cnn(input_shape: Sequence[int], n_classes: int) -> Module:

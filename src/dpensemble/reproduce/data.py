@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble.datasets import load_adult, load_fashion_mnist, load_mnist
+from dpensemble.datasets import load_adult, load_cifar10, load_fashion_mnist, load_mnist
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.reproduce.declared import Need
 
@@ -83,4 +83,5 @@ STATSMODELS = Need(name="statsmodels", missing=_package("statsmodels", "reproduc
 TORCH = Need(name="PyTorch", missing=_package("torch", "torch"))
 OPACUS = Need(name="Opacus", missing=_package("opacus", "opacus"))
 MNIST_IMAGES = Need(name="MNIST", missing=_images(load_mnist))
+CIFAR_IMAGES = Need(name="CIFAR-10", missing=_images(load_cifar10))
 FASHION_IMAGES = Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist))
