@@ -112,6 +112,8 @@ def test_models_of_draws(few_images, tmp_path):
 @pytest.mark.slow
 def test_models_of_colour_pictures(monkeypatch, tmp_path):
     pytest.importorskip("torch")
+    from dpensemble.neural import digit_cnn
+
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 80)
     X = np.clip(25 * y[:, None] + rng.integers(0, 9, (80, 3072)), 0, 255).astype(np.uint8)
@@ -119,6 +121,7 @@ def test_models_of_colour_pictures(monkeypatch, tmp_path):
         load_digit_images(), X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=y[60:], image_shape=(3, 32, 32)
     )
     monkeypatch.setattr(bagging, "load_cifar10", lambda: tiny)
+    monkeypatch.setattr(bagging, "bagging_vgg16", digit_cnn)
     settings = {"sizes": [64], "epochs": 1, "rival_repeats": 0, "repeats": 1}
     found = figures(BY_NAME["bagging-3"].experiment, settings, Workplace(tmp_path))
     assert figure("k=64", "Accuracy in %", "Bagging") in found
