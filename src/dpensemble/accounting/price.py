@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.change import Change
 from dpensemble.accounting.published.moments import published_cost, published_gate_cost
 from dpensemble.accounting.worst_case.answers import worst_case_cost
-from dpensemble.accounting.worst_case.gates import gate_cost
-from dpensemble.cost import PrivacyCost
+from dpensemble.accounting.worst_case.gates import BEYOND, check_corners, gate_cost
+from dpensemble.cost import DominatingPairs, GatedCost, PrivacyCost
+from dpensemble.cost.gated import gated_composition
 from dpensemble.errors import AccountingError
 from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw
 from dpensemble.laws.sampling import PROBABILITY_ERROR
@@ -27,15 +30,27 @@ class Price:
         Cost of a label.
     check : PrivacyCost or None
         Further cost of learning whether the query passed a gate; None for laws that always answer.
+    corners : DominatingPairs or None
+        Corners of a polygon around a check's chances, where check and label can be composed exactly.
     """
 
     label: PrivacyCost
     check: PrivacyCost | None = None
+    corners: DominatingPairs | None = None
 
     @property
     def answered(self) -> PrivacyCost:
-        """Cost of a query that is answered."""
-        return self.label if self.check is None else self.check + self.label
+        """Cost of a query that is answered; of a gated one, under a purse where its outcomes are known."""
+        if self.check is None:
+            return self.label
+        both = self.check + self.label
+        if self.corners is None or self.label.parts is None or len(self.label.parts) > 1:
+            return both
+        # Losses beyond the grid leave the Renyi curve.
+        with suppress(AccountingError):
+            composition = gated_composition(self.corners, self.label.parts[0].pairs, BEYOND)
+            return GatedCost(rdp=both.rdp, orders=both.orders, composition=composition, queries=1)
+        return both
 
 
 def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.EXACT) -> Price:
@@ -77,7 +92,22 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
     if not law.gated:
         return Price(of_label(law, change))
     check = gate_cost if exact else published_gate_cost
-    return Price(of_label(law.answer, change), check(law.gate.sigma, change.moved))  # type: ignore[attr-defined]
+    label, sigma = of_label(law.answer, change), law.gate.sigma  # type: ignore[attr-defined]
+    corners = check_corners(sigma, change.moved) if exact and label.parts is not None else None
+    if corners is not None and not _rounding_is_paid(law, label, change, change.moved / sigma):
+        corners = None
+    return Price(label, check(sigma, change.moved), corners)
+
+
+def _rounding_is_paid(law: ReleaseLaw, label: PrivacyCost, change: Change, shift: float) -> bool:
+    """Tell whether what rounding may do to a gated answer is less than what a check and a label tell."""
+    # The sampled answer is a mixture of the exact one and of a law all of whose outcomes are within a share of uniform,
+    # since its weight bears all rounding errors; that law is a check with such chances, then such a label.
+    outcomes = change.classes + 1
+    share = PROBABILITY_ERROR * outcomes / law.mixing_weight(change.classes)
+    passing = change.classes / outcomes
+    within = ndtr(ndtri(passing * (1 - share)) + shift) >= passing * (1 + share)
+    return bool(within) and label.parts[0].pairs.dominate_randomized_response(4.1 * share)  # type: ignore[index]
 
 
 def _require_law(law: ReleaseLaw, change: Change) -> None:

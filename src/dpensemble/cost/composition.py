@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from dpensemble.cost.blocks import Blocks, joined_curves
 from dpensemble.cost.loss_curve import Kernel, LossCurve
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.recursion import Recursion, laid_out
@@ -55,8 +56,10 @@ class AdaptiveComposition:
         self._recursion = Recursion(layout, min(followed, n_answers))
         self._followed = followed if followed < n_answers else MOST_ANSWERS
         self._block = followed // 2
-        self._blocks: list[Kernel] = []
-        self._joined: dict[int, LossCurve] = {}
+        self._blocks = Blocks(self._of_block)
+
+    def _of_block(self) -> LossCurve:
+        return self._recursion.curve(self._block)
 
     def block_of(self, n_answers: int) -> int | None:
         """Return the number of answers in a block, or None where all are followed one by one."""
@@ -107,31 +110,7 @@ class AdaptiveComposition:
     def _parts(self, n_answers: int) -> tuple[LossCurve, Kernel]:
         """Return the curve of whole blocks, and the kernel of one to two blocks that remain, on its grid."""
         whole = n_answers // self._block - 1
-        joined = self._whole(whole)
-        rest = self._recursion.curve(n_answers - whole * self._block).thinned()
-        step = max(joined.step, rest.step)
-        return joined.on_step(step), Kernel.of(rest.on_step(step))
-
-    def _whole(self, whole: int) -> LossCurve:
-        """Return the curve of so many blocks: the largest power of two first."""
-        if whole not in self._joined:
-            last = whole & -whole
-            found = self._power(last.bit_length() - 1).curve
-            if whole > last:
-                found = joined_curves(self._whole(whole - last), found)
-            self._joined = {**dict(list(self._joined.items())[-63:]), whole: found}
-        return self._joined[whole]
-
-    def _power(self, bit: int) -> Kernel:
-        """Return the kernel of ``2**bit`` blocks."""
-        while len(self._blocks) <= bit:
-            if self._blocks:
-                last = self._blocks[-1]
-                curve = last.curve.then(last)
-            else:
-                curve = self._recursion.curve(self._block)
-            self._blocks = [*self._blocks, Kernel.of(curve.thinned())]
-        return self._blocks[bit]
+        return self._blocks.with_rest(whole, self._recursion.curve(n_answers - whole * self._block))
 
 
 class ProductComposition:
@@ -160,12 +139,6 @@ class ProductComposition:
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon at which the delta is at most `delta`, rounded up."""
         return 0.0 if self.curve is None else self.curve.epsilon(delta)
-
-
-def joined_curves(one: LossCurve, other: LossCurve) -> LossCurve:
-    """Return the curve of the answers of both, on a grid fit for their sum."""
-    step = max(one.step, other.step)
-    return one.on_step(step).then(Kernel.of(other.on_step(step))).thinned()
 
 
 @lru_cache(maxsize=12)

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpensemble.cost.pairs import DominatingPairs
+from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
 
 # Orders at which a group of pairs may not look worse than the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
@@ -37,3 +38,32 @@ def grouped(
             middle = (start + stop) // 2
             pending += [(start, middle), (middle, stop)]
     return DominatingPairs.union(groups)
+
+
+def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+    """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
+
+    What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of any
+    polygon around them. Edges of their concave hull are kept and prolonged until they meet. A corner may exceed the
+    worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
+    """
+    orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
+    corners = concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
+    fine = pairs.renyi(orders) * (1 + tolerance)
+    along, kept, found = np.diff(corners, axis=0), 0, []
+    while kept < len(along) - 1:
+        gap, others = corners[kept + 1 : -1] - corners[kept], along[kept + 1 :]
+        det = along[kept, 0] * others[:, 1] - along[kept, 1] * others[:, 0]
+        t = (gap[:, 0] * others[:, 1] - gap[:, 1] * others[:, 0]) / np.where(det == 0, 1.0, det)
+        # Edges of one slope lie on one line, on which any point between them will do.
+        meet = np.where(det[:, None] == 0, corners[kept + 1 : -1], corners[kept] + t[:, None] * along[kept])
+        meet[0] = corners[kept + 1]
+        inside = np.all((meet > 0) & (meet < 1), axis=1) & (meet[:, 1] >= meet[:, 0])
+        tried = np.where(inside[:, None], meet, meet[0])
+        laws = DominatingPairs(*(np.stack([tried[:, axis], 1 - tried[:, axis]], axis=1) for axis in (1, 0)))
+        good = inside & np.all(laws.renyi_of_each(orders) <= fine, axis=1)
+        good[0] = True
+        step = int(np.flatnonzero(good)[-1])
+        found.append(laws.rows(step, step + 1))
+        kept += 1 + step
+    return DominatingPairs.union(found).inflated(2 * NEAR_END)

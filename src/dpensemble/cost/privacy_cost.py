@@ -183,12 +183,12 @@ class PrivacyCost:
         if conversion is Conversion.BEST:
             return self.best(delta)[0]
         if conversion in (Conversion.EXACT, Conversion.PLD):
-            if self.parts is None:
+            if self.parts is None and not (self.composes and conversion is Conversion.EXACT):
                 raise AccountingError(
                     f"conversion={conversion.value!r} needs the finite outcomes of every answer, and only a "
                     "Renyi curve is known here; use 'best'."
                 )
-            return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts, delta)
+            return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts or (), delta)
         return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
 
     def best(self, delta: float) -> tuple[float, Conversion]:
@@ -206,7 +206,7 @@ class PrivacyCost:
         """
         delta = delta_of(delta)
         found = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
-        if self.parts and found[0][0] <= MOST_CEILING:
+        if self.composes and found[0][0] <= MOST_CEILING:
             # Losses too large for the grid leave the Renyi conversion.
             with suppress(AccountingError):
                 found.append((self._exact(delta), Conversion.EXACT))
@@ -226,7 +226,7 @@ class PrivacyCost:
         # The cheap conversion often suffices.
         if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
             return True
-        if conversion == Conversion.BEST and self.parts and delta:
+        if conversion == Conversion.BEST and self.composes and delta:
             if improved_epsilon(self.rdp, self.orders, delta) > MOST_CEILING:
                 return False
             with suppress(AccountingError):
@@ -244,6 +244,11 @@ class PrivacyCost:
             )
         largest = (part.count * float(part.pairs.losses().max()) for part in self.parts)
         return math.fsum(largest) * (1 + 1e-9)
+
+    @property
+    def composes(self) -> bool:
+        """Whether the answers, at least one, can be composed exactly."""
+        return bool(self.parts)
 
     @property
     def _n_answers(self) -> int:

@@ -67,14 +67,14 @@ class Recursion:
         self._layout, self._n_answers = layout, n_answers
         # Keeps every stride-th function, and the last one reached.
         self._stride = max(1, math.ceil(n_answers * sum(layout.reach(n_answers)) * 8 / _SNAPSHOT_BYTES))
-        self._kernels, self._lowest, self._highest = _kernels(layout.groups, layout.step)
+        self._kernels, self._lowest, self._highest = kernels_of(layout.groups, layout.step)
         self._sparse = layout.is_sparse
         nodes, width = sum(layout.reach(n_answers)) + 1, len(self._kernels)
         # Used again for every answer: fresh pages would cost more than the products.
         self._windows = np.empty((1 if self._sparse else width) * nodes)
         self._values = np.empty(len(layout.groups) * nodes)
         self._lock = Lock()
-        self._first = _first(self._kernels, self._lowest, layout.step)
+        self._first = first_excess(self._kernels, self._lowest, layout.step)
         self._kept = [(0, np.zeros(1))]
         self._last = 0, self._kept[0]
 
@@ -139,22 +139,25 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _kernels(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int]:
+def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64], int, int]:
     """Return the weights of neighbouring nodes, shape (n_offsets, n_pairs), and the extreme offsets."""
-    losses = pairs.losses()
+    # An outcome that `p` never produces leaves the ratio 0, where every function is 0.
+    return chords(pairs.losses(), np.where(pairs.p > 0, pairs.q, 0.0), step)
+
+
+def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.float64], int, int]:
+    """Return what the chords at such losses weigh at the nodes, shape (n_offsets, n_rows), and the extreme offsets."""
     offsets = np.floor(losses / step).astype(np.int64)
     share = np.expm1(losses - offsets * step) / math.expm1(step)
     lowest, highest = min(int(offsets.min()), 0), max(int(offsets.max()) + 1, 0)
-    kernels = np.zeros((highest - lowest + 1, len(pairs)))
-    columns = np.broadcast_to(np.arange(len(pairs))[:, None], offsets.shape)
-    # An outcome that `p` never produces leaves the ratio 0, where every function is 0.
-    weights = np.where(pairs.p > 0, pairs.q, 0.0)
+    kernels = np.zeros((highest - lowest + 1, len(losses)))
+    columns = np.broadcast_to(np.arange(len(losses))[:, None], offsets.shape)
     np.add.at(kernels, (offsets - lowest, columns), weights * (1 - share))
     np.add.at(kernels, (offsets - lowest + 1, columns), weights * share)
     return kernels, lowest, highest
 
 
-def _first(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
+def first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
     """Return the excess that one answer makes of the hockey-stick function, on the nodes around 0."""
     around = max(-lowest, len(kernels) + lowest - 1)
     y = step * (np.arange(-around, around + 1)[:, None] + np.arange(lowest, lowest + len(kernels)))

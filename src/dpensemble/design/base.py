@@ -159,9 +159,8 @@ class VotingDesign(Design):
 
     @property
     def conversion(self) -> Conversion:
-        """How the cost of a number of answers becomes an epsilon; a filter works on a Renyi curve."""
-        exact = self.accounting is Accounting.EXACT
-        return Conversion.IMPROVED if self.gated and exact else self.accounting.conversion
+        """How the cost of a number of answers becomes an epsilon."""
+        return self.accounting.conversion
 
     def with_noise(self, noise: float) -> Self:
         """Return the same run with other noise, in votes; noise on a gate changes in proportion unless given."""

@@ -1,4 +1,4 @@
-"""A gated law: a Renyi filter for each group, which charges for a label only where one was given."""
+"""A gated law: a purse or a Renyi filter for each group, which charges for a label only where one was given."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.meters.accountees import Accountees
 from dpensemble.accounting.meters.affordable import prices_of
+from dpensemble.accounting.meters.allowances import filter_of
 from dpensemble.accounting.meters.groups import Group, GroupMeter, check_groups, most_votings
-from dpensemble.accounting.price import Price
-from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
-from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.cost import PrivacyCost
 from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.relations import Basis
@@ -31,11 +29,12 @@ _AHEAD = 4096
 class FilterMeter(GroupMeter):
     """Charges those who take part in a gated query for its check, and for its label only once one was given.
 
-    Which queries pass is released, so the number of labels is a random, public quantity. A Renyi filter at one order,
-    fixed beforehand, allows stopping on it: every query is charged in full when it is admitted, and what an
-    unanswered one did not use is given back. Every group has a filter at an order of its own; where the teachers
-    of a pool take turns, every teacher's records have one. A query is admitted only if it fits all filters of
-    those who take part in it even if all admitted queries are answered.
+    Which queries pass is released, so the number of labels is a random, public quantity. A purse of units, whose runs
+    are composed exactly, allows stopping on it, and so does a Renyi filter at one order, fixed beforehand; each group
+    has the one of both that pays for more answered queries. Every query is charged in full when it is admitted, and
+    what an unanswered one did not use is given back. Where the teachers of a pool take turns, every teacher's records
+    have a filter. A query is admitted only if it fits all filters of those who take part in it even if all admitted
+    queries are answered.
 
     Parameters
     ----------
@@ -50,7 +49,8 @@ class FilterMeter(GroupMeter):
 
     References
     ----------
-    V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1.
+    V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1. The purse is
+    the project's own: `dpensemble.cost.gated`.
 
     Examples
     --------
@@ -76,9 +76,9 @@ class FilterMeter(GroupMeter):
                 "on the answers."
             )
         groups, stage = check_groups(electorate.stages, groups), electorate.stages[0]
-        conversion = Conversion.IMPROVED if accounting is Accounting.EXACT else accounting.conversion
+        conversion = accounting.conversion
         filters = [
-            _Filter(group, gated, conversion)
+            filter_of(group, gated, conversion)
             for group, gated in zip(groups, prices_of(stage, groups, n_classes, accounting), strict=True)
         ]
         sure = tuple(_within(electorate, f.group.pool, f.votings(f.check + f.label)) for f in filters)
@@ -98,12 +98,9 @@ class FilterMeter(GroupMeter):
     def accounting(self) -> str:
         """Name and source of the analysis."""
         kind = "exact worst case of" if self._accounting is Accounting.EXACT else "published cost of"
-        orders = ", ".join(f"{f.order:g}" for f in self._filters)
-        how = "at order" if len(self.groups) == 1 else "for each group at orders"
-        return (
-            f"{kind} threshold checks and released labels over all votes, by a Renyi filter {how} {orders} (Feldman "
-            "and Zrnic 2021, Theorem 3.1)"
-        )
+        ways = dict.fromkeys(f.words for f in self._filters)
+        how = "" if len(self.groups) == 1 else "for each group "
+        return f"{kind} threshold checks and released labels over all votes, {how}by {'; by '.join(ways)}"
 
     @property
     def most_queries(self) -> int:
@@ -153,9 +150,9 @@ class FilterMeter(GroupMeter):
 
     @property
     def charged_group_epsilons(self) -> tuple[float, ...]:
-        """Largest epsilon charged so far for checks and labels of each group's records, at its filter's order."""
+        """Largest epsilon charged so far for checks and labels of each group's records, by its filter."""
         spent = zip(self._filters, self._spent(), strict=True)
-        return tuple(f.epsilon(rdp, self.conversion) for f, rdp in spent)
+        return tuple(f.epsilon(amount) for f, amount in spent)
 
     @property
     def charged_epsilon(self) -> float:
@@ -170,16 +167,16 @@ class FilterMeter(GroupMeter):
 
     @property
     def cost(self) -> PrivacyCost:
-        """Cost of all admitted queries at its filter's order, for the group with the largest epsilon; public."""
+        """Cost of all admitted queries by its filter, for the group with the largest epsilon; public."""
         number = int(np.argmax(self.charged_group_epsilons))
-        return PrivacyCost(rdp=np.array([self._spent()[number]]), orders=np.array([self._filters[number].order]))
+        return self._filters[number].cost(self._spent()[number])
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
-        """Return what each filter admits, at its own order."""
-        return tuple(PrivacyCost(rdp=np.array([one.allowed]), orders=np.array([one.order])) for one in self._filters)
+        """Return what each filter admits, at its own order or all of them."""
+        return tuple(one.cost(one.allowed) for one in self._filters)
 
     def _spent(self) -> tuple[float, ...]:
-        """Return the largest divergence charged to any record of each group, at its filter's order."""
+        """Return the most that any record of each group was charged, in its filter's currency."""
         return self._accountees.largest(self._checks * self._check + self._labels * self._label, len(self.groups))
 
     def _fitting(self, ahead: int, skipped: int = 0) -> int:
@@ -199,49 +196,7 @@ class FilterMeter(GroupMeter):
         return int(np.argmax(too_many)) if too_many.any() else ahead
 
 
-class _Filter:
-    """One group's order, allowance and costs; nothing is charged where its pool sits out."""
-
-    def __init__(self, group: Group, gated: Price | None, conversion: Conversion) -> None:
-        self.group, self.one = group, None
-        self.order, self.check, self.label, self.allowed = float(DEFAULT_ORDERS[0]), 0.0, 0.0, 0.0
-        if gated is not None:
-            assert gated.check is not None  # noqa: S101
-            self.one = gated.answered
-            self.order = best_order(self.one, group.budget, conversion)
-            at = int(np.searchsorted(DEFAULT_ORDERS, self.order))
-            self.check, self.label = float(gated.check.rdp[at]), float(gated.label.rdp[at])
-            self.allowed = allowance(self.order, group.budget, conversion)
-
-    def votings(self, each: float) -> int | None:
-        """Return how many votings at a price fit; None where none are paid for."""
-        return int(self.allowed / each) if each else None
-
-    def epsilon(self, rdp: float, conversion: Conversion) -> float:
-        """Convert what was spent at the filter's order, never above the budget."""
-        cost = PrivacyCost(rdp=np.array([rdp]), orders=np.array([self.order]))
-        return min(self.group.budget.epsilon, cost.epsilon(self.group.budget.delta, conversion))
-
-
 def _within(electorate: Electorate, pool: int, votings: int | None) -> int:
     """Return how many queries, up to the electorate's end, take so many votings of each teacher."""
     queries = electorate.left_in_stage(0, 2**62)
     return queries if votings is None else min(queries, most_votings(votings, electorate.stages[0], pool))
-
-
-def best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
-    """Return the order at which most answered queries fit."""
-    counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
-    return float(one.orders[int(np.argmax(counts))])
-
-
-def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
-    """Return the Renyi divergence at `order` that converts to the budget, rounded down; 0 if there is none."""
-    convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
-    orders = np.array([order])
-    tiny = 1e-300
-    allowed = budget.epsilon - convert(np.array([tiny]), orders, budget.delta)
-    allowed *= 1 - 1e-9
-    if allowed <= 0 or convert(np.array([allowed]), orders, budget.delta) > budget.epsilon:
-        return 0.0
-    return allowed

@@ -30,6 +30,45 @@ _REACH, _CELLS = 8.0, 2000
 _SMALLEST_SHIFT = 1e-5
 
 
+# Deviations beyond which a check is as good as certain, and middles of the points whose tangents bound it.
+_FARTHEST, _TANGENTS = 9.0, (0.0, -0.5, -1.2, -2.5)
+_OUTWARDS = 1e-12
+#: Chance of an outcome that lies beyond, which is what a check within differs by.
+BEYOND = float(ndtr(-_FARTHEST))
+
+
+@lru_cache(maxsize=64)
+def check_corners(sigma: float, votes: float) -> DominatingPairs | None:
+    """Return corners of a polygon that contains every check's pair of chances to pass, but for `BEYOND`.
+
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise, in votes.
+    votes : float
+        Most that the statistic moves.
+
+    Returns
+    -------
+    DominatingPairs or None
+        The outcomes are pass and fail; None where a vote moves the check too little or too much.
+    """
+    shift = votes / sigma
+    if not _SMALLEST_SHIFT <= shift <= 1:
+        return None
+    y = np.array(_TANGENTS) - shift / 2
+    q, p, slope = ndtr(y), ndtr(y + shift), np.exp(-shift * np.array(_TANGENTS))
+    # The curve is concave and starts at 0: beyond its last point it lies below the ray from 0 through that point.
+    q, p = np.append(q, 0.0), np.append(p, 0.0)
+    slope = np.append(slope, ndtr(shift - _FARTHEST) / ndtr(-_FARTHEST))
+    meet = (p[:-1] - p[1:] - slope[:-1] * q[:-1] + slope[1:] * q[1:]) / (slope[1:] - slope[:-1])
+    height = np.maximum(p[:-1] + slope[:-1] * (meet - q[:-1]), p[1:] + slope[1:] * (meet - q[1:])) * (1 + _OUTWARDS)
+    # Either order of the inputs, and either name of the outcomes.
+    first, second = np.stack([height, 1 - height], axis=1), np.stack([meet, 1 - meet], axis=1)
+    half = DominatingPairs(np.concatenate([first, second[:, ::-1]]), np.concatenate([second, first[:, ::-1]]))
+    return half.both_ways()
+
+
 @lru_cache(maxsize=64)
 def gate_cost(sigma: float, votes: float) -> PrivacyCost:
     """Return the worst-case cost of one noisy threshold check on any real statistic that moves by `votes`."""

@@ -1,0 +1,288 @@
+r"""Exact adaptive composition of gated queries: a purse pays for every check, and for a label only if one is given.
+
+Which queries pass is released, so how many checks and labels there are depends on the answers. Stopping on a composed
+curve of losses is not sound; a purse is: a check costs ``x`` units and a label ``y``, public whole numbers, and a query
+is admitted only if check and label fit into what is left. All runs of a purse of ``U`` units are bounded together, over
+every strategy that chooses queries, votes and when to stop by what was answered before. With ``r`` the likelihood ratio
+so far and ``u`` the units left (the project's own; backward induction over the hockey-stick divergence):
+
+    ``V_u(r) = max(r - 1, 0)`` below ``x + y`` units, for then nothing is admitted, and otherwise
+
+    ``V_u(r) = max over checks (a, b) of b W(r a / b) + (1 - b) V_{u-x}(r (1 - a) / (1 - b))``, where
+
+    ``W(r) = max over labels (P, Q) of sum_o Q(o) V_{u-x-y}(r P(o) / Q(o))``,
+
+and ``delta(epsilon) = exp(epsilon) V_U(exp(-epsilon))``. A check passes with chance ``a`` under the first input and
+``b`` under the second. Stopping early gives ``max(r - 1, 0)``, which every ``V_u`` exceeds (Jensen).
+
+Why finitely many checks do
+---------------------------
+Passing and failing lead to different functions, so that a check dominated in Blackwell's sense does not stand for
+another. But ``b W(r a / b)`` is the perspective of a convex function, jointly convex in ``(a, b)``, and so is the other
+summand. Over a convex set of ``(a, b)`` the sum is largest at a corner: the rows of `checks`, corners of a polygon that
+contains every pair, together with its two corners (0, 0) and (1, 1), at which a check tells nothing. Labels lead
+to one function and may be covered by pairs that dominate them, as in `dpensemble.cost.composition`.
+
+Why blocks may be composed
+--------------------------
+A run of ``U1 + U2`` units is a run until more than ``U1 - (x + y)`` units are spent, which never spends more than
+``U1``, and a run of less than ``U2 + x + y``. So ``V_{U1 + U2 - (x + y - 1)}`` is at most what
+`dpensemble.cost.loss_curve` says of the answers of both. Grids and rounding are as in `dpensemble.cost.composition`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from threading import RLock
+
+import numpy as np
+
+from dpensemble._arrays import Floats
+from dpensemble.cost.blocks import Blocks
+from dpensemble.cost.composition import MOST_ANSWERS
+from dpensemble.cost.groups import grouped, outlined
+from dpensemble.cost.loss_curve import LossCurve
+from dpensemble.cost.pairs import DominatingPairs
+from dpensemble.cost.recursion import chords, first_excess, kernels_of
+from dpensemble.errors import AccountingError
+
+_UNIT = 2.0**-52
+# Nodes in a standard deviation of a label's loss: chords cost a seventh of a percent of the labels.
+_FINENESS = 14
+# A label costs as much as so many checks at least and at most, where they do.
+_LEAST_RATIO, _MOST_RATIO = 1 / 40, 80
+# In units of the cheaper of both, so that neither price is rounded by much.
+_RESOLUTION = 12
+# Share by which a check is priced above what it loses, so that chords do not make checks the better bargain.
+_DEARER = 1.15
+# Units that are followed one by one, and labels in a block at least.
+_FOLLOWED, _LEAST_FOLLOWED = 4000, 48
+_TOLERANCE, _LARGEST_ORDER = 0.002, 200.0
+# Standard deviations of the loss that the grid covers, as in `recursion`.
+_BELOW, _ABOVE = 9.5, 7.0
+# Losses of one answer beyond which nothing is composed.
+_LARGEST_LOSS, _MOST_SPREAD, _MOST_NODES = 20.0, 25.0, 60_000
+
+
+class GatedComposition:
+    """Delta and epsilon of gated queries under a purse of any number of units.
+
+    Parameters
+    ----------
+    checks : DominatingPairs
+        Corners of a polygon that contains every pair of chances to pass; the outcomes are pass and fail.
+    labels : DominatingPairs
+        What a label can reveal, both ways.
+    missed : float
+        Most that a true check may differ, in total variation, from one within the polygon.
+
+    Raises
+    ------
+    AccountingError
+        If losses are too large for the grid.
+    """
+
+    def __init__(self, checks: DominatingPairs, labels: DominatingPairs, missed: float) -> None:
+        check, label = (float(pairs.renyi([2.0])[0]) for pairs in (checks, labels))
+        largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
+        step = math.sqrt(max(label, check)) / _FINENESS
+        #: Public prices, in units.
+        self.check_units, self.label_units = _prices(check * _DEARER + step**2 / 4, label)
+        self.query_units = self.check_units + self.label_units
+        self._largest, self._missed = largest, missed
+        self._rate = max(check / self.check_units, (check + label) / self.query_units)
+        self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
+        if largest > _LARGEST_LOSS or self._spread(self._followed * self.query_units) > _MOST_SPREAD:
+            raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
+        # Pairs of two outcomes are covered by far fewer corners than groups.
+        fewer = outlined if labels.p.shape[1] == 2 else grouped
+        labels = fewer(labels, _TOLERANCE, largest_order=_LARGEST_ORDER)
+        self._recursion = _Recursion(checks, labels, step, self.check_units, self.label_units)
+        self._blocks = Blocks(lambda: self._few(self._followed))
+        # Queries in a block and, composed, in all but the last.
+        self._net = self._followed - 1
+        self._lock = RLock()
+
+    def queries(self, units: int) -> int:
+        """Return how many answered queries cost at least so many units."""
+        return -(-units // self.query_units)
+
+    def curve(self, queries: int) -> LossCurve:
+        """Return all deltas of a purse that pays for so many answered queries."""
+        with self._lock:
+            if queries <= self._followed:
+                return self._few(queries)
+            blocks = -(-(queries - self._followed) // self._net)
+            joined, rest = self._blocks.with_rest(blocks, self._few(queries - blocks * self._net))
+            return joined.then(rest)
+
+    def delta(self, queries: int, epsilon: float) -> float:
+        """Return the delta at `epsilon` of a purse that pays for so many answered queries, rounded up."""
+        with self._lock:
+            if queries <= self._followed:
+                return self._few(queries).delta(epsilon)
+            blocks = -(-(queries - self._followed) // self._net)
+            joined, rest = self._blocks.with_rest(blocks, self._few(queries - blocks * self._net))
+            return joined.delta_with(rest, epsilon)
+
+    def largest(self, epsilon: float, delta: float) -> int:
+        """Return how many answered queries a purse may pay for within a budget."""
+
+        def fits(queries: int) -> bool:
+            return queries < MOST_ANSWERS and self.delta(queries, epsilon) <= delta
+
+        within = 0
+        while within < self._followed and fits(within + 1):
+            within += 1
+        if within < self._followed:
+            return within
+        beyond = 2 * within
+        while fits(beyond):
+            within, beyond = beyond, 2 * beyond
+        while beyond - within > 1:
+            middle = (within + beyond) // 2
+            within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+        return within
+
+    def _few(self, queries: int) -> LossCurve:
+        units = queries * self.query_units
+        below, excess = self._recursion.after(queries, self._reach(units))
+        nodes = self._recursion.step * np.arange(-below, len(excess) - below)
+        # Every check beyond the polygon changes delta by ``1 + exp(epsilon)`` times what is missed at most.
+        missed = units // self.check_units * self._missed * (1 + np.exp(nodes))
+        slack = 4 * _UNIT * (self._recursion.n_taps + 8) * max(1, units) + 1e-9
+        return LossCurve(self._recursion.step, below, excess + missed, slack)
+
+    def _spread(self, units: int) -> float:
+        return math.sqrt(self._rate * units) + self._largest
+
+    def _reach(self, units: int) -> tuple[int, int]:
+        """Return how many nodes below and above 0 are kept for so many units."""
+        spread, step = self._spread(units), self._recursion.step
+        return tuple(math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
+
+
+class _Recursion:
+    """The functions of 0, 1, 2, ... units, on a grid that widens; those of whole queries are kept."""
+
+    def __init__(
+        self, checks: DominatingPairs, labels: DominatingPairs, step: float, check_units: int, label_units: int
+    ) -> None:
+        self.step, self._check_units, self._query_units = step, check_units, check_units + label_units
+        losses = checks.losses()
+        self._passing, self._failing = (_Taps(*chords(losses[:, [o]], checks.q[:, [o]], step)) for o in (0, 1))
+        self._labels = _Taps(*kernels_of(labels, step))
+        self._first_check = first_excess(*kernels_of(checks, step)[:2], step)
+        self._first_label = first_excess(*kernels_of(labels, step)[:2], step)
+        self._pad = max(taps.farthest for taps in (self._passing, self._failing, self._labels)) + 1
+        self.n_taps = 4 + self._labels.most
+        self._units, self._kept = 0, [(0, np.zeros(1))]
+        self._below, self._above = -1, -1
+        self._values = self._labelled = np.zeros((self._query_units, 0))
+
+    def after(self, queries: int, reach: tuple[int, int]) -> tuple[int, Floats]:
+        """Return the function of so many answered queries' units: nodes below 0, and its excess."""
+        while len(self._kept) <= queries:
+            if self._units % self._query_units == 0 and (reach[0] > self._below or reach[1] > self._above):
+                self._widen(reach)
+            self._next()
+            if self._units % self._query_units == 0:
+                inner = slice(self._pad, -self._pad)
+                self._kept.append((self._below, self._values[0, inner].copy()))
+        return self._kept[queries]
+
+    def _widen(self, reach: tuple[int, int]) -> None:
+        """Give all functions more nodes on both sides, constant where nothing was known."""
+        # In steps, so that this happens seldom.
+        below, above = (
+            max(have, math.ceil(1.25 * want)) for have, want in zip((self._below, self._above), reach, strict=True)
+        )
+        if below + above > _MOST_NODES:
+            raise AccountingError(f"gated queries need {below + above:,} nodes, more than {_MOST_NODES:,}.")
+        if self._units == 0:
+            shape = self._query_units, below + above + 1 + 2 * self._pad
+            self._values, self._labelled = np.zeros(shape), np.zeros(shape)
+            self._below, self._above = below, above
+            self._label(0)
+            # Below the units of a query nothing is admitted.
+            self._labelled[:] = self._labelled[0]
+        else:
+            more = ((0, 0), (below - self._below, above - self._above))
+            self._values, self._labelled = (np.pad(t, more, mode="edge") for t in (self._values, self._labelled))
+            self._below, self._above = below, above
+
+    def _next(self) -> None:
+        """Follow one more unit."""
+        self._units += 1
+        if self._units < self._query_units:
+            return
+        inner = slice(self._pad, -self._pad)
+        place = self._units % self._query_units
+        labelled = self._labelled[place]
+        failed = self._values[(self._units - self._check_units) % self._query_units]
+        best = np.maximum(labelled[inner], failed[inner])
+        mixed, scratch = np.empty((2, len(best)))
+        for row, first in enumerate(self._first_check):
+            mixed[:] = 0.0
+            self._passing.add(row, labelled, self._pad, mixed, scratch)
+            self._failing.add(row, failed, self._pad, mixed, scratch)
+            self._add_first(first, mixed)
+            np.maximum(best, mixed, out=best)
+        self._put(self._values[place], best)
+        self._label(place)
+
+    def _label(self, place: int) -> None:
+        """Follow a label after the function at a place."""
+        best = np.zeros(self._below + self._above + 1)
+        mixed, scratch = np.empty((2, len(best)))
+        for row, first in enumerate(self._first_label):
+            mixed[:] = 0.0
+            self._labels.add(row, self._values[place], self._pad, mixed, scratch)
+            self._add_first(first, mixed)
+            np.maximum(best, mixed, out=best)
+        self._put(self._labelled[place], best)
+
+    def _add_first(self, first: Floats, mixed: Floats) -> None:
+        around = len(first) // 2
+        mixed[self._below - around : self._below + around + 1] += first
+
+    def _put(self, row: Floats, found: Floats) -> None:
+        row[self._pad : -self._pad] = found
+        row[: self._pad], row[-self._pad :] = found[0], found[-1]
+
+
+class _Taps:
+    """Weights of the nodes that each row averages over, by offset."""
+
+    def __init__(self, kernels: Floats, lowest: int, highest: int) -> None:
+        self._rows = [
+            [(int(tap) + lowest, float(weights[tap])) for tap in np.flatnonzero(weights)] for weights in kernels.T
+        ]
+        self.farthest = max(-lowest, highest)
+        self.most = max(map(len, self._rows))
+
+    def add(self, row: int, padded: Floats, pad: int, out: Floats, scratch: Floats) -> None:
+        """Add the average of a padded function to `out`."""
+        for offset, weight in self._rows[row]:
+            start = pad + offset
+            np.multiply(padded[start : start + len(out)], weight, out=scratch)
+            np.add(out, scratch, out=out)
+
+
+def _prices(check: float, label: float) -> tuple[int, int]:
+    """Return whole prices of a check and a label in proportion to what they lose, the check's rounded up."""
+    ratio = min(max(label / check, _LEAST_RATIO), _MOST_RATIO)
+    if ratio >= _RESOLUTION:
+        return 1, int(ratio)
+    if ratio >= 1:
+        cheap = -(-_RESOLUTION // int(ratio))
+        return cheap, int(cheap * ratio)
+    label_units = max(1, int(_RESOLUTION * ratio))
+    return math.ceil(label_units / ratio), label_units
+
+
+@lru_cache(maxsize=12)
+def gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
+    """Return the composition of such queries; recent ones are kept."""
+    return GatedComposition(checks, labels, missed)

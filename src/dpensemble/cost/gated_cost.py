@@ -1,0 +1,55 @@
+"""What gated queries cost under a purse: a Renyi curve, and their exact composition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpensemble._checks import integer_between
+from dpensemble.cost.gated import GatedComposition
+from dpensemble.cost.loss_curve import LossCurve
+from dpensemble.cost.privacy_cost import PrivacyCost
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatedCost(PrivacyCost):
+    """Privacy loss of a purse that pays for a number of gated queries if every one is answered.
+
+    Multiples are larger purses; added to other costs only the curve is left.
+
+    Parameters
+    ----------
+    rdp, orders, parts
+        As for `PrivacyCost`; of that many checks and labels, and no parts.
+    composition : GatedComposition
+        Of such queries under any purse.
+    queries : int
+        How many answered queries the purse pays for.
+    """
+
+    composition: GatedComposition | None = None
+    queries: int = 0
+
+    @property
+    def composes(self) -> bool:
+        """Whether exact composition is at hand."""
+        return self.composition is not None
+
+    def composed(self, delta: float) -> LossCurve | None:  # noqa: ARG002
+        """Return all deltas of the purse; None where it is empty."""
+        assert self.composition is not None  # noqa: S101
+        return self.composition.curve(self.queries) if self.queries else None
+
+    def __mul__(self, count: int) -> PrivacyCost:
+        count = integer_between("count", count, 0, 2**62)
+        return GatedCost(
+            rdp=self.rdp * count, orders=self.orders, composition=self.composition, queries=self.queries * count
+        )
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: PrivacyCost) -> PrivacyCost:
+        if isinstance(other, PrivacyCost) and other.parts == ():
+            return self
+        return PrivacyCost(rdp=self.rdp, orders=self.orders) + other
+
+    __radd__ = __add__

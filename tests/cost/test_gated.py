@@ -1,0 +1,134 @@
+"""The purse against every adaptive strategy of tiny runs, on the integers that are sampled and in exact fractions."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dpensemble.accounting import Change, price
+from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
+from dpensemble.laws.sampling import integer_weights
+
+TOTAL = 2**63
+
+
+def histograms(n, classes):
+    return [row for row in product(range(n + 1), repeat=classes) if sum(row) == n]
+
+
+def sampled_pairs(law, n, classes, votes=1, predictions=(None,)):
+    """Both laws of every pair of neighbouring counts, as fractions."""
+    rows = histograms(n, classes)
+    found = []
+    for expected in predictions:
+        here = law if expected is None else law.against([expected] * len(rows))
+        weights = integer_weights(here, np.array(rows)).tolist()
+        table = {row: [Fraction(w, TOTAL) for w in line] for row, line in zip(rows, weights, strict=True)}
+        for one, other in product(rows, repeat=2):
+            if 0 < sum(abs(a - b) for a, b in zip(one, other, strict=True)) <= 2 * votes:
+                found.append((table[one], table[other]))
+    return found
+
+
+def true_delta(pairs, prices, units, factor):
+    """The most that any strategy reaches: it chooses pairs by what it saw, and may stop whenever it likes."""
+    check, label = prices
+
+    def value(left, p, q):
+        stopped = max(p - factor * q, 0)
+        if left < check + label:
+            return stopped
+        reached = [
+            sum(value(left - check - label, p * a, q * b) for a, b in zip(one[:-1], other[:-1], strict=True))
+            + value(left - check, p * one[-1], q * other[-1])
+            for one, other in pairs
+        ]
+        return max(stopped, *reached)
+
+    return value(units, Fraction(1), Fraction(1))
+
+
+CASES = {
+    "confident": (ConfidentNoisyMax(2.0, 3.0, 2.0), 3, 2, 1, (None,)),
+    "two votes": (ConfidentNoisyMax(2.0, 4.0, 3.0), 3, 2, 2, (None,)),
+    "dear checks": (ConfidentNoisyMax(2.0, 2.0, 8.0), 3, 2, 1, (None,)),
+    "low threshold": (ConfidentNoisyMax(-4.0, 3.0, 2.0), 3, 2, 1, (None,)),
+    "three classes": (ConfidentNoisyMax(1.5, 3.0, 2.0), 2, 3, 1, (None,)),
+    "interactive": (InteractiveNoisyMax(0.5, 3.0, 2.0), 2, 2, 1, ([0.9, 0.1],)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_strategy_of_tiny_ensembles_exceeds_the_purse(case):
+    law, n, classes, votes, predictions = case
+    one = price(law, Change(ballots=n, classes=classes, votes=votes)).answered
+    assert isinstance(one, GatedCost)
+    composition, pairs = one.composition, sampled_pairs(law, n, classes, votes, predictions)
+    prices = composition.check_units, composition.label_units
+    for queries in (1, 2) if classes == 2 else (1,):
+        for factor in (Fraction(1), Fraction(3, 2), Fraction(3)):
+            exact = float(true_delta(pairs, prices, queries * composition.query_units, factor))
+            claimed = (one * queries).composed(1e-5).delta(math.log(factor))
+            assert exact <= claimed * (1 + 1e-12)
+            # All of the gap is that a check and its label may be worst at different counts.
+            assert exact >= 0.3 * claimed or exact < 0.02
+
+
+def test_the_recursion_is_that_of_fractions():
+    # Checks and labels of their own, so that nothing but the grid is between the two.
+    checks = [(Fraction(3, 5), Fraction(1, 2)), (Fraction(1, 2), Fraction(3, 5))]
+    labels = [(Fraction(2, 3), Fraction(1, 2)), (Fraction(1, 2), Fraction(2, 3))]
+    # Checks that always pass or fail are allowed for as well.
+    both = product([*checks, (Fraction(1), Fraction(1)), (Fraction(0), Fraction(0))], labels)
+    pairs = [([a * p, a * (1 - p), 1 - a], [b * q, b * (1 - q), 1 - b]) for (a, b), (p, q) in both]
+    table = [[[float(pair[i]), 1 - float(pair[i])] for pair in kind] for kind in (checks, labels) for i in (0, 1)]
+    composition = GatedComposition(DominatingPairs(*table[:2]), DominatingPairs(*table[2:]), 0.0)
+    prices = composition.check_units, composition.label_units
+    for queries in (1, 2):
+        for factor in (Fraction(1), Fraction(5, 4), Fraction(2)):
+            exact = float(true_delta(pairs, prices, queries * composition.query_units, factor))
+            claimed = composition.delta(queries, math.log(factor))
+            assert exact <= claimed * (1 + 1e-12)
+            assert claimed <= 1.02 * exact + 1e-4
+
+
+def test_a_purse_that_gives_labels_away_would_be_too_small():
+    # The oracle tells: a purse for one query, if labels were free, buys more than the claim allows.
+    law = CASES["confident"][0]
+    composition = price(law, Change(ballots=3, classes=2)).answered.composition
+    units = composition.query_units
+    assert units < 5 * composition.check_units
+    found = true_delta(sampled_pairs(law, 3, 2), (composition.check_units, 0), units, Fraction(3, 2))
+    assert float(found) > composition.delta(1, math.log(1.5))
+
+
+@pytest.mark.slow
+def test_blocks_are_no_better_than_single_queries_and_lose_little():
+    composition = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=2)).answered.composition
+    followed = composition._followed
+    for more in (1, 40):
+        alone = composition._few(followed + more)
+        joined = composition.curve(followed + more)
+        for epsilon in (0.5, 1.0, 2.0, 3.0):
+            assert alone.delta(epsilon) * (1 - 1e-9) <= joined.delta(epsilon) <= 1.2 * alone.delta(epsilon)
+
+
+def test_costs_of_gated_queries_add_and_convert():
+    one = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=2)).answered
+    assert (one * 20).epsilon(1e-5) < PrivacyCost(rdp=(one * 20).rdp).epsilon(1e-5)
+    assert (one * 20).fits((one * 20).epsilon(1e-5), 1e-5)
+    assert not (one * 20).fits(0.99 * (one * 20).epsilon(1e-5), 1e-5)
+    assert (one * 0).epsilon(1e-5) == 0
+    assert (PrivacyCost.zero() + one * 3).epsilon(1e-5) == (one * 3 + PrivacyCost.zero()).epsilon(1e-5)
+    assert (one + one).epsilon(1e-5) == PrivacyCost(rdp=2 * one.rdp).epsilon(1e-5)
+    with pytest.raises(AccountingError, match="finite outcomes"):
+        one.epsilon(1e-5, "privacy loss distribution")
+    with pytest.raises(AccountingError, match="delta"):
+        one.epsilon(0.0)
+    at = (one * 20).composition.largest(1.0, 1e-5)
+    assert (one * at).fits(1.0, 1e-5)
+    assert not (one * (at + 1)).fits(1.0, 1e-5)
