@@ -44,7 +44,7 @@ class Price:
         if self.check is None:
             return self.label
         both = self.check + self.label
-        if self.corners is None or self.label.parts is None or len(self.label.parts) > 1:
+        if self.corners is None or self.label.parts is None:
             return both
         # Losses beyond the grid leave the Renyi curve.
         with suppress(AccountingError):
@@ -93,8 +93,9 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
         return Price(of_label(law, change))
     check = gate_cost if exact else published_gate_cost
     label, sigma = of_label(law.answer, change), law.gate.sigma  # type: ignore[attr-defined]
-    corners = check_corners(sigma, change.moved) if exact and label.parts is not None else None
-    if corners is not None and not _rounding_is_paid(law, label, change, change.moved / sigma):
+    # Pairs of more classes cannot be covered by few enough corners to be followed check by check.
+    corners = check_corners(sigma, change.moved) if exact and change.classes == 2 else None
+    if corners is None or label.parts is None or not _rounding_is_paid(law, label, change, change.moved / sigma):
         corners = None
     return Price(label, check(sigma, change.moved), corners)
 

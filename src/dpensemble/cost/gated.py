@@ -20,8 +20,8 @@ Why finitely many checks do
 Passing and failing lead to different functions, so that a check dominated in Blackwell's sense does not stand for
 another. But ``b W(r a / b)`` is the perspective of a convex function, jointly convex in ``(a, b)``, and so is the other
 summand. Over a convex set of ``(a, b)`` the sum is largest at a corner: the rows of `checks`, corners of a polygon that
-contains every pair, together with its two corners (0, 0) and (1, 1), at which a check tells nothing. Labels lead
-to one function and may be covered by pairs that dominate them, as in `dpensemble.cost.composition`.
+contains every pair, together with its two corners (0, 0) and (1, 1), at which a check tells nothing. Labels of two
+classes are covered by corners in the same way.
 
 Why blocks may be composed
 --------------------------
@@ -41,7 +41,7 @@ import numpy as np
 from dpensemble._arrays import Floats
 from dpensemble.cost.blocks import Blocks
 from dpensemble.cost.composition import MOST_ANSWERS
-from dpensemble.cost.groups import grouped, outlined
+from dpensemble.cost.groups import outlined
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.recursion import chords, first_excess, kernels_of
@@ -58,7 +58,7 @@ _RESOLUTION = 12
 _DEARER = 1.15
 # Units that are followed one by one, and labels in a block at least.
 _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
-_TOLERANCE, _LARGEST_ORDER = 0.002, 200.0
+_TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
 # Standard deviations of the loss that the grid covers, as in `recursion`.
 _BELOW, _ABOVE = 9.5, 7.0
 # Losses of one answer beyond which nothing is composed.
@@ -73,7 +73,7 @@ class GatedComposition:
     checks : DominatingPairs
         Corners of a polygon that contains every pair of chances to pass; the outcomes are pass and fail.
     labels : DominatingPairs
-        What a label can reveal, both ways.
+        What a label of two classes can reveal, both ways.
     missed : float
         Most that a true check may differ, in total variation, from one within the polygon.
 
@@ -95,9 +95,7 @@ class GatedComposition:
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
         if largest > _LARGEST_LOSS or self._spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
-        # Pairs of two outcomes are covered by far fewer corners than groups.
-        fewer = outlined if labels.p.shape[1] == 2 else grouped
-        labels = fewer(labels, _TOLERANCE, largest_order=_LARGEST_ORDER)
+        labels = outlined(labels, _TOLERANCE, _LARGEST_ORDER)
         self._recursion = _Recursion(checks, labels, step, self.check_units, self.label_units)
         self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last.

@@ -16,14 +16,18 @@ from dpensemble.accounting import (
     Group,
     ScheduledMeter,
     data_dependent_meter,
+    price,
     published_group_rdp,
     threshold_rdp,
     vanishing_end,
     worst_case_meter,
 )
+from dpensemble.accounting.meters.affordable import change_by
+from dpensemble.accounting.meters.allowances import Purse
 from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
+from dpensemble.cost import PrivacyCost
 from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
@@ -293,11 +297,21 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
                 labels[i, t] += np.count_nonzero(ballots[outcomes < 2, t])
         spent = []
         for i, f in enumerate(meter._filters):
-            rdp = (checks[i] * f.check + labels[i] * f.label).max()
+            amount = (checks[i] * f.check + labels[i] * f.label).max()
+            assert amount <= f.allowed
+            if isinstance(f, Purse):
+                # Whole queries' units: composed, or by their curve where that is less.
+                queries = -(-int(amount) // int(f.check + f.label))
+                rdp = np.maximum(
+                    queries * f.one.rdp, amount / f.check * price(GATED, change_by(stage, groups[i], 2)).check.rdp
+                )
+                exact = f.one.composition.curve(queries).epsilon(DELTA)
+                spent.append(min(exact, PrivacyCost(rdp=rdp).epsilon(DELTA)))
+                continue
             beyond = math.log(1 / DELTA) / (f.order - 1)
             if accounting is Accounting.EXACT:
                 beyond = math.log((f.order - 1) / f.order) - (math.log(DELTA) + math.log(f.order)) / (f.order - 1)
-            spent.append(rdp + beyond)
+            spent.append(amount + beyond)
         assert meter.charged_group_epsilons == pytest.approx(spent, rel=1e-9)
         assert all(s <= group.budget.epsilon for s, group in zip(spent, groups, strict=True))
     assert guaranteed <= asked <= meter.most_queries

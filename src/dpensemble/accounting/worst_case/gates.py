@@ -32,6 +32,8 @@ _SMALLEST_SHIFT = 1e-5
 
 # Deviations beyond which a check is as good as certain, and middles of the points whose tangents bound it.
 _FARTHEST, _TANGENTS = 9.0, (0.0, -0.5, -1.2, -2.5)
+# Where a vote moves much, rare outcomes lose much more than others.
+_MORE_TANGENTS, _MUCH = (0.0, -0.4, -0.8, -1.2, -1.6, -2.1, -2.7, -3.5, -4.6, -6.0), 0.02
 _OUTWARDS = 1e-12
 #: Chance of an outcome that lies beyond, which is what a check within differs by.
 BEYOND = float(ndtr(-_FARTHEST))
@@ -56,8 +58,9 @@ def check_corners(sigma: float, votes: float) -> DominatingPairs | None:
     shift = votes / sigma
     if not _SMALLEST_SHIFT <= shift <= 1:
         return None
-    y = np.array(_TANGENTS) - shift / 2
-    q, p, slope = ndtr(y), ndtr(y + shift), np.exp(-shift * np.array(_TANGENTS))
+    middle = np.array(_MORE_TANGENTS if shift > _MUCH else _TANGENTS)
+    y = middle - shift / 2
+    q, p, slope = ndtr(y), ndtr(y + shift), np.exp(-shift * middle)
     # The curve is concave and starts at 0: beyond its last point it lies below the ray from 0 through that point.
     q, p = np.append(q, 0.0), np.append(p, 0.0)
     slope = np.append(slope, ndtr(shift - _FARTHEST) / ndtr(-_FARTHEST))
