@@ -64,11 +64,17 @@ def threshold_log_error(counts: ArrayLike, threshold: float, sigma: float) -> ND
     votes = checked_counts(counts)
     threshold = real_between("threshold", threshold, -1e15, 1e15)
     sigma = real_between("sigma", sigma, 1e-9, 1e12)
-    if len(votes) and threshold > votes.sum(axis=1).max():
-        text = f"threshold={threshold:g} is above the number of votes, so hardly any query will be answered."
-        warnings.warn(text, UserWarning, stacklevel=3)
+    if len(votes):
+        warn_of_threshold(threshold, float(votes.sum(axis=1).max()))
     log_error = log_ndtr(-np.abs(votes.max(axis=1) - threshold) / sigma)
     return np.maximum(log_error, _LEAST_LOG_ERROR)
+
+
+def warn_of_threshold(threshold: float, n_votes: float) -> None:
+    """Warn of a threshold that no number of votes reaches."""
+    if threshold > n_votes:
+        text = f"threshold={threshold:g} is above the number of votes, so hardly any query will be answered."
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _gaps(counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble.accounting.published.bounds import gaussian_rdp
@@ -45,6 +46,10 @@ class CostTable:
         """Return the grid point of each query: at its ``z`` or just on the tie's side of it; private."""
         z = ndtri_exp(log_error - math.log(self.n_others))
         return np.clip(np.floor(-z * _TOWARDS_ZERO / self.width), 0, self.cost.size - 1).astype(np.int64)
+
+    def spread(self, change: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest value that one teacher can move a query to."""
+        return maximum_filter1d(change, 2 * self.reach + 1, mode="nearest")
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,10 @@
 """How far the data-dependent cost of PATE can move when one teacher changes, near the votes at hand.
 
-The per-query cost is the step function of `dpensemble.accounting.smooth.grid`: the published bound of GNMax and
-of the noisy threshold, rounded up to a grid so that it is monotone. The same function is bounded here and
-published by `dpensemble.accounting.smooth.release`. The closed form of Papernot et al. 2018 rests on their
-conditions C5 and C6, which often fail; the maxima here are taken over the grid itself and need neither.
+The per-query cost is the published bound of GNMax and of the noisy threshold, at every vote that there can be
+(`dpensemble.accounting.smooth.listed`); where these are too many, it is a step function of one number, rounded up to a
+grid so that it is monotone (`dpensemble.accounting.smooth.grid`). The same function is bounded here and published by
+`dpensemble.accounting.smooth.release`. The closed form of Papernot et al. 2018 rests on their
+conditions C5 and C6, which often fail; the maxima here are taken over the list or grid itself and need neither.
 """
 
 import math
@@ -12,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import maximum_filter1d
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble.accounting.published.probabilities import checked_counts, gnmax_log_error, threshold_log_error
+from dpensemble.accounting.published.probabilities import checked_counts, gnmax_log_error, warn_of_threshold
 from dpensemble.accounting.smooth.grid import CostTable, tabulate
+from dpensemble.accounting.smooth.listed import ListedTable, answer_table, threshold_table
 from dpensemble.errors import DataError, InvalidParameterError
+
+# One query's cost at all states of its votes, and what one teacher turns each into.
+Table = CostTable | ListedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class SmoothCost:
             real_between("threshold_sigma", self.threshold_sigma, 1e-9, 1e12)
 
     def total(self, counts: ArrayLike, answered: ArrayLike | None = None) -> float:
-        """Return the published cost: the sum of every query's bound, rounded up to the grid.
+        """Return the published cost: the sum of every query's bound, rounded up where votes are too many to list.
 
         Parameters
         ----------
@@ -199,7 +203,7 @@ class SmoothCost:
         """Bound by how much the sum of two neighbours may differ through rounding alone; public."""
         return 1e-12 * self.worst_total(len(np.asarray(counts)))
 
-    def _parts(self, counts: ArrayLike, answered: ArrayLike | None) -> list[tuple[CostTable, NDArray[np.int64]]]:
+    def _parts(self, counts: ArrayLike, answered: ArrayLike | None) -> list[tuple[Table, NDArray[np.int64]]]:
         """Return the table and the queries' positions in it for the answer and for the threshold."""
         votes = checked_counts(counts)
         if votes.shape[1] != self.n_classes or not np.array_equal(votes, np.floor(votes)):
@@ -209,24 +213,28 @@ class SmoothCost:
         charged = np.ones(len(votes), dtype=bool) if answered is None else np.asarray(answered)
         if charged.shape != (len(votes),) or charged.dtype != bool:
             raise DataError("answered must hold one boolean for each row of counts.")
-        farthest = float(self.n_teachers)
-        table = tabulate(self.sigma, self.n_classes, self.order, farthest, self.n_teachers, self.both_directions)
-        parts = [(table, table.positions(gnmax_log_error(votes[charged], self.sigma)))]
+        both = self.both_directions
+        listed = answer_table(self.sigma, self.n_classes, self.order, self.n_teachers, both)
+        parts: list[tuple[Table, NDArray[np.int64]]]
+        if listed is not None:
+            parts = [(listed, listed.positions(votes[charged]))]
+        else:
+            table = tabulate(self.sigma, self.n_classes, self.order, float(self.n_teachers), self.n_teachers, both)
+            parts = [(table, table.positions(gnmax_log_error(votes[charged], self.sigma)))]
         if self.threshold is not None and self.threshold_sigma is not None:
-            # A teacher moves one count and not two: the threshold is a vote of two classes at sqrt(2) sigma.
-            sigma = math.sqrt(2) * self.threshold_sigma
-            farthest = 2 * max(self.threshold, self.n_teachers - self.threshold)
-            table = tabulate(sigma, 2, self.order, farthest, self.n_teachers, self.both_directions)
-            error = threshold_log_error(votes, self.threshold, self.threshold_sigma)
-            parts.append((table, table.positions(error)))
+            warn_of_threshold(self.threshold, self.n_teachers)
+            gate = threshold_table(
+                self.threshold, self.threshold_sigma, self.n_classes, self.order, self.n_teachers, both
+            )
+            parts.append((gate, gate.positions(votes)))
         return parts
 
 
-def _largest_change(parts: list[tuple[CostTable, NDArray[np.int64]]], rounding: float) -> float:
+def _largest_change(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float) -> float:
     return rounding + float(sum(table.change.max() * positions.size for table, positions in parts))
 
 
-def _local_changes(parts: list[tuple[CostTable, NDArray[np.int64]]], rounding: float) -> Iterator[float]:
+def _local_changes(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float) -> Iterator[float]:
     """Yield the change of the total at distance 0, 1, ... and end with the largest there is."""
     largest = _largest_change(parts, rounding)
     changes = [table.change for table, _ in parts]
@@ -235,8 +243,5 @@ def _local_changes(parts: list[tuple[CostTable, NDArray[np.int64]]], rounding: f
     while total < largest * (1 - 1e-12):
         total = rounding + float(sum(c[positions].sum() for c, (_, positions) in zip(changes, parts, strict=True)))
         yield total
-        changes = [
-            maximum_filter1d(c, 2 * table.reach + 1, mode="nearest")
-            for c, (table, _) in zip(changes, parts, strict=True)
-        ]
+        changes = [table.spread(c) for c, (table, _) in zip(changes, parts, strict=True)]
     yield largest
