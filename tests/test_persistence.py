@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -213,3 +215,18 @@ def test_a_function_in_an_attribute_is_refused(tmp_path, blobs):
     model = LogisticRegression().fit(X, y)
     model.predict = np.exp
     refuses_both_ways(model, tmp_path / "c.skops", "holds a function")
+
+
+def test_files_are_read_without_array_libraries_and_with_all_of_skops_types():
+    """The search for estimators must find as many as without what holds PyTorch back."""
+    count = "len(skops.io._trusted_types.SKLEARN_ESTIMATOR_TYPE_NAMES)"
+    held = (
+        "import sys; from dpensemble.persistence.skops_files import skops_io; skops_io(); import skops.io._trusted_types;"
+        f"print({count}, 'torch' in sys.modules, 'dask' in sys.modules); import sklearn.externals.array_api_compat.numpy"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        for code in (held, f"import skops.io._trusted_types; print({count})")
+    ]
+    assert found[0] == [*found[1], "False", "False"]
+    assert int(found[1][0]) > 100

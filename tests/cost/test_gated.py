@@ -61,7 +61,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+QUICK = ("confident", "interactive")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow) for name, case in CASES.items()],
+)
 def test_no_strategy_of_tiny_ensembles_exceeds_the_purse(case):
     law, n, classes, votes, predictions = case
     one = price(law, Change(ballots=n, classes=classes, votes=votes)).answered

@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
+from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
 
 _CLASSIFIERS = (
@@ -76,11 +77,9 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
     FileError
         If the classifier could not be loaded again, or the path cannot be written.
     """
-    from skops import io as skops_io  # noqa: PLC0415  imports whatever array libraries there are
-
     try:
         _vet(classifier)
-        content = skops_io.dumps(classifier)
+        content = skops_io().dumps(classifier)
     except Unvetted as problem:
         raise FileError(f"{path} was not written: {problem}.") from None
     try:
@@ -121,14 +120,13 @@ def load_classifier(path: Path | str) -> Any:
     FileError
         If the file cannot be read, holds anything that is not on the list, or a broken tree or encoder.
     """
-    from skops import io as skops_io  # noqa: PLC0415  imports whatever array libraries there are
-
     try:
         content = Path(path).read_bytes()
-        types = skops_io.get_untrusted_types(data=content)
+        skops = skops_io()
+        types = skops.get_untrusted_types(data=content)
         if not _VETTED_TYPES.issuperset(types):
             raise Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
-        classifier = skops_io.loads(content, trusted=types)
+        classifier = skops.loads(content, trusted=types)
         _vet(classifier)
     except Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
