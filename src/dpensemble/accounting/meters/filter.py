@@ -62,7 +62,7 @@ class FilterMeter(GroupMeter):
     >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
     >>> meter = FilterMeter(Electorate((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
     >>> meter.sure_queries, meter.most_queries
-    (140, 1918)
+    (164, 1804)
     """
 
     basis = Basis.WORST_CASE
