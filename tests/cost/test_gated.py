@@ -128,6 +128,16 @@ def test_more_classes_are_left_to_the_renyi_curve():
     assert type(price(CASES["confident"][0], Change(ballots=9, classes=3)).answered) is PrivacyCost
 
 
+def test_pairs_of_more_outcomes_are_no_corners():
+    # A long lattice is covered by blocks, whose pairs tell more than any of their corners.
+    law, change = ConfidentNoisyMax(20_000, 15_000, 400), Change(ballots=50_000, classes=2)
+    found = price(law, change)
+    assert found.label.parts[0].pairs.p.shape[1] > 2
+    assert type(found.answered) is PrivacyCost
+    with pytest.raises(AccountingError, match="two outcomes"):
+        GatedComposition(found.label.parts[0].pairs, found.label.parts[0].pairs, 0.0)
+
+
 def test_costs_of_gated_queries_add_and_convert():
     one = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=2)).answered
     assert (one * 20).epsilon(1e-5) < PrivacyCost(rdp=(one * 20).rdp).epsilon(1e-5)

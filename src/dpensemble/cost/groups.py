@@ -8,6 +8,7 @@ import numpy as np
 
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
+from dpensemble.errors import AccountingError
 
 # Orders at which a group of pairs may not look worse than the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
@@ -47,6 +48,8 @@ def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     polygon around them. Edges of their concave hull are kept and prolonged until they meet. A corner may exceed the
     worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
     """
+    if pairs.p.shape[1] != 2:
+        raise AccountingError(f"corners stand for pairs of two outcomes, not of {pairs.p.shape[1]}.")
     orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
     corners = concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
     fine = pairs.renyi(orders) * (1 + tolerance)
