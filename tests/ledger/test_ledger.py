@@ -143,6 +143,25 @@ def test_an_old_copy_that_is_put_back_gives_no_budget_back(ledger, patients, whe
         Ledger(where)
 
 
+def test_an_old_copy_is_noticed_by_a_ledger_that_is_kept_open(ledger, patients, where, tmp_path):
+    spend(patients)
+    with sqlite3.connect(where) as old, sqlite3.connect(tmp_path / "old.db") as copy:
+        old.backup(copy)
+    old.close()
+    copy.close()
+    with ledger.kept_open():
+        spend(patients)
+        # The open file would take charges that are lost with it.
+        (tmp_path / "old.db").replace(where)
+        for name in ("ledger.db-wal", "ledger.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        with pytest.raises(LedgerError, match=r"lacks entry 4.*old copy"):
+            spend(patients)
+        where.unlink()
+        with pytest.raises(LedgerError, match="no noise is drawn"):
+            spend(patients)
+
+
 def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger, patients, where):
     spend(patients)
     spend(patients)

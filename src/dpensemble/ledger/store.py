@@ -9,7 +9,8 @@ can be worked out from the entries, and `verify` does so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from dpensemble.ledger.chain import Entry, following
 
 try:
     import sqlalchemy as sa
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
 except ImportError as error:
     raise LedgerError("a ledger needs SQLAlchemy and others; install dpensemble[ledger].") from error
 
 #: Version of the tables; a ledger of another one is refused.
 SCHEMA = 1
+# Connections that a service keeps.
+_KEPT_OPEN = 5
 # Seconds that a writer waits for others.
 _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
@@ -86,6 +89,29 @@ answers = _table(
 )
 
 
+# Statements are put together once: that takes longer than what SQLite does with them.
+_NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
+
+
+@cache
+def _selected(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
+    return sa.select(table).where(*_given(table, names)).order_by(table.columns[0])
+
+
+@cache
+def _largest(table: sa.Table, column: str, names: tuple[str, ...]) -> sa.Select[Any]:
+    return sa.select(sa.func.max(table.c[column])).where(*_given(table, names))
+
+
+@cache
+def _added(table: sa.Table) -> sa.Insert:
+    return sa.insert(table)
+
+
+def _given(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
+    return [table.c[name] == sa.bindparam(name) for name in names]
+
+
 def step(name: str) -> None:
     """Stand for one step on the way to the disk; tests put something here that kills."""
 
@@ -111,8 +137,7 @@ class Transaction:
 
     def rows(self, table: sa.Table, **where: Any) -> list[Any]:
         """Return the rows of a table with these values, in the order of its first column."""
-        query = sa.select(table).where(*(table.c[name] == value for name, value in where.items()))
-        return list(self._connection.execute(query.order_by(table.columns[0])))
+        return list(self._connection.execute(_selected(table, tuple(where)), where))
 
     def row(self, table: sa.Table, **where: Any) -> Any:
         """Return the one row with these values, or None."""
@@ -121,8 +146,7 @@ class Transaction:
 
     def largest(self, table: sa.Table, column: str, **where: Any) -> int:
         """Return the largest value of a column, or 0."""
-        query = sa.select(sa.func.max(table.c[column])).where(*(table.c[name] == v for name, v in where.items()))
-        return int(self._connection.execute(query).scalar() or 0)
+        return int(self._connection.execute(_largest(table, column, tuple(where)), where).scalar() or 0)
 
     def totals(self, data_set: str) -> dict[str, tuple[int, int]]:
         """Return the sums of losses and deltas charged to each group of a data set."""
@@ -133,7 +157,7 @@ class Transaction:
     def last(self) -> Entry | None:
         """Return the newest entry."""
         if self._last is None:
-            found = self._connection.execute(sa.select(entries).order_by(entries.c.number.desc()).limit(1)).first()
+            found = self._connection.execute(_NEWEST).first()
             self._last = None if found is None else Entry(*found)
         return self._last
 
@@ -150,7 +174,7 @@ class Transaction:
 
     def add(self, table: sa.Table, **values: Any) -> None:
         """Add a row."""
-        self._connection.execute(sa.insert(table).values(**values))
+        self._connection.execute(_added(table), values)
 
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""
@@ -193,14 +217,21 @@ class Store:
                 raise LedgerError(
                     f"ledger={self.place!r} is neither a file nor a PostgreSQL database; give one of them."
                 )
-        options = {"connect_args": {"timeout": _PATIENCE, "isolation_level": None}} if self.file is not None else {}
+        # A connection for each transaction: none is shared with a fork.
+        self._engine = self._made(poolclass=NullPool)
+
+    def _made(self, **pooled: Any) -> sa.Engine:
+        if self.file is not None:
+            pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
         try:
-            # A connection for each transaction: none is shared with a fork.
-            self._engine = sa.create_engine(self._url, poolclass=NullPool, **options)
+            engine = sa.create_engine(self._url, **pooled)
         except ImportError:
             raise LedgerError("a ledger in PostgreSQL needs psycopg; install dpensemble[ledger].") from None
         if self.file is not None:
-            sa.event.listen(self._engine, "connect", _durable_sqlite)
+            sa.event.listen(engine, "connect", _durable_sqlite)
+            sa.event.listen(engine, "connect", self._note_file)
+            sa.event.listen(engine, "checkout", self._require_same_file)
+        return engine
 
     def exists(self) -> bool:
         """Tell whether there are tables of a ledger."""
@@ -219,15 +250,23 @@ class Store:
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Keep a SQLite file open within the block: closing it for the last time clears its log away, which is slow."""
-        with ExitStack() as stack:
+        """Keep connections open within the block, in which no process may fork, and use them again and again.
+
+        Closing the last one of a SQLite file clears its log away, which is slow; PostgreSQL takes a process for each.
+        """
+        alone = self._engine
+        # A database that was restarted has forgotten its connections, which a ping finds out.
+        self._engine = self._made(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
+        try:
             if self.file is not None:
-                with self._told("read"):
-                    connection = stack.enter_context(self._engine.connect())
+                with self._told("read"), self._engine.connect() as connection:
                     # Only what was read from is open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
             yield
+        finally:
+            kept, self._engine = self._engine, alone
+            kept.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -257,6 +296,22 @@ class Store:
                 raise
             connection.commit()
             step("committed")
+
+    def _note_file(self, _connection: Any, record: Any) -> None:
+        record.info["file"] = self._identity()
+
+    def _require_same_file(self, _connection: Any, record: Any, _proxy: Any) -> None:
+        """Open anew where another file has taken the place of the one that is open."""
+        if record.info["file"] != self._identity():
+            raise DisconnectionError
+
+    def _identity(self) -> tuple[int, int] | None:
+        assert self.file is not None  # noqa: S101
+        try:
+            found = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ except ImportError as error:
     raise LedgerError("a ledger needs filelock and others; install dpensemble[ledger].") from error
 
 ENVIRONMENT_VARIABLE = "DPENSEMBLE_STATE"
+# Bytes of each of the file's two places: no disk writes parts of both when it writes one.
+_PLACE = 4096
 
 
 def state_home() -> Path:
@@ -37,6 +40,9 @@ def state_home() -> Path:
 class Witness:
     """A file with the number and hash of the newest entry that was ever charged for.
 
+    The file has two places, of which the one that holds the older entry is written over: that takes one trip to the
+    disk where a new file takes several, needs no room on it, and a write that was cut short leaves the other place.
+
     Parameters
     ----------
     path : path
@@ -49,22 +55,24 @@ class Witness:
     def seen(self) -> tuple[int, str] | None:
         """Return number and hash of the newest entry that was seen; None where there is no file yet."""
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            return int(found["number"]), str(found["hash"])
+            found = _places(self.path.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LedgerError(
-                f"{self.path}, which tells an old copy of the ledger, cannot be read ({type(error).__name__}); put it "
-                "back, or move it away and accept that an old copy would not be noticed."
-            ) from None
+        except OSError as error:
+            raise self._unreadable(type(error).__name__) from None
+        known = [one for one in found if one is not None]
+        if not known:
+            raise self._unreadable("it is damaged")
+        return max(known)
 
     def check(self, transaction: Transaction) -> None:
         """Refuse a ledger that lacks what was seen of it."""
         seen = self.seen()
         if seen is None:
             return
-        entry = transaction.entry(seen[0])
+        # Mostly the newest entry is the one that was seen.
+        last = transaction.last()
+        entry = last if last is not None and last.number == seen[0] else transaction.entry(seen[0])
         if entry is None or entry.hash != seen[1]:
             raise LedgerError(
                 f"the ledger lacks entry {seen[0]:,}, which {self.path} has seen: it is an old copy, or was changed; "
@@ -79,14 +87,61 @@ class Witness:
                 seen = self.seen()
                 if seen is not None and seen[0] >= entry.number:
                     return
-                draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-                with draft.open("w", encoding="utf-8") as file:
-                    json.dump({"number": entry.number, "hash": entry.hash}, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                draft.replace(self.path)
+                places = [] if seen is None else _places(self.path.read_bytes())
+                if len(places) == 2:
+                    self._write_over(1 if places[0] == seen else 0, _line(entry))
+                else:
+                    # There is none yet, or one line as earlier releases wrote it.
+                    self._begin(2 * _line(entry))
         except (OSError, TimeoutError) as error:
             raise LedgerError(
                 f"{self.path}, which tells an old copy of the ledger, cannot be written ({type(error).__name__}); what "
                 "was charged stays charged, and no noise was drawn."
             ) from None
+
+    def _write_over(self, place: int, line: bytes) -> None:
+        with self.path.open("r+b", buffering=0) as file:
+            file.seek(place * _PLACE)
+            file.write(line)
+            # Where the time of a change need not be kept there is less to wait for.
+            getattr(os, "fdatasync", os.fsync)(file.fileno())
+
+    def _begin(self, content: bytes) -> None:
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+
+    def _unreadable(self, why: str) -> LedgerError:
+        return LedgerError(
+            f"{self.path}, which tells an old copy of the ledger, cannot be read ({why}); put it back, or move it away "
+            "and accept that an old copy would not be noticed."
+        )
+
+
+def _line(entry: Entry) -> bytes:
+    """Return what one place holds: a line that is padded to the place's length."""
+    said = {"number": entry.number, "hash": entry.hash, "check": _check(entry.number, entry.hash)}
+    return (json.dumps(said).ljust(_PLACE - 1) + "\n").encode()
+
+
+def _places(content: bytes) -> list[tuple[int, str] | None]:
+    """Return what each place says, None for one that was not written to its end."""
+    if len(content) != 2 * _PLACE:
+        return [_said(content, checked=False)]
+    return [_said(content[:_PLACE], checked=True), _said(content[_PLACE:], checked=True)]
+
+
+def _said(line: bytes, *, checked: bool) -> tuple[int, str] | None:
+    try:
+        found = json.loads(line)
+        number, digest = int(found["number"]), str(found["hash"])
+        return None if checked and found["check"] != _check(number, digest) else (number, digest)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _check(number: int, digest: str) -> str:
+    return hashlib.sha256(f"{number}:{digest}".encode()).hexdigest()[:16]
