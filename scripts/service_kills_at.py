@@ -1,0 +1,203 @@
+"""Kill the service at every step of an answer, again and again, and check what it told and charged.
+
+Usage: ``python scripts/service_kills_at.py [--kills 200] [--ledger postgresql://...]``, so many kills at each step.
+After each the service is begun anew and asked the same under the same name. No noise may have been drawn without a
+charge, no name may be told two answers or charged twice, and the new service has to answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from dpensemble.aggregation import aggregator
+from dpensemble.ledger import Ledger, store
+from dpensemble.ledger.witness import Witness
+from dpensemble.service import create_app, create_key, guard, read_settings
+
+STEPS = (
+    *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),
+    *("answer begun", "answer added", "answer committed", "answer witnessed", "replied"),
+)
+#: Steps after which an answer is on the disk, and is told and not drawn anew.
+STORED = ("answer committed", "answer witnessed", "replied")
+#: Steps after which the charge is on the disk.
+CHARGED = STEPS[STEPS.index("charge committed") :]
+FORKS = multiprocessing.get_context("fork")
+CONFIG = """
+ledger = "{ledger}"
+keys = "keys.json"
+[[grants]]
+name = "kills"
+data_set = "people"
+law = {{ name = "gnmax", sigma = {sigma} }}
+classes = ["no", "yes"]
+voters = 100
+epsilon = 2
+delta = 1e-6
+answers = {answers}
+"""
+
+
+def main() -> None:
+    """Run as many kills as were asked for, and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--ledger")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DPENSEMBLE_STATE"] = f"{folder}/state"
+        trial = Trial(Path(folder), asked.kills, asked.ledger or f"{folder}/ledger.db")
+        for step in STEPS:
+            print(f"{step}: {trial.kills_at(step)}", flush=True)
+        found = Ledger(trial.ledger).verify()
+    print(f"{asked.kills * len(STEPS):,} kills; the ledger holds {found.requests:,} requests, and its chain holds.")
+
+
+class Trial:
+    """One ledger, and services of it that are killed.
+
+    Parameters
+    ----------
+    folder : path
+        For everything.
+    kills : int
+        At each step.
+    ledger : str
+        File or address.
+    """
+
+    def __init__(self, folder: Path, kills: int, ledger: str) -> None:
+        self.folder, self.kills, self.ledger = folder, kills, ledger
+        Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
+        _, self.token = create_key(folder / "keys.json", "client", ["read", "predict"])
+        answers = kills * len(STEPS) + 1
+        # Answers that are nearly coins, so that one that is told again proves something.
+        text = CONFIG.format(ledger=ledger, answers=answers, sigma=3 * answers**0.5 + 60)
+        (folder / "service.toml").write_text(text)
+        # The grant itself is charged by the first answer.
+        client = self.client()
+        ask(client, self.token, "first")
+        self.before = self.left(client)
+
+    def client(self) -> TestClient:
+        """Begin a service, and return what asks it."""
+        return TestClient(create_app(read_settings(self.folder / "service.toml"), io.StringIO()))
+
+    def kills_at(self, step: str) -> str:
+        """Kill at one step again and again, and say how it went; raise if anything is not as it has to be."""
+        slowest, drawn = 0.0, 0
+        for number in range(self.kills):
+            key = f"{step} {number}"
+            child = FORKS.Process(target=self.ask_and_die, args=(step, key))
+            child.start()
+            child.join()
+            require(child.exitcode == -signal.SIGKILL, f"{key}: the service ended with {child.exitcode}")
+            said = self.said(key)
+            charged = self.is_charged(key)
+            require(charged == (step in CHARGED), f"{key}: charged is {charged}")
+            require(charged or "drawing" not in said, f"{key}: drawn uncharged")
+            drawn += "drawing" in said
+            start = time.perf_counter()
+            client = self.client()
+            again = ask(client, self.token, key)
+            slowest = max(slowest, time.perf_counter() - start)
+            label = again.json()["labels"][0]
+            require(said.get("told", label) == label, f"{key}: told otherwise than before the kill")
+            require(ask(client, self.token, key).content == again.content, f"{key}: told in two ways")
+            replayed = again.headers["idempotent-replayed"] == "true"
+            require(replayed == (step in STORED), f"{key}: told again is {replayed}")
+            left, before = self.left(client), self.before
+            require(before - left == 1, f"{key}: {before - left} answers were charged")
+            self.before = left
+        Ledger(self.ledger).verify()
+        return (
+            f"{self.kills} kills, {drawn} after noise was drawn, none uncharged, none told in two ways; begun anew and "
+            f"answered within {slowest:.2f} s"
+        )
+
+    def left(self, client: TestClient) -> int:
+        """Return how many answers are left."""
+        found = client.get("/v1/grants/kills", headers=headers(self.token))
+        return int(found.json()["remaining"])
+
+    def is_charged(self, key: str) -> bool:
+        """Tell whether a request is in the ledger."""
+        with Ledger(self.ledger).reading() as transaction:
+            return transaction.row(store.requests, request=f"client:{key}") is not None
+
+    def said(self, key: str) -> dict[str, str]:
+        """Return what a service that was killed said: that it was drawing, and what it told."""
+        path = self.folder / "said"
+        lines = [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+        return {what: value for what, at, value in lines if at == key}
+
+    def ask_and_die(self, step: str, key: str) -> None:
+        """Ask a service that kills itself at a step."""
+        file = (self.folder / "said").open("w", buffering=1)
+        transactions = 0
+
+        def die(name: str) -> None:
+            if name == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def at(name: str) -> None:
+            nonlocal transactions
+            transactions += name == "begun"
+            die(f"{'charge' if transactions == 1 else 'answer'} {name}")
+
+        sample, note, body = aggregator.sample, Witness.note, guard.Guard._body
+
+        def drawing(*given: Any) -> Any:
+            file.write(f"drawing\t{key}\t\n")
+            found = sample(*given)
+            die("drawn")
+            return found
+
+        def noting(self: Witness, entry: Any) -> None:
+            note(self, entry)
+            die(f"{'charge' if transactions == 1 else 'answer'} witnessed")
+
+        async def reading(self: guard.Guard, scope: Any, receive: Any) -> bytes:
+            found = await body(self, scope, receive)
+            die("body read")
+            return found
+
+        client = self.client()
+        store.step, aggregator.sample, Witness.note, guard.Guard._body = at, drawing, noting, reading
+        found = ask(client, self.token, key)
+        file.write(f"told\t{key}\t{found.json()['labels'][0]}\n")
+        die("replied")
+
+
+def ask(client: TestClient, token: str, key: str) -> Any:
+    """Ask once; anything but an answer is a fault."""
+    path, body = "/v1/grants/kills/predictions", {"counts": [[50, 50]]}
+    found = client.post(path, json=body, headers=headers(token) | {"Idempotency-Key": key})
+    require(found.status_code == 200, f"{key}: {found.text}")
+    return found
+
+
+def headers(token: str) -> dict[str, str]:
+    """Return who asks."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def require(holds: bool, what: str) -> None:
+    """End everything where something does not hold."""
+    if not holds:
+        sys.exit(what)
+
+
+if __name__ == "__main__":
+    main()
