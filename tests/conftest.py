@@ -7,6 +7,8 @@ from hypothesis import settings
 
 from dpensemble import _random
 
+from . import postgresql as servers
+
 # Deterministic runs, no deadline: timings belong to benchmarks.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("suite")
@@ -28,3 +30,20 @@ def blobs():
     X = rng.normal(size=(900, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=900) > 0).astype(int)
     return X[:600], y[:600], X[600:]
+
+
+@pytest.fixture(scope="module")
+def postgresql_server():
+    """Begin a PostgreSQL server for a module; skip where there is none."""
+    if servers.programs() is None:
+        pytest.skip("there is no PostgreSQL server; Debian's package postgresql has one")
+    server = servers.Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgresql(postgresql_server):
+    """Return a PostgreSQL server that runs, without any tables."""
+    postgresql_server.clear()
+    return postgresql_server

@@ -33,7 +33,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import log_ndtr
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble._checks import delta_of, integer_between, real_between
 from dpensemble.budget import Budget
@@ -113,6 +114,23 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         else:
             high = middle
     return low
+
+
+def pure_mu(epsilon: float) -> float:
+    """Return the least `mu` at which every release private at epsilon alone is Gaussian private, rounded up.
+
+    Randomized response is the least private such release (Kairouz, Oh and Viswanath 2015). Its trade-off is straight
+    between (0, 1), (a, a) and (1, 0), with ``a = 1 / (1 + exp(epsilon))``; the Gaussian one is convex, meets the two
+    ends, and lies below all of it as soon as it does so in the middle, from ``mu = -2 Phi^-1(a)`` on.
+
+    Examples
+    --------
+    >>> round(pure_mu(1.0), 4)
+    1.232
+    """
+    epsilon = real_between("epsilon", epsilon, 0.0, 1e12)
+    # By the logarithm of `a`, so that nothing is lost where it is tiny.
+    return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon)))) * (1 + 1e-9)
 
 
 def slack_of(entries: int, variance: int) -> float:
@@ -237,7 +255,7 @@ class SumsMeter:
         """
         self._most_slack = _PROMISED_SLACK
         mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
-        return tuple(PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3 * _PROMISED_SLACK) for mu in mus)
+        return tuple(PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3 * _PROMISED_SLACK, mu=mu) for mu in mus)
 
     def _epsilon(self, group: WeightedGroup, squares: float, slack: float) -> float:
         if not group.weight or not squares:

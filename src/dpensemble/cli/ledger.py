@@ -59,7 +59,7 @@ def _show(where: str) -> tuple[Any, str]:
 
 def _line(state: AccountState) -> str:
     terms, whom = state.terms, "" if state.whom == "everyone" else f", {state.whom}"
-    how = "epsilons add up" if terms.filter is Filter.BASIC else f"Renyi filter at order {terms.order:g}"
+    how = "epsilons add up" if terms.filter is Filter.BASIC else f"a filter by {terms.unit}"
     return (
         f"{state.data_set}{whom}: epsilon {terms.budget.epsilon:g} at delta {terms.budget.delta:g} for good ({how}); "
         f"{state.share_left:.1%} left, enough for {state.fitting_words}."

@@ -168,7 +168,8 @@ def ledger_open(
     epsilon: Annotated[float, _option(PRIVACY, "Budget of all that is ever released. Required.")],
     delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required, except with --group.")] = None,
     how: Annotated[
-        str, _option(PRIVACY, "How costs add up: renyi (default), or basic, for one or two releases.", "--filter")
+        str,
+        _option(PRIVACY, "How costs add up: renyi (default), gdp, zcdp, or basic (one or two releases).", "--filter"),
     ] = "renyi",
     relation: Annotated[
         Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")

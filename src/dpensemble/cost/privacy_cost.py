@@ -81,6 +81,9 @@ class PrivacyCost:
         Renyi orders, increasing and above 1.
     parts : tuple of Part, optional
         The same answers as dominating pairs; None where only the curve is known.
+    mu : float, optional
+        Where all of it is one release by Gaussian noise: its Gaussian privacy, up to probabilities that discrete noise
+        changes by a factor of at most ``exp(1e-6)``. Sums and multiples do not know it.
 
     Raises
     ------
@@ -105,6 +108,7 @@ class PrivacyCost:
     rdp: Floats
     orders: Floats = field(default_factory=lambda: DEFAULT_ORDERS)
     parts: tuple[Part, ...] | None = None
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         rdp = np.array(self.rdp, dtype=np.float64)

@@ -13,7 +13,7 @@ from dpensemble._spending import Spending
 from dpensemble.accounting.sums import gaussian_epsilon
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, LedgerError
-from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Filter, Terms
+from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
 from dpensemble.ledger.grants import LedgerBook, LedgerGrant
 from dpensemble.ledger.names import EVERYONE, check_name, now
 from dpensemble.ledger.store import Transaction, accounts, charges
@@ -63,11 +63,8 @@ class AccountState:
 
         Label moments are such noise; of answers by a law about as much fits.
         """
-        if self.terms.order is None:
-            return None
-        # Gaussian noise has a divergence of order * mu**2 / 2; some millionths pay for noise in whole numbers.
-        mu = math.sqrt(2 * max(0, self.left.loss - 5) / LOSS_UNITS / self.terms.order)
-        return math.floor(gaussian_epsilon(mu, self.terms.budget.delta) * 1e3) / 1e3
+        mu = self.terms.gaussian_left(self.left)
+        return None if mu is None else math.floor(gaussian_epsilon(mu, self.terms.budget.delta) * 1e3) / 1e3
 
     @property
     def fitting_words(self) -> str:
@@ -305,16 +302,15 @@ def _refusal(state: AccountState, asked: Amount) -> BudgetError:
     """Return the error of a release that would pass what an account allows; it names public numbers only."""
     terms, parts = state.terms, []
     if asked.loss > state.left.loss:
-        unit = "epsilon" if terms.filter is Filter.BASIC else f"Renyi divergence at order {terms.order:g}"
         loss, left, limit = (one / LOSS_UNITS for one in (asked.loss, state.left.loss, terms.limit.loss))
-        parts.append(f"takes {loss:.6g} of {unit}, and {left:.6g} of {limit:.6g} is left")
+        parts.append(f"takes {loss:.6g} of {terms.unit}, and {left:.6g} of {limit:.6g} is left")
     if asked.delta > state.left.delta:
         delta, left = asked.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
         parts.append(f"takes a delta of {delta:.3g}, and {left:.3g} is left for releases without a Renyi curve")
     words = state.fitting_words
     would = f"{words} would fit" if state.fitting_epsilon or state.fitting_gaussian else "nothing fits any more"
     figures = {
-        "unit": "epsilon" if terms.filter is Filter.BASIC else f"Renyi divergence at order {terms.order:g}",
+        "unit": terms.unit,
         **{name: one.loss / LOSS_UNITS for name, one in _three(state, asked)},
         **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, asked)},
         # In the unit of what was requested.

@@ -3,7 +3,7 @@ r"""What may be spent on a data set for as long as it lives, in whole numbers, a
 Releases are chosen one after the other, each by what earlier ones gave, and so is when to stop. That is what a privacy
 filter is for: it admits a release while a sum of declared costs stays within a limit that was fixed beforehand. A
 composed privacy-loss curve is no such sum, and stopping by it is not private. Each release here is a *grant*: a fit, or
-a fixed number of answers of one law. Inside it answers are composed exactly; across grants two filters are offered.
+a fixed number of answers of one law. Inside it answers are composed exactly; across grants four filters are offered.
 
 *Renyi.* A grant declares its Renyi divergence at one order ``a``, fixed when the account is opened. While the sum of
 what was declared is at most ``B``, all of it together has a divergence of at most ``B`` at ``a``, whatever was chosen
@@ -17,9 +17,29 @@ converts to epsilon at delta (Canonne, Kamath and Steinke 2020, Proposition 12).
 else is randomized response at epsilon (Kairouz, Oh and Viswanath 2017, Theorem 3.5), of which the filter is charged the
 divergence. Its delta goes to a second sum. Let ``w`` be the chance, given the past, that no grant so far has revealed
 everything; it is the same function of the past under both laws, so restricting both to "nothing revealed" multiplies
-their densities alike and the bound above still holds for what is left; what is cut off has a chance of at most the
-second sum's limit under the first law. So epsilon holds at the delta of the conversion plus that limit. The account
-sets a share of its delta aside for that.
+their densities alike, by at most 1: with ``p`` and ``q`` those of the grants that reveal nothing, ``w (p - exp(epsilon)
+q)`` adds up to no more than the positive part of ``p - exp(epsilon) q`` does. What is cut off has a chance of at most
+the second sum's limit under the first law. So epsilon holds at the delta of the conversion plus that limit, under each
+filter but the last. The account sets a share of its delta aside for that.
+
+*zCDP.* A grant declares the least ``rho`` with which its divergence is at most ``rho * a`` at every tabled order. While
+the sum is at most ``P`` the Renyi filter above holds at each order by itself, so all of it has a divergence of at most
+``P * a`` at every one, and not at one alone (Feldman and Zrnic 2021, Theorem 3.1, order by order; that such sums
+may be stopped at any time: also J. Whitehouse, A. Ramdas, R. Rogers and Z. S. Wu, "Fully-adaptive composition in
+differential privacy", ICML 2023). ``P`` is what converts to epsilon at delta at the best order. It never admits more than the Renyi
+filter at that order, and depends on no order.
+
+*GDP.* A grant declares that it is ``mu``-Gaussian private. While the sum of ``mu**2`` is at most ``m**2``, all of it is
+``m``-Gaussian private (A. Smith and A. Thakurta, "Fully adaptive composition for Gaussian differential privacy", arXiv
+2210.17520, 2022). By induction from the end: what may still come after a grant, whatever it gave, is ``sqrt(m**2 -
+mu**2)``-Gaussian private, and a composition of a ``mu`` with such a rest is ``m``-Gaussian private (J. Dong, A. Roth
+and W. Su, "Gaussian differential privacy", 2022, Theorem 3.2 and Corollary 3.3); losses are whole numbers, so there is
+an end. It is converted exactly (Balle and Wang 2018, Theorem 8). Label moments and soft votes declare it. Their noise
+is a rounded one: probabilities are within a factor of ``exp(1e-6)`` of Gaussian noise's. Each takes at least 500
+millionths, so there are no more than ``n = 2000 m**2``, and all probabilities of all of them are within ``exp(s)``,
+``s = 1e-6 n``: if Gaussian noise gives ``(e, d)``, they give ``(e + 2 s, d exp(s))``, and ``m`` is what converts to
+``(epsilon - 2 s, delta exp(-s))``, with the ``s`` of an ``m`` that is larger. A grant of which only epsilon is known is
+Gaussian private at the ``mu`` of `dpensemble.accounting.sums.pure_mu`.
 
 *Basic.* Epsilons and deltas add up. That sum, too, may be stopped at any time (R. Rogers, A. Roth, J. Ullman and S.
 Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, and nothing on
@@ -35,6 +55,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +63,7 @@ import numpy as np
 from dpensemble._checks import member, real_between
 from dpensemble._spending import Spending
 from dpensemble.accounting.meters.allowances import allowance
+from dpensemble.accounting.sums import gaussian_mu, pure_mu
 from dpensemble.accounting.worst_case.answers import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
@@ -50,6 +72,10 @@ from dpensemble.relations import Relation
 
 #: Whole units in a loss of 1 and in a delta of 1.
 LOSS_UNITS, DELTA_UNITS = 10**6, 10**18
+# The least that a release by rounded Gaussian noise takes of a GDP filter, and how far it can be from Gaussian noise.
+_LEAST_ROUNDED, _ROUNDED = 500, 1e-6
+# An epsilon that no account allows.
+_MOST_EPSILON = 1e6
 #: More units than any account allows; what costs more is written as this many.
 TOO_MUCH = 2**62
 
@@ -58,6 +84,8 @@ class Filter(StrEnum):
     """How the costs of grants add up."""
 
     RENYI = "renyi"
+    GDP = "gdp"
+    ZCDP = "zcdp"
     BASIC = "basic"
 
 
@@ -89,7 +117,7 @@ class Terms:
     order : float, optional
         Renyi order; by default that at which Gaussian noise costs least.
     approximate : float, default=0.1
-        Share of delta set aside for releases of which only (epsilon, delta) is known; Renyi filter only.
+        Share of delta set aside for releases of which only (epsilon, delta) is known; not for basic.
     relation : Relation or str, default="replace-one"
         Neighbouring relation of all releases: losses under different ones do not add up.
 
@@ -110,12 +138,12 @@ class Terms:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
         object.__setattr__(self, "filter", member("filter", self.filter, Filter))
         object.__setattr__(self, "approximate", real_between("approximate", self.approximate, 0.0, 0.99))
-        if self.filter is Filter.BASIC:
+        if self.filter is not Filter.RENYI:
             if self.order is not None:
                 raise InvalidParameterError(f"order={self.order!r} is for filter='renyi'; leave it out.")
         elif self.order is None:
-            rdp = [allowance(float(order), self._converted, Conversion.IMPROVED) / order for order in DEFAULT_ORDERS]
-            object.__setattr__(self, "order", float(DEFAULT_ORDERS[int(np.argmax(rdp))]))
+            best = float(DEFAULT_ORDERS[int(np.argmax(_rho_by_order(self._converted)))])
+            object.__setattr__(self, "order", best)
         elif self.order not in DEFAULT_ORDERS:
             raise InvalidParameterError(f"order={self.order!r} is not a whole number from 2 to 257.", parameter="order")
         if self.limit.loss < 1:
@@ -135,22 +163,62 @@ class Terms:
         """What may be taken in all, rounded down."""
         if self.filter is Filter.BASIC:
             return Amount(_down(self.budget.epsilon, LOSS_UNITS), _down(self.budget.delta, DELTA_UNITS))
-        assert self.order is not None  # noqa: S101
-        allowed = allowance(self.order, self._converted, Conversion.IMPROVED)
-        return Amount(_down(allowed, LOSS_UNITS), _down(self.budget.delta * self.approximate, DELTA_UNITS))
+        return Amount(
+            _down(_allowed(self.filter, self.order, self._converted), LOSS_UNITS),
+            _down(self.budget.delta * self.approximate, DELTA_UNITS),
+        )
+
+    @property
+    def unit(self) -> str:
+        """What losses are counted in, in words."""
+        if self.filter is Filter.RENYI:
+            return f"Renyi divergence at order {self.order:g}"
+        return {Filter.BASIC: "epsilon", Filter.ZCDP: "rho of zCDP", Filter.GDP: "squared mu of Gaussian privacy"}[
+            self.filter
+        ]
 
     def price(self, spending: Spending) -> Amount:
         """Return what a release takes, rounded up."""
-        if self.filter is Filter.RENYI:
-            assert self.order is not None  # noqa: S101
-            if isinstance(spending.cost, PrivacyCost) and spending.cost.orders[-1] >= self.order:
-                # A divergence at a larger order is no smaller.
-                place = int(np.searchsorted(spending.cost.orders, self.order))
-                return Amount(_up(float(spending.cost.rdp[place]), LOSS_UNITS), 0)
-            at = int(np.flatnonzero(self.order == DEFAULT_ORDERS)[0])
-            loss = float(pure_cost(spending.epsilon).rdp[at])
-            return Amount(_up(loss, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
-        return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
+        if self.filter is Filter.BASIC:
+            return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
+        known = self._known(spending.cost) if isinstance(spending.cost, PrivacyCost) else None
+        if known is not None:
+            return Amount(known, 0)
+        return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, DELTA_UNITS))
+
+    def _known(self, cost: PrivacyCost) -> int | None:
+        """Return the loss of a release whose curve is known; None where that says nothing to this filter."""
+        if self.filter is Filter.GDP:
+            if cost.mu is None:
+                return None
+            # So that there are not so many that the rounding of their noise adds up.
+            return max(_up(cost.mu**2, LOSS_UNITS), _LEAST_ROUNDED)
+        if self.filter is Filter.ZCDP:
+            # Every order by which the limit may have been found has to be there.
+            reaches = cost.orders[0] <= DEFAULT_ORDERS[0] and cost.orders[-1] >= DEFAULT_ORDERS[-1]
+            return _up(float((cost.rdp / cost.orders).max()), LOSS_UNITS) if reaches else None
+        assert self.order is not None  # noqa: S101
+        if cost.orders[-1] < self.order:
+            return None
+        # A divergence at a larger order is no smaller.
+        return _up(float(cost.rdp[int(np.searchsorted(cost.orders, self.order))]), LOSS_UNITS)
+
+    def _of_randomized_response(self, epsilon: float) -> int:
+        if self.filter is Filter.GDP:
+            return _up(pure_mu(epsilon) ** 2, LOSS_UNITS) if epsilon < _MOST_EPSILON else TOO_MUCH
+        known = self._known(pure_cost(epsilon))
+        assert known is not None  # noqa: S101
+        return known
+
+    def gaussian_left(self, left: Amount) -> float | None:
+        """Return the ``mu`` of the largest release by Gaussian noise that would still fit; None if epsilons add up."""
+        if self.filter is Filter.BASIC:
+            return None
+        if self.filter is Filter.GDP:
+            return math.sqrt(left.loss / LOSS_UNITS) if left.loss >= _LEAST_ROUNDED else 0.0
+        # Gaussian noise has a divergence of order * mu**2 / 2; some millionths pay for noise in whole numbers.
+        order = 1.0 if self.order is None else self.order
+        return math.sqrt(2 * max(0, left.loss - 5) / LOSS_UNITS / order)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain values."""
@@ -168,6 +236,24 @@ class Terms:
         """Return terms from what `to_dict` gave."""
         rest = {name: found[name] for name in ("filter", "order", "approximate", "relation")}
         return cls(budget=Budget(epsilon=found["epsilon"], delta=found["delta"]), **rest)
+
+
+@lru_cache
+def _allowed(kind: Filter, order: float | None, budget: Budget) -> float:
+    """Return what may be taken in all where divergences add up."""
+    if kind is Filter.ZCDP:
+        return max(_rho_by_order(budget))
+    if kind is Filter.GDP:
+        most = gaussian_mu(budget.epsilon, budget.delta) ** 2 * LOSS_UNITS / _LEAST_ROUNDED
+        slack = _ROUNDED * math.ceil(most)
+        epsilon, delta = budget.epsilon - 2 * slack, budget.delta * math.exp(-slack)
+        return gaussian_mu(epsilon, delta) ** 2 * (1 - 1e-12) if epsilon > 0 else 0.0
+    assert order is not None  # noqa: S101
+    return allowance(order, budget, Conversion.IMPROVED)
+
+
+def _rho_by_order(budget: Budget) -> list[float]:
+    return [allowance(float(order), budget, Conversion.IMPROVED) / order for order in DEFAULT_ORDERS]
 
 
 def _up(value: float, units: int) -> int:

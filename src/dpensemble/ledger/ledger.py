@@ -191,8 +191,9 @@ class Ledger:
             Name of the data set. Whoever uses another name for the same records has one budget more: name them once.
         epsilon, delta : float
             Budget of everything that is ever released of it.
-        filter : {"renyi", "basic"}, default="renyi"
-            How costs add up. ``"basic"`` adds epsilons, and is for one or two releases.
+        filter : {"renyi", "gdp", "zcdp", "basic"}, default="renyi"
+            How costs add up. ``"gdp"`` is for noisy sums (label moments, soft votes) alone, of which it admits most;
+            ``"zcdp"`` needs no order; ``"basic"`` adds epsilons, and is for one or two releases.
         order : float, optional
             Renyi order of the filter; by default that at which Gaussian noise costs least.
         approximate : float, default=0.1

@@ -162,7 +162,7 @@ def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
         "name": account.data_set,
         "epsilon": shared.terms.budget.epsilon,
         "delta": shared.terms.budget.delta,
-        "unit": "epsilon" if shared.terms.order is None else f"Renyi divergence at order {shared.terms.order:g}",
+        "unit": shared.terms.unit,
         "states": [{"whom": one.whom, "left": one.share_left, "fits": one.fitting_words} for one in shown],
         # The chart shows every charge, also of grants that a key is not for.
         "chart": None if key.grants else history_chart(f"history-{place}", account.data_set, shared, charges),
