@@ -58,6 +58,7 @@ FENCES = {
     "starlette": {"service"},
     "pydantic": {"service"},
     "uvicorn": {"service"},
+    "jwt": {"service"},
     "prometheus_client": {"service"},
     "httpx": set(),
 }

@@ -53,10 +53,6 @@ def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
         ("ledger", "Missing command"),
         ("train --dataset adult --out out --ledger ledger.db", "--ledger and --data-set go together"),
         ("train --dataset adult --out out --ledger ledger.db --data-set others", "there are 'patients'"),
-        (
-            "train --dataset adult --out out --ledger ledger.db --data-set patients --holdout-score 0.2",
-            "not charged to a ledger yet",
-        ),
         ("train --dataset adult --out out --ledger none.db --data-set others", "there is no ledger"),
     ],
 )

@@ -26,8 +26,8 @@ filter but the last. The account sets a share of its delta aside for that.
 the sum is at most ``P`` the Renyi filter above holds at each order by itself, so all of it has a divergence of at most
 ``P * a`` at every one, and not at one alone (Feldman and Zrnic 2021, Theorem 3.1, order by order; that such sums
 may be stopped at any time: also J. Whitehouse, A. Ramdas, R. Rogers and Z. S. Wu, "Fully-adaptive composition in
-differential privacy", ICML 2023). ``P`` is what converts to epsilon at delta at the best order. It never admits more than the Renyi
-filter at that order, and depends on no order.
+differential privacy", ICML 2023). ``P`` is what converts to epsilon at delta at the best order. It never admits more
+than the Renyi filter at that order, and depends on no order.
 
 *GDP.* A grant declares that it is ``mu``-Gaussian private. While the sum of ``mu**2`` is at most ``m**2``, all of it is
 ``m``-Gaussian private (A. Smith and A. Thakurta, "Fully adaptive composition for Gaussian differential privacy", arXiv

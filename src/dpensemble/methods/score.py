@@ -27,6 +27,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.accounting.sums import noise_variance
 from dpensemble.budget import Budget
+from dpensemble.cost import PrivacyCost
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 
 BINS = 10
@@ -99,6 +100,21 @@ def unit_vectors(right: Integers, cells: Integers | None, unit_of: Integers, n_u
     return found
 
 
+def _meter(epsilon: float, delta: float) -> SumsMeter:
+    return SumsMeter([WeightedGroup("held back", Budget(epsilon=epsilon, delta=delta))])
+
+
+def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:
+    """Return the most that a score costs at epsilon and delta, as a Renyi curve.
+
+    Examples
+    --------
+    >>> round(score_cost(1.0, 1e-5).mu, 3)
+    0.268
+    """
+    return _meter(epsilon, delta).renyi_costs()[0]
+
+
 def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseSource) -> ReleasedScore:
     """Charge for the sum of the units' vectors, draw its noise, and return what it says.
 
@@ -113,7 +129,9 @@ def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseS
     """
     n_units, n_entries = vectors.shape
     sensitivity = math.ceil(_WHOLE * math.sqrt(1 if n_entries == 1 else 3))
-    meter = SumsMeter([WeightedGroup("held back", Budget(epsilon=epsilon, delta=delta))])
+    meter = _meter(epsilon, delta)
+    # Holds the noise to what `score_cost` says of it.
+    meter.renyi_costs()
     sigma = meter.sigma(1.0)
     variance = noise_variance(sigma, sensitivity)
     meter.charge(sigma, variance=variance, entries=n_entries)

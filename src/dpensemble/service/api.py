@@ -19,7 +19,9 @@ from dpensemble.service.running import Running
 #: Characters of an Idempotency-Key.
 LONGEST_KEY = 120
 _Entry = StrictInt | StrictFloat | StrictStr | None
-_bearer = HTTPBearer(auto_error=False, description="An API key, made by `dpensemble keys create`.")
+_bearer = HTTPBearer(
+    auto_error=False, description="An API key, made by `dpensemble keys create`, or a token of an OpenID provider."
+)
 
 
 class Prediction(BaseModel):
@@ -92,7 +94,7 @@ def asker(running: Running, scope: Scope) -> Callable[..., ApiKey]:
     """Return what finds out who asks, and refuses whoever may not."""
 
     def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
-        key = None if given is None else running.ring.of(given.credentials)
+        key = None if given is None else running.who(given.credentials)
         if key is None:
             raise Problem(
                 401,

@@ -57,6 +57,7 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
         lifespan=lifespan,
         redirect_slashes=False,
     )
+    app.state.running = running
     app.include_router(api.routes(running))
     app.include_router(pages.routes(running), include_in_schema=False)
     for kind, handler in _HANDLERS.items():

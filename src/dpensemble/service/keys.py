@@ -23,8 +23,10 @@ from dpensemble._checks import integer_between, member
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
+#: What every API key begins with.
+PREFIX = "dpe_"
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-_TOKEN = re.compile(r"dpe_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_TOKEN = re.compile(PREFIX + r"([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _VERSION = 1
 # Seconds to wait for others who change the file.
 _PATIENCE = 60
@@ -200,7 +202,7 @@ def create_key(
     with _alone(path):
         known = read_keys(path) if path.exists() else {}
         _write(path, [*known.values(), made])
-    return made, f"dpe_{made.id}_{secret}"
+    return made, f"{PREFIX}{made.id}_{secret}"
 
 
 def revoke_key(path: Path, ident: str) -> ApiKey:

@@ -7,8 +7,9 @@ from typing import TextIO
 
 from dpensemble.ledger import Ledger, LedgerAccount
 from dpensemble.service.desk import Desk, open_desks
-from dpensemble.service.keys import ApiKey, KeyRing
+from dpensemble.service.keys import PREFIX, ApiKey, KeyRing
 from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.oidc import Provider
 from dpensemble.service.sessions import Sessions
 from dpensemble.service.settings import ServiceSettings
 
@@ -27,6 +28,8 @@ class Running:
         Grants by name.
     ring : KeyRing
         API keys.
+    provider : Provider, optional
+        Of tokens beside them.
     sessions : Sessions
         Of the page.
     log : JsonLog
@@ -42,6 +45,7 @@ class Running:
     sessions: Sessions
     log: JsonLog
     metrics: Metrics
+    provider: Provider | None = None
 
     @classmethod
     def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> Running:
@@ -67,7 +71,20 @@ class Running:
             sessions=Sessions(ring, ledger.key.session_secret),
             log=JsonLog(stream),
             metrics=Metrics(desks, ledger),
+            provider=None if settings.oidc is None else Provider(settings.oidc),
         )
+
+    def who(self, token: str) -> ApiKey | None:
+        """Return who sent an API key or a token of the provider; None if it is neither, or not good any more.
+
+        Raises
+        ------
+        DPEnsembleError
+            If that cannot be found out now.
+        """
+        if self.provider is None or token.startswith(PREFIX):
+            return self.ring.of(token)
+        return self.provider.of(token)
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
         """Return the accounts that a key may see: all for an owner of all, else those of its grants."""

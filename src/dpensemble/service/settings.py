@@ -15,6 +15,7 @@ from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.budget import Budget
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice, SparseNoisyMax
+from dpensemble.service.oidc import OidcSettings
 
 _WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
 Made = TypeVar("Made")
@@ -152,6 +153,8 @@ class ServiceSettings:
     secure_cookie : bool, optional
         Whether the page's cookie goes over HTTPS only, whatever scheme the service itself sees; by default yes, unless
         `dpensemble.service.serve.serve` listens on a loopback address. Over HTTPS it always is so.
+    oidc : OidcSettings, optional
+        Whose tokens are taken beside API keys.
     folder : path
         What relative names of files begin at: the folder of the configuration.
     """
@@ -164,6 +167,7 @@ class ServiceSettings:
     most_bytes: int = 2_000_000
     most_queries: int = 1_000
     secure_cookie: bool | None = None
+    oidc: OidcSettings | None = None
     folder: Path = field(default_factory=Path.cwd)
 
     def path(self, name: str) -> Path:
@@ -204,6 +208,11 @@ def read_settings(path: Path) -> ServiceSettings:
     names = [one.name for one in made]
     if len(set(names)) != len(names):
         raise InvalidParameterError("two grants have one name; give each its own.")
+    oidc = found.pop("oidc", None)
+    if oidc is not None:
+        if not isinstance(oidc, dict):
+            raise InvalidParameterError("oidc is no table; write [oidc].")
+        found["oidc"] = _made(OidcSettings, "oidc", oidc)
     settings = _made(ServiceSettings, "the configuration", {**found, "grants": made, "folder": path.resolve().parent})
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +11,10 @@ import pandas as pd
 
 from dpensemble._checks import real_between
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import Spending, about_to_spend
 from dpensemble.allocation.partition import number_units
-from dpensemble.errors import InvalidParameterError
-from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, unit_vectors
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 
@@ -38,7 +39,48 @@ class HeldBack:
     by_unit: bool
 
 
-def hold_back(tables: Tables, model: Any, share: float, ledger: Any = None) -> tuple[Tables, HeldBack]:
+class WithScore:
+    """An account that is charged for a fit and for the score of what was fitted at once, before either is drawn.
+
+    A unit either teaches or scores, by its place, so one that is replaced changes the fit alone, and then the score is
+    worked out from it as before, or the score alone: together they cost the larger of both, for each Renyi order and as
+    a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
+
+    Parameters
+    ----------
+    ledger : LedgerAccount
+        Whose.
+    """
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+        self._paid: list[Spending] = []
+
+    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+        """Return what charges one fit and its score."""
+        charge = self._ledger.one_release(f"{what} and its score")
+
+        def both(spendings: Sequence[Spending]) -> None:
+            # Of several spendings on one account the ledger takes the largest.
+            charge([*spendings, *(_score_of(one) for one in spendings)])
+            self._paid.extend(spendings)
+
+        return both
+
+    def require_paid(self, epsilon: float, delta: float) -> None:
+        """Refuse a score at more than one fit was charged for: what is paid in parts pays for a score of one part."""
+        if not any(epsilon <= one.epsilon and delta <= one.delta for one in self._paid):
+            raise BudgetError(
+                f"holdout_score: a score at epsilon={epsilon:g}, delta={delta:g} was not charged to the ledger with "
+                "the fit, which was charged in parts; leave it out."
+            )
+
+
+def _score_of(fit: Spending) -> Spending:
+    return replace(fit, find_cost=lambda: score_cost(fit.epsilon, fit.delta))
+
+
+def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBack]:
     """Part the private records into those that teach and those that score.
 
     Parameters
@@ -49,8 +91,6 @@ def hold_back(tables: Tables, model: Any, share: float, ledger: Any = None) -> t
         Whose neighbouring relation must be replace-one, and budget one for all.
     share : float
         Share of the units to hold back, at most a half.
-    ledger : LedgerAccount, optional
-        Must be None: the score's charge could be refused after the model was paid for.
 
     Raises
     ------
@@ -58,8 +98,6 @@ def hold_back(tables: Tables, model: Any, share: float, ledger: Any = None) -> t
         If the score would not be covered by what is proved, or there are too few units.
     """
     share = real_between("holdout_score", share, 0.0, 0.5)
-    if ledger is not None:
-        raise InvalidParameterError("holdout_score is not charged to a ledger yet; leave out one of the two.")
     if model.relation != Relation.REPLACE_ONE:
         raise InvalidParameterError("holdout_score needs relation='replace-one', under which places are public.")
     if getattr(model, "analysis", "worst-case") != "worst-case":
@@ -89,7 +127,7 @@ def hold_back(tables: Tables, model: Any, share: float, ledger: Any = None) -> t
     return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, tables.units is not None)
 
 
-def scored(model: Any, held: HeldBack, encode: Any, public: Any) -> ReleasedScore:
+def scored(model: Any, held: HeldBack, encode: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
     """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself.
 
     Parameters
@@ -102,7 +140,11 @@ def scored(model: Any, held: HeldBack, encode: Any, public: Any) -> ReleasedScor
         Turns rows into what the model takes.
     public : array, DataFrame or None
         Encoded public rows, by which bins are chosen.
+    paid : WithScore, optional
+        The account that has paid for the score.
     """
+    if paid is not None:
+        paid.require_paid(model.guarantee_.epsilon, model.guarantee_.delta)
     classes = model.classes_
     probable = _probabilities(model, held, encode)
     truth = np.searchsorted(classes, held.y.to_numpy())

@@ -22,7 +22,7 @@ from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.persistence import require_savable
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
-from dpensemble.workflow.holdout import ASSUMPTIONS, HeldBack, hold_back, scored
+from dpensemble.workflow.holdout import ASSUMPTIONS, HeldBack, WithScore, hold_back, scored
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import personal_fields, require_budgets
@@ -100,7 +100,8 @@ def train(
         model.set_params(declared_columns=tables.declared_columns)
     everybody, held = tables, None
     if holdout_score is not None:
-        tables, held = hold_back(tables, model, holdout_score, ledger)
+        tables, held = hold_back(tables, model, holdout_score)
+        ledger = None if ledger is None else WithScore(ledger)
     public = None if tables.declared_columns is not None else encode(tables.X_public)
     given: dict[str, Any] = {"X_public": public, "units": tables.units, "ledger": ledger}
     if votes:
@@ -111,7 +112,7 @@ def train(
     seconds |= model.seconds_
     score: dict[str, Any] = {}
     if held is not None:
-        score = {"released_score": scored(model, held, encode, public).to_dict(), "held_back": held.n_units}
+        score = {"released_score": scored(model, held, encode, public, ledger).to_dict(), "held_back": held.n_units}
     tables = everybody
 
     student_scores = baseline_scores = None

@@ -1,0 +1,130 @@
+"""Tokens of an OpenID Connect provider beside API keys: signed elsewhere, checked here, never kept."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import jwt
+
+from dpensemble.errors import DPEnsembleError, InvalidParameterError
+from dpensemble.service.keys import ApiKey, Scope
+
+# Signatures by a private key only: with "none", or with a shared secret, whoever knows the public key could sign.
+_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_NEEDED = ["exp", "iat", "iss", "aud", "sub"]
+# Seconds that clocks may differ, that keys are kept, that a provider has to answer in, and between two looks for a key
+# that is not known, which whoever sends tokens could else ask for without end.
+_LEEWAY, _LIFESPAN, _PATIENCE, _COOLDOWN = 30, 300, 5, 30
+_LONGEST = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """Whose tokens are taken.
+
+    Parameters
+    ----------
+    issuer : str
+        As tokens name it in ``iss``, to the letter.
+    audience : str
+        What tokens for this service name in ``aud``.
+    jwks_url : str
+        Where the provider's public keys are (``jwks_uri`` of its openid-configuration); HTTPS, or this machine.
+    prefix : str, default="dpensemble:"
+        What stands before this service's scopes in ``scope``: a token with "dpensemble:read" may read.
+    grants_claim : str, optional
+        Claim with a list of the grants that a token is for; without it tokens are for all grants.
+    """
+
+    issuer: str
+    audience: str
+    jwks_url: str
+    prefix: str = "dpensemble:"
+    grants_claim: str | None = None
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.jwks_url)
+        is_here = address.scheme == "http" and address.hostname in ("localhost", "127.0.0.1")
+        if address.scheme != "https" and not is_here:
+            raise InvalidParameterError(
+                f"oidc: jwks_url={self.jwks_url!r:.80} is not https; anybody on the way could put in keys of his own."
+            )
+        for name in ("issuer", "audience"):
+            if not getattr(self, name):
+                raise InvalidParameterError(f"oidc: {name} is empty; name whom tokens are from and for.")
+
+
+class Provider:
+    """Finds out who sent a token.
+
+    Parameters
+    ----------
+    settings : OidcSettings
+        Whose tokens are taken.
+    """
+
+    def __init__(self, settings: OidcSettings) -> None:
+        self._settings = settings
+        self._keys = jwt.PyJWKClient(
+            settings.jwks_url, lifespan=_LIFESPAN, timeout=_PATIENCE, cooldown_duration=_COOLDOWN
+        )
+
+    def of(self, token: str) -> ApiKey | None:
+        """Return who sent a token and what it is good for, as an API key would say; None if it is not to be believed.
+
+        Raises
+        ------
+        DPEnsembleError
+            If the provider's keys cannot be had now.
+        """
+        try:
+            key = self._key_of(token)
+            said = jwt.decode(
+                token,
+                key,
+                algorithms=list(_ALGORITHMS),
+                issuer=self._settings.issuer,
+                audience=self._settings.audience,
+                leeway=_LEEWAY,
+                options={"require": _NEEDED},
+            )
+        except jwt.PyJWKClientConnectionError:
+            raise DPEnsembleError("the keys of the OpenID Connect provider cannot be had now; try again.") from None
+        # Numbers that are none, and keys that do not fit their algorithm, raise errors of Python's own.
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
+            return None
+        return self._holder(said)
+
+    def _key_of(self, token: str) -> jwt.PyJWK:
+        """Return the provider's key that a token names, before anything else of it is looked at."""
+        if len(token) > _LONGEST:
+            raise jwt.InvalidTokenError
+        header = jwt.get_unverified_header(token)
+        if header.get("alg") not in _ALGORITHMS or not isinstance(header.get("kid"), str):
+            raise jwt.InvalidTokenError
+        return self._keys.get_signing_key(header["kid"])
+
+    def _holder(self, said: dict[str, Any]) -> ApiKey | None:
+        scopes, grants = self._scopes(said), self._grants(said)
+        if grants is None or not isinstance(said["sub"], str):
+            return None
+        name = hashlib.sha256(f"{len(said['iss'])}:{said['iss']}{said['sub']}".encode()).hexdigest()[:32]
+        # No holder of an API key can have such a name, and it says nobody's name in a log or a ledger.
+        return ApiKey(id=f"oidc!{name}", holder=f"oidc!{name}", scopes=scopes, grants=grants, sha256="", created="")
+
+    def _scopes(self, said: dict[str, Any]) -> tuple[str, ...]:
+        given = said.get("scope", "")
+        words = given.split() if isinstance(given, str) else []
+        return tuple(scope.value for scope in Scope if self._settings.prefix + scope.value in words)
+
+    def _grants(self, said: dict[str, Any]) -> tuple[str, ...] | None:
+        """Return the grants that a token is for, none for all; None where it had to name some and did not."""
+        if self._settings.grants_claim is None:
+            return ()
+        given = said.get(self._settings.grants_claim)
+        if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+            return None
+        return tuple(given)

@@ -1,0 +1,244 @@
+"""Tokens of an OpenID Connect provider, with a provider of the tests' own on this machine."""
+
+import base64
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from dpensemble.errors import InvalidParameterError
+from dpensemble.service import oidc, read_settings
+
+from .conftest import Served
+
+ISSUER, AUDIENCE = "https://login.example.org/realm", "dpensemble-answers"
+ALGORITHMS = {rsa.RSAPrivateKey: "RS256", ec.EllipticCurvePrivateKey: "ES256", ed25519.Ed25519PrivateKey: "EdDSA"}
+
+
+class Login:
+    """A provider: keys that it publishes, and tokens that it signs."""
+
+    def __init__(self):
+        self.keys, self.asked = {}, 0
+        login = self
+
+        class Page(BaseHTTPRequestHandler):
+            def do_GET(self):
+                login.asked += 1
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps({"keys": [login.published(kid) for kid in login.keys]}).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Page)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
+
+    def close(self):
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+    def add(self, kid, key):
+        self.keys[kid] = key
+
+    def algorithm(self, kid):
+        return next(name for kind, name in ALGORITHMS.items() if isinstance(self.keys[kid], kind))
+
+    def published(self, kid):
+        algorithm = jwt.get_algorithm_by_name(self.algorithm(kid))
+        found = algorithm.to_jwk(self.keys[kid].public_key(), as_dict=True)
+        return {**found, "kid": kid, "use": "sig", "alg": self.algorithm(kid)}
+
+    def token(self, kid="one", *, key=None, algorithm=None, header=None, **claims):
+        now = int(time.time())
+        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": now, "exp": now + 300,
+                "scope": "openid dpensemble:read dpensemble:predict"} | claims  # fmt: skip
+        said = {name: value for name, value in said.items() if value is not None}
+        key, algorithm = key or self.keys.get(kid), algorithm or self.algorithm(kid)
+        return jwt.encode(said, key, algorithm, headers={"kid": kid} if header is None else header)
+
+
+@pytest.fixture
+def login():
+    found = Login()
+    found.add("one", ec.generate_private_key(ec.SECP256R1()))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def served(home, login):
+    text = f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{login.url}"\n'
+    with (home / "service.toml").open("a") as file:
+        file.write(text)
+    found = Served(home)
+    with found.client:
+        yield found
+
+
+def ask(served, token, key="row 1"):
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key}
+    return served.client.post("/v1/grants/october/predictions", json={"counts": [[50, 50]]}, headers=headers)
+
+
+def get(served, token, path="/v1/grants"):
+    return served.client.get(path, headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_token_is_as_good_as_its_scopes(served, login):
+    told = ask(served, login.token())
+    assert told.status_code == 200
+    # Another token of the same person is told the same; one of somebody else has names of its own.
+    assert ask(served, login.token()).content == told.content
+    assert ask(served, login.token(sub="bob")).headers["idempotent-replayed"] == "false"
+    assert ask(served, login.token(scope="dpensemble:read")).status_code == 403
+    assert get(served, login.token(scope="dpensemble:read")).status_code == 200
+    assert get(served, login.token(scope="read predict own")).status_code == 403
+    assert get(served, login.token(scope=None)).status_code == 403
+    assert get(served, login.token(scope=["dpensemble:own"])).status_code == 403
+    assert get(served, login.token(scope="dpensemble:own"), "/v1/checkpoint").status_code == 200
+    # API keys go on.
+    assert served.ask(key="other").status_code == 200
+    # Nobody's name is in the ledger or in the log.
+    said = json.dumps([entry.to_dict() for entry in served.ledger.entries()]) + served.log.getvalue()
+    assert "alice" not in said.replace("alice:other", "")
+    assert login.token()[:40] not in said
+
+
+@pytest.mark.parametrize(
+    "key", [rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()], ids=["RS256", "EdDSA"]
+)
+def test_other_signatures_are_checked_as_well(served, login, key):
+    login.add("two", key)
+    assert get(served, login.token("two")).status_code == 200
+    head, body, signature = login.token("two").split(".")
+    assert get(served, f"{head}.{body}.{signature[:-8]}{signature[:8]}").status_code == 401
+
+
+def wrong_tokens(login):
+    """Yield tokens that are not to be believed, by what is wrong with them."""
+    now = int(time.time())
+    yield "issuer", login.token(iss="https://login.example.org/other")
+    yield "issuer that begins alike", login.token(iss=ISSUER + "/")
+    yield "audience", login.token(aud="another-service")
+    yield "expired", login.token(exp=now - 31)
+    yield "not yet", login.token(nbf=now + 100)
+    yield "from the future", login.token(iat=now + 100)
+    for claim in ("exp", "iat", "iss", "aud", "sub"):
+        yield f"no {claim}", login.token(**{claim: None})
+    yield "sub is no text", login.token(sub=5)
+    yield "exp is no number", login.token(exp="soon")
+    yield "no key named", login.token(header={})
+    yield "unknown key", login.token(header={"kid": "nine"})
+    yield "another's key", login.token(key=ec.generate_private_key(ec.SECP256R1()))
+    yield "changed", changed(login.token(), sub="mallory")
+    yield "none", unsigned(login.token())
+    public = login.keys["one"].public_key()
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    yield "shared secret", by_secret(login.token(), pem)
+    yield "nothing", ""
+    yield "text", "a.b.c"
+    yield "long", "a" * 10_000 + ".b.c"
+    yield "encrypted", "e30.e30.e30.e30.e30"
+
+
+def encoded(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def decoded(part):
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def changed(token, **claims):
+    head, body, signature = token.split(".")
+    return f"{head}.{encoded(decoded(body) | claims)}.{signature}"
+
+
+def unsigned(token):
+    head, body, _ = token.split(".")
+    return f"{encoded(decoded(head) | {'alg': 'none'})}.{body}."
+
+
+def by_secret(token, secret):
+    """Return a token that is signed with the public key as if it were a shared secret."""
+    import hashlib
+    import hmac
+
+    head, body, _ = token.split(".")
+    text = f"{encoded(decoded(head) | {'alg': 'HS256'})}.{body}"
+    signature = hmac.new(secret, text.encode(), hashlib.sha256).digest()
+    return f"{text}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+def test_what_is_not_to_be_believed_is_refused(served, login):
+    for wrong, token in wrong_tokens(login):
+        found = get(served, token)
+        assert found.status_code == 401, wrong
+        assert found.json()["type"] == "urn:dpensemble:problem:no-key"
+        assert ask(served, token).status_code == 401
+    assert served.get("/v1/grants/october").json()["answered"] == 0
+    # Of all that only tokens that name an unknown key make a difference to the provider, which is not asked each time.
+    assert login.asked <= 3
+
+
+def test_keys_rotate(served, login, monkeypatch):
+    assert get(served, login.token()).status_code == 200
+    login.add("next", ec.generate_private_key(ec.SECP256R1()))
+    monkeypatch.setattr(served.app._app.state.running.provider._keys, "cooldown_duration", 0)
+    assert get(served, login.token("next")).status_code == 200
+    old = login.token()
+    del login.keys["one"]
+    # What was withdrawn is good until the keys are fetched anew.
+    served.app._app.state.running.provider._keys.get_signing_keys(refresh=True)
+    assert get(served, old).status_code == 401
+    assert get(served, login.token("next")).status_code == 200
+
+
+def test_a_provider_that_is_away_is_no_reason_to_believe(served, login):
+    token = login.token()
+    login.close()
+    found = get(served, token)
+    assert (found.status_code, found.headers["retry-after"]) == (503, "5")
+    assert served.get("/v1/grants").status_code == 200
+
+
+def test_tokens_can_be_for_some_grants(home, login):
+    with (home / "service.toml").open("a") as file:
+        file.write(f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{login.url}"\n')
+        file.write('grants_claim = "grants"\n')
+    served = Served(home)
+    assert ask(served, login.token(grants=["october"])).status_code == 200
+    assert ask(served, login.token(grants=["november"])).status_code == 404
+    for given in (None, [], "october", [5]):
+        assert ask(served, login.token(grants=given)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ('oidc = "x"', "oidc is no table"),
+        ('[oidc]\nissuer = "a"', "oidc lacks audience, jwks_url"),
+        ('[oidc]\nissuer = "a"\naudience = "b"\njwks_url = "http://example.org/k"', "is not https"),
+        ('[oidc]\nissuer = ""\naudience = "b"\njwks_url = "https://example.org/k"', "issuer is empty"),
+    ],
+)
+def test_bad_settings_are_refused(home, text, match):
+    before = (home / "service.toml").read_text()
+    (home / "service.toml").write_text(f"{text}\n{before}" if text.startswith("oidc") else f"{before}\n{text}\n")
+    with pytest.raises(InvalidParameterError, match=match):
+        read_settings(home / "service.toml")
+
+
+def test_no_algorithm_takes_a_shared_secret():
+    assert not [name for name in oidc._ALGORITHMS if name.startswith("HS") or name == "none"]
