@@ -168,3 +168,14 @@ def test_answers_outlive_a_kill_of_the_service(home, port):
         codes = [service.end(signal.SIGTERM) for service in services]
     assert codes == [143]
     assert (home / "serve.log").read_text().endswith("terminated; every answer that was told is in the ledger.\n")
+
+
+def test_a_body_that_is_too_large_is_refused_so_that_its_sender_reads_why(home, port):
+    service, token = Forked(home, port), json.loads((home / "tokens.json").read_text())["alice"]
+    service.begin()
+    try:
+        client = Client(f"http://127.0.0.1:{port}", token, tries=1)
+        with pytest.raises(DataError, match="too large"):
+            client.predict("october", key="big", counts=[[50, 50]] * 1_200_000)
+    finally:
+        service.end(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -18,6 +19,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Seconds in which a request has to have arrived.
 _PATIENCE = 30.0
+# Most bytes and seconds of a body that is too large which are read and dropped: a sender that is cut off while it still
+# writes never reads why.
+_DROPPED, _DROPPING = 64_000_000, 10.0
 _ALWAYS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -68,6 +72,8 @@ class Guard:
             body = await self._body(scope, receive)
             await self._app(scope, _told(body, receive), sending)
         except Problem as problem:
+            if problem.status == 413:
+                await _drop(scope, receive)
             await _refuse(problem, sending)
         except Exception as error:
             # The texts of foreign errors may quote what was sent.
@@ -117,6 +123,19 @@ def _told(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return telling
+
+
+async def _drop(scope: Scope, receive: Receive) -> None:
+    """Read what is left of a body, and keep none of it; whoever waits to be asked for it is not asked."""
+    if any(name == b"expect" for name, _ in scope["headers"]):
+        return
+    size, more = 0, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DROPPING):
+            while more and size < _DROPPED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more = message["type"] == "http.request" and message.get("more_body", False)
 
 
 async def _refuse(problem: Problem, send: Send) -> None:
