@@ -99,7 +99,7 @@ _TRAIN = (
     _own("--drop", "Columns to leave out, comma-separated."),
     _own("--fill", "Fill blanks in from public rows.", bool, default=False),
     _own("--strict", "Refuse columns that a note would be about.", bool, default=False),
-    _own("--sep", "What separates columns in CSV: ';', tab, ..."),
+    _own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
     _own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
     _own("--ledger", "File or address of a ledger that has to allow it.", panel=PRIVACY),
@@ -108,7 +108,7 @@ _TRAIN = (
     _own("--baseline", "Also train without privacy, as an experiment.", bool, OUTPUT, default=False),
     _own("--overwrite", "Replace an earlier run in --out.", bool, OUTPUT, default=False),
     _JSON,
-    _own("--log-json", "File for events as lines of JSON, for programs.", Path, OUTPUT, hidden=True),
+    _own("--log-json", "File for events as lines of JSON, for programs.", Path, OUTPUT),
     _own("--quiet", "No progress bar.", bool, OUTPUT, default=False),
 )
 _PRIVATE_REPORT = _own("--private-report", "Also write secret vote statistics, for you.", bool, OUTPUT, default=False)
