@@ -139,7 +139,7 @@ def predict(
         bool, _option(OUTPUT, "Also give the probability of each label.", "--probabilities", "--proba")
     ] = False,
     keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
-    sep: Annotated[str | None, _option(DATA, "What separates columns in CSV: ';', tab, ...")] = None,
+    sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     as_json: _Json = False,
 ) -> None:

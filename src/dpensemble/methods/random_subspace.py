@@ -35,7 +35,7 @@ class OnSubspaces(Partitioned):
 
 
 class RandomSubspaceClassifier(VotesInBlocks):
-    """PATE whose teachers each see a random part of the columns.
+    """PATE whose teachers each see random columns.
 
     Votes differ more between teachers, which helps where a few columns drown the others or shards are small.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text
@@ -51,20 +52,26 @@ def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame)
         feature_map = feature_map.base_
     if not isinstance(feature_map, TableMap):
         return []
-    # Columns of a matrix stored by rows would be looked for in all of it.
-    features = (whole_features(feature_map.transform(public)) / UNIT).tocsc()
+    features = whole_features(feature_map.transform(public)) / UNIT
+    columns = feature_map.columns_
+    lengths = [sum(column["sizes"]) + 1 for column in columns]
+    owners = np.append(np.repeat(np.arange(len(columns)), lengths), len(columns))
+    belongs = sparse.csr_matrix((np.ones(len(owners)), (np.arange(len(owners)), owners)))
+    means, spreads = np.empty((2, len(columns), coefficients.shape[1]))
+    for number, of_class in enumerate(coefficients.T):
+        over_rows = (features @ belongs.multiply(of_class[:, None]).tocsr()).toarray()[:, :-1]
+        means[:, number], spreads[:, number] = over_rows.mean(axis=0), over_rows.std(axis=0)
     found = []
-    for number, column in enumerate(feature_map.columns_):
-        part = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
-        over_rows = np.asarray(features[:, part] @ coefficients[part])
+    for number, column in enumerate(columns):
+        part = slice(column["start"], column["start"] + lengths[number])
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
-        effects = feature_values(feature_map, column, values) @ coefficients[part] - over_rows.mean(axis=0)
+        effects = feature_values(feature_map, column, values) @ coefficients[part] - means[number]
         found.append(
             {
                 "column": column["name"],
                 "kind": column["kind"],
-                "importance": float(over_rows.std(axis=0).max()),
+                "importance": float(spreads[number].max()),
                 "points": [
                     [name, [float(value) for value in row]] for (_, name), row in zip(entries, effects, strict=True)
                 ],

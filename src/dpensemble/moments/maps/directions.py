@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
@@ -16,6 +17,8 @@ from dpensemble._arrays import Floats
 _LEAST_SHARE = 1e-6
 # Square matrices of more features are left for those of rows, where these are fewer.
 _MOST_FEATURES_SQUARED = 4000
+# Features of all rows together may be far more than the rows they were made of.
+_FEATURES_AT_ONCE = 2**25
 
 
 class DirectionsMap(TransformerMixin, BaseEstimator):
@@ -84,15 +87,24 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        features = self.base_.transform(X)
-        rows = np.asarray(features @ self.directions_) - self.mean_ @ self.directions_
+        rows = self._along(X)
         lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         rows *= np.sqrt(1 - self.constant**2) / lengths
         return np.hstack([rows, np.full((len(rows), 1), self.constant)])
 
+    def _along(self, X: Any) -> Floats:
+        """Return rows along the directions, where features are very many in blocks of rows."""
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
+        if n_rows <= size or not self.reads_rows_alone:
+            return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
+        blocks = (_safe_indexing(X, slice(start, start + size)) for start in range(0, n_rows, size))
+        found = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
+        return found - self.mean_ @ self.directions_
+
     def coefficients_of_base(self, coefficients: Floats, X: Any) -> Floats:
         """Return what coefficients of these features say of the base map's, in rows of average length."""
-        rows = np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
+        rows = self._along(X)
         lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-12)
         factor = np.sqrt(1 - self.constant**2) * float(np.mean(1 / lengths))
         found: Floats = factor * (self.directions_ @ coefficients[:-1])
@@ -126,8 +138,7 @@ def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats
 def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
     """Return the same for up to `most` directions, from products of rows: where features outnumber them, far less."""
     n_rows = features.shape[0]
-    products = features @ features.T
-    products = products.toarray() if sparse.issparse(products) else np.asarray(products)
+    products = _products(features)
     along = np.asarray(features @ mean).ravel()
     centred = (products - along[:, None] - along[None, :] + mean @ mean) / n_rows
     first = max(0, n_rows - most)
@@ -136,3 +147,15 @@ def _of_rows(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
     lengths = np.sqrt(np.maximum(variances, _LEAST_SHARE * max(float(variances[0]), _LEAST_SHARE)) * n_rows)
     directions = np.asarray(features.T @ vectors) - np.outer(mean, vectors.sum(axis=0))
     return variances, directions / lengths
+
+
+def _products(features: Any) -> Floats:
+    """Return the products of all pairs of rows, from dense blocks of columns: few features of a row are 0."""
+    if not sparse.issparse(features):
+        return np.asarray(features @ features.T)
+    by_columns, found = features.tocsc(), np.zeros((features.shape[0], features.shape[0]))
+    size = max(1, _FEATURES_AT_ONCE // 8 // features.shape[0])
+    for start in range(0, features.shape[1], size):
+        block = by_columns[:, start : start + size].toarray()
+        found += block @ block.T
+    return found

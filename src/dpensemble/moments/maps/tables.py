@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.columns import as_text, is_number
+from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
 
 # Finer knots need public rows to say where they lie, and to tell how common each is.
 _ROWS_PER_KNOT = 15
+# So many are compared one after another for all columns, more by halving for each column.
+_FEW_KNOTS = 4
 
 
 class TableMap(TransformerMixin, BaseEstimator):
@@ -126,7 +130,7 @@ class TableMap(TransformerMixin, BaseEstimator):
         rest = np.setdiff1d(np.arange(self.n_features_out_), self.missing_)
         self.blocks_[rest] = np.repeat(np.arange(len(sizes) + 1), [*sizes, 1])
         # A missing entry is judged together with the coarsest scale of its column.
-        self.blocks_[self.missing_] = [owners.index(number) for number in range(len(self.columns_))]
+        self.blocks_[self.missing_] = np.cumsum([0, *(len(column["sizes"]) for column in self.columns_)])[:-1]
         self.nonnegative_ = True
 
     def _number(
@@ -154,19 +158,63 @@ class TableMap(TransformerMixin, BaseEstimator):
             raise DataError(
                 f"X has {table.shape[1]} columns but the map was fitted on {self.n_features_in_}; use the same."
             )
-        places, weights = [], []
-        for column, name in zip(self.columns_, table.columns, strict=True):
-            for place, weight in _entries(column, table[name]):
-                places.append(column["start"] + place)
-                weights.append(weight * np.sqrt(column["square"]))
-        places.append(np.full(len(table), self.n_features_out_ - 1))
-        weights.append(np.ones(len(table)))
-        per_row = len(places)
-        data = np.stack(weights, axis=1).ravel() / self.length_
-        where = np.stack(places, axis=1).ravel()
-        return sparse.csr_matrix(
-            (data, where, np.arange(0, per_row * len(table) + 1, per_row)), shape=(len(table), self.n_features_out_)
-        )
+        slots = np.cumsum([0, *(_slots(column) for column in self.columns_)])
+        per_row, n_rows = int(slots[-1]) + 1, len(table)
+        # Numbers of features and entries fit into these, or indices would be copied.
+        kind = np.int32 if max(per_row * n_rows, self.n_features_out_) < 2**31 else np.int64
+        where, data = np.empty((n_rows, per_row), dtype=kind), np.empty((n_rows, per_row))
+        starts = np.array([column["start"] for column in self.columns_])
+        for part, entries in self._entries_of(table):
+            root = np.sqrt(self.columns_[int(part[0])]["square"])
+            for at, (place, weight) in enumerate(entries):
+                where[:, slots[part] + at] = starts[part] + place
+                data[:, slots[part] + at] = weight * root
+        where[:, -1], data[:, -1] = self.n_features_out_ - 1, 1.0
+        data /= self.length_
+        indptr = np.arange(0, per_row * n_rows + 1, per_row, dtype=kind)
+        found = sparse.csr_matrix((data.ravel(), where.ravel(), indptr), shape=(n_rows, self.n_features_out_))
+        found.eliminate_zeros()
+        return found
+
+    def _entries_of(self, table: pd.DataFrame) -> Iterator[tuple[NDArray[np.int64], Iterator[tuple[Any, Floats]]]]:
+        """Yield numbers of columns with their places and weights, of shape (n_rows, n_columns): many, where alike."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for number, column in enumerate(self.columns_):
+            if column["kind"] == "number":
+                alike.setdefault(tuple(column["sizes"]), []).append(number)
+            else:
+                found = _of_category(column, table.iloc[:, number])
+                yield np.array([number]), ((place[:, None], weight[:, None]) for place, weight in found)
+        for members in alike.values():
+            for part, (numbers, odd) in in_parts(table, np.array(members), numbers_of):
+                if odd.any():
+                    name = self.columns_[int(part[np.argmax(odd)])]["name"]
+                    raise DataError(f"column {name!r} of X has entries that are no numbers, as public rows have there.")
+                yield part, _of_numbers([self.columns_[number]["knots"] for number in part.tolist()], numbers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with what is known of columns in two pieces: saved one by one, many would take an hour."""
+        state = dict(super().__getstate__())
+        columns = state.pop("columns_", None)
+        if columns is not None:
+            knots = [one for column in columns for one in column.get("knots", ())]
+            state["knots_"] = np.concatenate([np.zeros(0), *knots])
+            state["columns_without_knots_"] = json.dumps([column | {"knots": None} for column in columns])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a state, also one of earlier versions, which held the columns as they are."""
+        state = dict(state)
+        if "columns_without_knots_" in state:
+            knots, done = state.pop("knots_"), 0
+            state["columns_"] = json.loads(state.pop("columns_without_knots_"))
+            for column in state["columns_"]:
+                del column["knots"]
+                if column["kind"] == "number":
+                    ends = done + np.cumsum([0, *column["sizes"]])
+                    column["knots"] = [knots[start:end] for start, end in pairwise(ends.tolist())]
+                    done = int(ends[-1])
+        super().__setstate__(state)
 
     @property
     def numeric_columns(self) -> list[str]:
@@ -212,30 +260,59 @@ def quantiles(values: Floats, n: int) -> Floats:
     return np.unique(np.concatenate([found[heavy], chosen, found[[0, -1]]]))
 
 
+def _slots(column: dict[str, Any]) -> int:
+    """Return how many places `_entries` yields for a column."""
+    return 1 if column["kind"] == "category" else 1 + sum(1 if size == 1 else 2 for size in column["sizes"])
+
+
 def _entries(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield places within a column and weights, whose squares sum to 1 a row."""
-    last = sum(column["sizes"])
     if column["kind"] == "category":
-        text = as_text(values)
-        place = pd.Index(column["categories"], dtype=object).get_indexer(text)
-        place = np.where(place < 0, last - 1, place)
-        yield np.where(text.isna(), last, place), np.ones(len(values))
+        yield from _of_category(column, values)
         return
     numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+    for place, weight in _of_numbers([column["knots"]], numbers[:, None]):
+        yield place[:, 0], weight[:, 0]
+
+
+def _of_category(column: dict[str, Any], values: pd.Series) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    last, text = sum(column["sizes"]), as_text(values)
+    place = pd.Index(column["categories"], dtype=object).get_indexer(text)
+    place = np.where(place < 0, last - 1, place)
+    yield np.where(text.isna(), last, place), np.ones(len(values))
+
+
+def _of_numbers(knots: list[list[Floats]], numbers: Floats) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield the same for columns of equally many knots at each scale, numbers of shape (n_rows, n_columns)."""
     missing = np.isnan(numbers)
     numbers = np.where(missing, 0.0, numbers)
-    share, start = 1 / np.sqrt(len(column["sizes"])), 0
+    share, start = 1 / np.sqrt(len(knots[0])), 0
     known = np.where(missing, 0.0, share)
-    for knots in column["knots"]:
-        if len(knots) == 1:
-            yield np.full(len(numbers), start), known
+    for scale in range(len(knots[0])):
+        of_scale = np.stack([one[scale] for one in knots])
+        size = of_scale.shape[1]
+        if size == 1:
+            yield np.full(numbers.shape, start), known
         else:
-            low = np.searchsorted(knots, numbers, side="right").clip(1, len(knots) - 1) - 1
-            part = ((numbers - knots[low]) / (knots[low + 1] - knots[low])).clip(0.0, 1.0)
+            low = _knots_up_to(of_scale, numbers).clip(1, size - 1) - 1
+            column = np.arange(len(knots))
+            below, above = of_scale[column, low], of_scale[column, low + 1]
+            part = ((numbers - below) / (above - below)).clip(0.0, 1.0)
             yield start + low, known * np.sqrt(1 - part)
             yield start + low + 1, known * np.sqrt(part)
-        start += len(knots)
-    yield np.full(len(numbers), last), missing.astype(np.float64)
+        start += size
+    yield np.full(numbers.shape, start), missing.astype(np.float64)
+
+
+def _knots_up_to(knots: Floats, numbers: Floats) -> NDArray[np.int64]:
+    """Return how many knots of each column are no larger than its numbers."""
+    n_columns, size = knots.shape
+    if size <= _FEW_KNOTS:
+        return sum((numbers >= knots[:, at] for at in range(size)), start=np.zeros(numbers.shape, dtype=np.int64))
+    found = np.empty(numbers.shape, dtype=np.int64)
+    for column in range(n_columns):
+        found[:, column] = np.searchsorted(knots[column], numbers[:, column], side="right")
+    return found
 
 
 def _words(column: dict[str, Any]) -> Iterator[str]:
