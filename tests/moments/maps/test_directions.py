@@ -90,3 +90,12 @@ def test_few_public_rows_of_many_columns_are_fitted_by_directions():
     assert isinstance(model.model_[0], DirectionsMap)
     assert model.moments_[0].values.shape[0] <= 81
     assert len(model.effects_) == 2500
+
+
+def test_very_many_features_are_made_in_blocks_of_rows(public, monkeypatch):
+    fitted = DirectionsMap(TableMap(), n_directions=30).fit(public)
+    whole, sizes, real = fitted.transform(public), [], TableMap.transform
+    monkeypatch.setattr("dpensemble.moments.maps.directions._FEATURES_AT_ONCE", 40 * fitted.directions_.shape[0])
+    monkeypatch.setattr(TableMap, "transform", lambda self, X: sizes.append(len(X)) or real(self, X))
+    assert np.array_equal(fitted.transform(public), whole)
+    assert sizes == [40] * 12 + [20]

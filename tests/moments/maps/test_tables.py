@@ -1,12 +1,18 @@
 """Features of tables."""
 
+import pickle
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from dpensemble.errors import DataError
 from dpensemble.moments import TableMap
-from dpensemble.moments.maps.tables import quantiles
+from dpensemble.moments.maps.tables import feature_values, quantiles
+from dpensemble.persistence import load_classifier, save_classifier
 
 
 @pytest.fixture
@@ -82,3 +88,46 @@ def test_no_rows_and_other_columns_are_refused(public):
         TableMap().fit(public.iloc[:0])
     with pytest.raises(DataError, match="X has 3 columns but the map was fitted on 4"):
         TableMap().fit(public).transform(public.iloc[:, :3])
+
+
+def test_columns_that_are_read_together_are_read_as_each_alone(public):
+    """Columns of equally many knots go together; what is more than a few knots is found by halving."""
+    rng = np.random.default_rng(1)
+    wide = public.assign(**{f"more {at}": rng.normal(size=600) for at in range(5)}, flag=rng.random(600) < 0.5)
+    for knots in ((2,), (2, 3, 5, 9)):
+        fitted = TableMap(knots=knots).fit(wide)
+        together = fitted.transform(wide).toarray()
+        for column in fitted.columns_:
+            own = slice(column["start"], column["start"] + sum(column["sizes"]) + 1)
+            alone = feature_values(fitted, column, wide[column["name"]])
+            assert np.abs(together[:, own] - alone).max() < 1e-15
+
+
+def test_what_is_no_number_is_refused_where_public_rows_have_numbers(public):
+    fitted = TableMap().fit(public)
+    with pytest.raises(DataError, match="column 'heap' of X has entries that are no numbers"):
+        fitted.transform(public.assign(heap="secret"))
+
+
+def test_saved_maps_have_few_parts_however_many_columns(public, tmp_path):
+    """An array a column took an hour for 100,000 columns."""
+    rng = np.random.default_rng(2)
+    sizes = []
+    for n_columns in (5, 60):
+        wide = public.assign(**{f"more {at}": rng.normal(size=600) for at in range(n_columns)})
+        student = make_pipeline(TableMap(), LogisticRegression()).fit(wide, np.arange(600) % 2)
+        save_classifier(student, tmp_path / "student.skops")
+        with zipfile.ZipFile(tmp_path / "student.skops") as saved:
+            sizes.append(len(saved.namelist()))
+        for back in (load_classifier(tmp_path / "student.skops"), pickle.loads(pickle.dumps(student))):  # noqa: S301
+            assert np.array_equal(back.predict_proba(wide), student.predict_proba(wide))
+            assert back[0].get_feature_names_out().tolist() == student[0].get_feature_names_out().tolist()
+    assert sizes[0] == sizes[1] < 20
+
+
+def test_maps_of_earlier_versions_are_read(public):
+    fitted = TableMap().fit(public)
+    earlier = dict(vars(fitted))
+    back = TableMap.__new__(TableMap)
+    back.__setstate__(earlier)
+    assert (back.transform(public) != fitted.transform(public)).nnz == 0
