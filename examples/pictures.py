@@ -13,7 +13,9 @@ from dpensemble.report.drawing import Words
 
 def place(name: str) -> Path:
     """Return where a picture goes: into the folder named on the command line, or here."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+    # The arguments of a notebook's kernel are flags.
+    given = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    folder = Path(*given)
     return folder / f"{name}.svg"
 
 

@@ -25,6 +25,25 @@ def test_an_example_runs_and_draws(path, tmp_path, monkeypatch, capsys):
     assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")  # noqa: S314 - of our own
 
 
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pictures_of_a_notebook_go_beside_it(monkeypatch):
+    """The kernel of a notebook is a program with arguments of its own."""
+    place = loaded(ROOT / "examples" / "pictures.py").place
+    for arguments, expected in (
+        (["ipykernel_launcher.py", "-f", "/run/kernel.json"], "images.svg"),
+        (["images.py"], "images.svg"),
+        (["images.py", "docs"], "docs/images.svg"),
+    ):
+        monkeypatch.setattr(sys, "argv", arguments)
+        assert place("images") == Path(expected)
+
+
 def test_the_gallery_shows_every_example_with_its_picture():
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     assert len(EXAMPLES) == 5
@@ -36,10 +55,7 @@ def test_the_gallery_shows_every_example_with_its_picture():
 
 
 def test_notebooks_have_the_cells_of_the_scripts(tmp_path):
-    spec = importlib.util.spec_from_file_location("make_notebooks", ROOT / "scripts" / "make_notebooks.py")
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    made = maker.main(tmp_path)
+    made = loaded(ROOT / "scripts" / "make_notebooks.py").main(tmp_path)
     assert [path.stem for path in made] == [path.stem for path in EXAMPLES]
     assert (tmp_path / "pictures.py").exists()
     for path, example in zip(made, EXAMPLES, strict=True):
