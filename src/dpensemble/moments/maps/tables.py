@@ -306,12 +306,13 @@ def _of_numbers(knots: list[list[Floats]], numbers: Floats) -> Iterator[tuple[ND
 
 def _knots_up_to(knots: Floats, numbers: Floats) -> NDArray[np.int64]:
     """Return how many knots of each column are no larger than its numbers."""
-    n_columns, size = knots.shape
-    if size <= _FEW_KNOTS:
-        return sum((numbers >= knots[:, at] for at in range(size)), start=np.zeros(numbers.shape, dtype=np.int64))
-    found = np.empty(numbers.shape, dtype=np.int64)
-    for column in range(n_columns):
-        found[:, column] = np.searchsorted(knots[column], numbers[:, column], side="right")
+    found = np.zeros(numbers.shape, dtype=np.int64)
+    if knots.shape[1] <= _FEW_KNOTS:
+        for of_column in knots.T:
+            found += numbers >= of_column
+        return found
+    for column, own in enumerate(knots):
+        found[:, column] = np.searchsorted(own, numbers[:, column], side="right")
     return found
 
 
