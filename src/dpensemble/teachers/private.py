@@ -214,17 +214,20 @@ def fit_private(
     """
     refuse_seeds(estimator)
     refuse_cluster("the noise of private teachers is drawn on this machine only")
-    tasks = []
-    for t, shard in enumerate(shards):
-        model = clone(estimator)
-        settings = model.get_params()
-        if settings.get("classes", 0) is None:
-            model.set_params(classes=classes.tolist())
-        if seeds is not None and SEED in settings:
-            model.set_params(**{SEED: int(seeds[t])})
-        told = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
-        tasks.append(delayed(_fit)(model, X[shard], classes[y[shard]], told))
-    models = Parallel(n_jobs=n_jobs, **private_workers())(tasks)
+
+    def tasks() -> Iterator[Any]:
+        # Records are copied for one teacher at a time: those of models are all, for each of them.
+        for t, shard in enumerate(shards):
+            model = clone(estimator)
+            settings = model.get_params()
+            if settings.get("classes", 0) is None:
+                model.set_params(classes=classes.tolist())
+            if seeds is not None and SEED in settings:
+                model.set_params(**{SEED: int(seeds[t])})
+            told = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+            yield delayed(_fit)(model, X[shard], classes[y[shard]], told)
+
+    models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
     failed = next((model for model in models if isinstance(model, str)), None)
     if failed is not None:
         raise TeacherError(

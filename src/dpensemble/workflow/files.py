@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpensemble.datasets import ParquetTable, TablePreparation, read_table
 from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import table_notes
 from dpensemble.datasets.tables import as_kinds, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
@@ -127,6 +128,9 @@ def file_tables(
     else:
         X_private = _like("private", private_table, public_table, told)
         labels = _complete(X_private, y_private, units, declared, blanks)
+    # As read, entries are texts, which take several times the room of numbers.
+    del private_table
+    release_unused()
     X_test = y_test = None
     if test is not None:
         rows = _without(read(test), (*drop, *private_only))
