@@ -241,7 +241,9 @@ def _pair(
 
 
 _HEART, _LINEAR, _BOOSTED = "heart failure", "logistic regression", "gradient boosting"
-_OTHER_DATA = "Other data, so differences are expected."
+_OTHER_DATA = (
+    "The heart-failure records of the paper are not public, and these are others, so that differences are expected."
+)
 _LABELS_WHY = (
     "SAA's counts, which depend on no data, come out to the label, and DPBag's at 250 teachers within 2 %. At "
     "epsilon 1 with 50 and 100 teachers 7 to 11 more labels are printed than we find, about as many at either "
