@@ -25,8 +25,10 @@ def test_only_the_command_itself_is_meant(monkeypatch, name, given, expected):
     assert _start.is_the_command() is expected
 
 
-def run(code, *before):
-    return subprocess.run([*before, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def run(code):
+    # A shell starts background commands with interrupts ignored, and these tests may be part of one.
+    heeded = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"
+    return subprocess.run([sys.executable, "-c", heeded], capture_output=True, text=True, check=False)
 
 
 INTERRUPT = "import signal; from dpensemble import _start; _start.heed_interrupts(); signal.raise_signal(signal.SIGINT)"

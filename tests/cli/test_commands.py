@@ -158,7 +158,7 @@ def test_help_tells_what_to_give(capsys):
         return " ".join(capsys.readouterr().out.split())
 
     train = shown("train", "interactive-gnmax")
-    assert "--sigma FLOAT Deviation of the noise on the answer, in votes; left out: usual, less where rows" in train
+    assert "--sigma FLOAT Deviation of answers' noise, in votes; else found" in train
     assert "--threshold-sigma FLOAT Deviation of the noise on the check, in votes" in train
     assert "--student-confidence FLOAT Least probability to keep a student's label [0.9]" in train
     assert "--insecure-release-seed INT Seed the noise: repeatable, NOT FOR RELEASE" in train

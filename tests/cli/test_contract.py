@@ -46,7 +46,7 @@ PLANS = {
     "--method dpbag --teachers 50 --partitions 10 --epsilon 1": {"labels": 46, "epsilon_spent": 0.9993335878825746},
     "--method optimal --teachers 100 --reach 120 --epsilon 1": {"labels": 32, "epsilon_spent": 0.9882823075167835},
     "--method confident-gnmax --teachers 100 --threshold 80 --threshold-sigma 60 --sigma 16 --epsilon 1": {
-        "labels": 11,
+        "labels": 12,
     },
     "--method bagged-pate --teachers 100 --sigma 16 --records 6000 --subsample 30 --epsilon 1": {
         "labels": 30,

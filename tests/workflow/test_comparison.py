@@ -164,7 +164,7 @@ class TestRows:
         assert found["schema"] == 1
         assert found["rows"] == {"private": 2000, "public": 300, "test": 500}
         assert found["relation"] == "add-or-remove-one"
-        assert [row["method"] for row in found["methods"]] == WITHOUT_EXTRAS
+        assert [row["method"] for row in found["methods"]] == VOTES_AND_SUMS
         assert set(found["methods"][0]) == {
             "method", "accuracies", "measures", "accuracy", "spread", "epsilon", "delta", "bought", "text", "released",
             "seconds", "note", "error",

@@ -192,7 +192,7 @@ def _of_law(law: str | None, command: str, taken: set[str]) -> Iterator[Option]:
     for field in law_of(law).parameters.values() if law in law_classes() else ():
         option = _read(field, LAW)
         if command == "train" and field.name in _NOISE:
-            option = replace(option, text=f"{option.text}; left out: usual, less where rows leave budget")
+            option = replace(option, text=f"{option.text}; else found")
         yield replace(option, flag=f"--law-{option.flag[2:]}") if option.flag in taken else option
 
 

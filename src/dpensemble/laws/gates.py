@@ -64,7 +64,7 @@ class ConfidentNoisyMax(ReleaseLaw):
     threshold_sigma : float
         Deviation of the noise on the check, in votes.
     sigma : float
-        Deviation of the noise on the answer, in votes.
+        Deviation of answers' noise, in votes.
 
     Raises
     ------
