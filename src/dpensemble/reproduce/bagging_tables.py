@@ -186,9 +186,9 @@ BAGGING_TABLES = (
         + "DP-SGD gets bagging's epsilon and delta, and one epoch instead of the paper's 100, an hour a row.",
         why=(
             "Epsilon and delta are printed with two or three digits, rounded either way; ours are the same formulas. "
-            "DP-SGD is not the paper's run: a 100th of its epochs, another batch and step. Bagging's accuracies at k of "
-            "1,000 and 10,000 are 0.3 to 0.5 higher; optimiser, rate and batch size, which the paper leaves open, could do "
-            "that, and were not varied."
+            "DP-SGD is not the paper's run: a 100th of its epochs, another batch and step. Bagging's accuracies at k "
+            "of 1,000 and 10,000 are 0.3 to 0.5 higher; optimiser, rate and batch size, which the paper leaves open, "
+            "could do that, and were not varied."
         ),
         extension=(
             "The same models are (0, delta)-private: the printed epsilon is superfluous. A delta far above one over "
