@@ -89,6 +89,13 @@ def test_what_is_nowhere_is_downloaded_once_and_kept(monkeypatch, cache, publish
     assert [path.name for path in (cache / "cifar-10").iterdir()] == ["cifar-10-binary.tar.gz"]
 
 
+def test_nothing_is_downloaded_unless_it_may_be(cache, published, monkeypatch, server):
+    monkeypatch.setattr(images, "CIFAR_10", replace(published, address=server.address))
+    with pytest.raises(FileError, match=r"is not in .*cifar-10; get it from http.* and put it there"):
+        load_cifar10(download=False)
+    assert server.asked == []
+
+
 def test_errors_say_where_to_put_it(tmp_path, cache, published):
     with pytest.raises(FileError, match=r"could not be downloaded .*put it into .*cifar-10"):
         load_cifar10(data_home=tmp_path)

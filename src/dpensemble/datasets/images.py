@@ -174,7 +174,11 @@ def load_fashion_mnist(
 
 
 def load_cifar10(
-    *, classes: Sequence[int] | None = None, data_home: Path | str | None = None, progress: bool = False
+    *,
+    classes: Sequence[int] | None = None,
+    data_home: Path | str | None = None,
+    progress: bool = False,
+    download: bool = True,
 ) -> ImageDataset:
     """Load CIFAR-10: 50,000 small colour pictures to learn from and 10,000 to test on, 32 x 32 pixels in 3 colours.
 
@@ -190,6 +194,8 @@ def load_cifar10(
         Folder that holds the folder ``cifar-10``.
     progress : bool, default=False
         Show a progress bar on stderr while downloading.
+    download : bool, default=True
+        Whether it may be downloaded.
 
     Returns
     -------
@@ -213,7 +219,7 @@ def load_cifar10(
     ((50000, 3072), (3, 32, 32))
     """
     chosen = _chosen(classes)
-    content = retrieve_archive(CIFAR_10, data_home, progress=progress)
+    content = retrieve_archive(CIFAR_10, data_home, progress=progress, download=download)
     train = [_coloured(content[file.name]) for file in CIFAR_10.train]
     pixels, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
     test = _coloured(content[CIFAR_10.test.name])

@@ -29,7 +29,9 @@ def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | 
     return _downloaded(published, file, [*searched, cache], progress) if content is None else content
 
 
-def retrieve_archive(published: PublishedArchive, data_home: Path | str | None, *, progress: bool) -> dict[str, bytes]:
+def retrieve_archive(
+    published: PublishedArchive, data_home: Path | str | None, *, progress: bool, download: bool = True
+) -> dict[str, bytes]:
     """Return the content of every file of an archive by name, from the same places as `retrieve`."""
     named = named_home(data_home)
     searched = []
@@ -40,7 +42,15 @@ def retrieve_archive(published: PublishedArchive, data_home: Path | str | None, 
             return content
     cache = user_cache() / published.folder
     content = _unpacked(cache, published)
-    return _downloaded_archive(published, [*searched, cache], progress) if content is None else content
+    if content is not None:
+        return content
+    if not download:
+        places = " or ".join(map(str, [*searched, cache]))
+        raise FileError(
+            f"{published.archive} of {published.name} is not in {places}; get it from {published.address}"
+            f"{published.archive} and put it there."
+        )
+    return _downloaded_archive(published, [*searched, cache], progress)
 
 
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:

@@ -125,7 +125,7 @@ _CIFAR_FROM_PUBLIC = Experiment(
     settings={"sizes": list(_TABLE_5)},
     quick={},
     cells=_nothing,
-    needs=(CIFAR_IMAGES, Need(name="VGG16 of ImageNet", missing=_no_start)),
+    needs=(Need(name="VGG16 of ImageNet", missing=_no_start), CIFAR_IMAGES),
 )
 
 
