@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,41 +17,44 @@ _Content = TypeVar("_Content")
 
 def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
     """Return the unpacked content of a file, from the named home, else the user's cache, else a download."""
-    named = named_home(data_home)
-    searched = []
-    if named is not None:
-        searched.append(named / published.folder)
-        content = _stored(searched[0], file)
-        if content is not None:
-            return content
-    # Asked for only now: whoever has the files elsewhere needs no cache.
-    cache = user_cache() / published.folder
-    content = _stored(cache, file)
-    return _downloaded(published, file, [*searched, cache], progress) if content is None else content
+    content, searched = _found(published.folder, data_home, partial(_stored, file=file))
+    return _downloaded(published, file, searched, progress) if content is None else content
 
 
 def retrieve_archive(
     published: PublishedArchive, data_home: Path | str | None, *, progress: bool, download: bool = True
 ) -> dict[str, bytes]:
     """Return the content of every file of an archive by name, from the same places as `retrieve`."""
-    named = named_home(data_home)
-    searched = []
-    if named is not None:
-        searched.append(named / published.folder)
-        content = _unpacked(searched[0], published)
-        if content is not None:
-            return content
-    cache = user_cache() / published.folder
-    content = _unpacked(cache, published)
+    content, searched = _found(published.folder, data_home, partial(_unpacked, published=published))
     if content is not None:
         return content
     if not download:
-        places = " or ".join(map(str, [*searched, cache]))
         raise FileError(
-            f"{published.archive} of {published.name} is not in {places}; get it from {published.address}"
-            f"{published.archive} and put it there."
+            f"{published.archive} of {published.name} is not in {' or '.join(map(str, searched))}; get it from "
+            f"{published.address}{published.archive} and put it there."
         )
-    return _downloaded_archive(published, [*searched, cache], progress)
+    return _downloaded_archive(published, searched, progress)
+
+
+def _found(
+    folder: str, data_home: Path | str | None, look: Callable[[Path], _Content | None]
+) -> tuple[_Content | None, list[Path]]:
+    """Return what is in the named home or else the user's cache, if anything, and the folders that were searched."""
+    searched = []
+    for home in _homes(data_home):
+        searched.append(home / folder)
+        content = look(searched[-1])
+        if content is not None:
+            return content, searched
+    return None, searched
+
+
+def _homes(data_home: Path | str | None) -> Iterator[Path]:
+    named = named_home(data_home)
+    if named is not None:
+        yield named
+    # Asked for only now: whoever has the files elsewhere needs no cache.
+    yield user_cache()
 
 
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
