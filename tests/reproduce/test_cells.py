@@ -41,7 +41,7 @@ def few_records(monkeypatch):
         classes = 10 if data == "mnist" else 2
         y = rng.permutation(np.arange(1200) % classes)
         X = rng.normal(size=(1200, 3)) + 2 * y[:, None]
-        return Rows(X[:800], y[:800], X[800:1100], X[1100:], y[1100:])
+        return Rows(X[:800], y[:800], X[800:1100], y[800:1100], X[1100:], y[1100:])
 
     monkeypatch.setattr(personalised, "_rows", rows)
     monkeypatch.setattr(personalised, "_learner", lambda settings: GaussianNB())

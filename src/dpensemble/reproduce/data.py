@@ -28,11 +28,12 @@ class PublicTable:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Encoded rows of a split."""
+    """Encoded rows of a split; of public rows the classes too, to tell how many labels are right."""
 
     X: NDArray[Any]
     y: NDArray[np.int64]
     X_public: NDArray[Any]
+    y_public: NDArray[np.int64]
     X_test: NDArray[Any]
     y_test: NDArray[np.int64]
 

@@ -72,7 +72,7 @@ def _rows(settings: Settings, repeat: int) -> Rows:
     encoder = fit_encoder(table.X.iloc[split.public])
     y = table.positive
     X = {name: encoder.transform(table.X.iloc[getattr(split, name)]) for name in ("private", "public", "test")}
-    return Rows(X["private"], y[split.private], X["public"], X["test"], y[split.test])
+    return Rows(X["private"], y[split.private], X["public"], y[split.public], X["test"], y[split.test])
 
 
 def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place: Workplace) -> Figures:

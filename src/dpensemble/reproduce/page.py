@@ -83,10 +83,10 @@ def _grid(table: Table, panel: Panel, entries: Sequence[Entry]) -> Grid:
     columns = [column for column in panel.columns if any(entry.column == column for entry in entries)]
     beside = [key for key in table.beside if any(key in entry.beside for entry in entries)]
     printed = any(entry.published is not None for entry in entries)
+    found = printed or any(entry.reproduced is not None for entry in entries)
     header = [panel.title, "setting"] if len(columns) > 1 else [panel.title]
-    header += (["published", "reproduced", "difference"] if printed else ["reproduced"]) + [
-        table.beside[key] for key in beside
-    ]
+    header += ["published"] * printed + ["reproduced"] * found + ["difference"] * printed
+    header += [table.beside[key] for key in beside]
     rows = []
     by_place = {(entry.row, entry.column): entry for entry in entries}
     for row in dict.fromkeys(entry.row for entry in entries):
@@ -97,7 +97,8 @@ def _grid(table: Table, panel: Panel, entries: Sequence[Entry]) -> Grid:
             cells = [row, column] if len(columns) > 1 else [row]
             if printed:
                 cells.append(_number(entry.published, panel.digits))
-            cells.append(_with_spread(entry, panel.digits))
+            if found:
+                cells.append(_with_spread(entry, panel.digits))
             if printed:
                 cells.append(_signed(entry, panel.digits))
             rows.append(cells + [_number(entry.beside.get(key), panel.digits) for key in beside])

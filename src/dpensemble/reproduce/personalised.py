@@ -72,8 +72,8 @@ def _rows(data: str, repeat: int, n_public: int) -> Rows:
     if data == "mnist":
         mnist = load_mnist()
         order = np.random.default_rng(repeat).permutation(len(mnist.X_test))
-        X_test, y_test = mnist.scaled(mnist.X_test)[order], mnist.y_test[order]
-        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, X_test[:n_public], X_test[9000:], y_test[9000:])
+        X, y = mnist.scaled(mnist.X_test)[order], mnist.y_test[order]
+        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, X[:n_public], y[:n_public], X[9000:], y[9000:])
     adult = load_adult()
     complete = ~(adult.X == "?").any(axis=1)
     X, y = adult.X[complete].copy(), (adult.y[complete] == adult.classes[1]).to_numpy().astype(np.int64)
@@ -82,7 +82,8 @@ def _rows(data: str, repeat: int, n_public: int) -> Rows:
     rows = MinMaxScaler().fit_transform(X.astype(float))
     order = np.random.default_rng(repeat).permutation(len(rows))
     private, public, test = np.split(order, [37_222, 44_222])
-    return Rows(rows[private], y[private], rows[public[:n_public]], rows[test], y[test])
+    public = public[:n_public]
+    return Rows(rows[private], y[private], rows[public], y[public], rows[test], y[test])
 
 
 @dataclass(frozen=True)

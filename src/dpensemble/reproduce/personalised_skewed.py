@@ -79,13 +79,14 @@ def _of_skewed(
     hits = (said & (truth[:, None] == 1)).sum(axis=0)
     found: dict[str, list[float]] = {}
     scores: Sequence[tuple[str, float]] = (
-        (VOTING, 100 * float(np.mean((said.mean(axis=1) > 0.5) == truth))),
         (PRECISION, 100 * float(np.mean(hits / np.maximum(said.sum(axis=0), 1)))),
         (RECALL, 100 * float(np.mean(hits / truth.sum()))),
     )
     for voting in range(first, first + run.settings["votings"]):
         counted = by_the_paper(votes, design, voting)
-        for panel, value in ((LABELS, len(counted.asked)), (ACCURACY, 100 * accuracy(run, counted, voting)), *scores):
+        right = float(np.mean(counted.labels == run.rows.y_public[counted.asked])) if len(counted.asked) else 0.0
+        student = accuracy(run, counted, voting)
+        for panel, value in ((LABELS, len(counted.asked)), (VOTING, 100 * right), (ACCURACY, 100 * student), *scores):
             found.setdefault(figure(row, panel, UPSAMPLED), []).append(value)
         for beside, accounting in ((WORST, Accounting.PUBLISHED), (EXACT, Accounting.EXACT)):
             counted_by = by_meter(votes, design, voting, accounting)

@@ -81,6 +81,7 @@ _SKEWED = Experiment(
     settings={**_COMMON, **_FORESTS, "shares": list(_SKEWED_SHARES)},
     quick=_FEW,
     cells=skewed,
+    revision=2,
 )
 
 _RATIOS = Experiment(
@@ -244,6 +245,7 @@ def _accuracies(name: str, number: int, title: str, experiment: Experiment, publ
         panels=(Panel(title=ACCURACY, columns=_COLUMNS, digits=2),),
         published=published,
         about=about,
+        why=_STUDENTS_WHY,
     )
 
 
@@ -267,6 +269,11 @@ _MINIMUM = {
     for row, printed in _MNIST_LABELS.items()
     if row == baseline_of(2) or not row.endswith("for all")
 }
+_STUDENTS_WHY = (
+    "All cells of a run are scored on its 1,000 test rows, whose chance alone is about a point and moves them together; "
+    "the printed ones are means of ten runs. Where vanishing gives fewer than ten labels, students are little better "
+    "than a guess."
+)
 _SKEWED_ABOUT = _ABOUT_ADULT + "Only records of the rarer class get the higher budget; upsampling only. "
 
 PERSONALISED_TABLES = (
@@ -289,7 +296,10 @@ PERSONALISED_TABLES = (
         experiment=_SKEWED,
         panels=tuple(Panel(title=title, columns=(UPSAMPLED,), digits=2) for title in (VOTING, PRECISION, RECALL)),
         published=_SKEWED_TEACHERS,
-        about=_SKEWED_ABOUT + "Votes without noise, on the test rows.",
+        about=_SKEWED_ABOUT + "The voting's accuracy is the share of released labels that are right; precision and "
+        "recall are those of teachers on the test rows.",
+        why="That the voting's accuracy is that of released labels, is not said, but found: votes on all rows, without "
+        "noise and without a check, are right on 83.4 % only, where 86.18 is printed.",
     ),
     _accuracies("personalised-8", 8, "Students' accuracy on MNIST", _MNIST, _MNIST_ACCURACY, _ABOUT_MNIST),
     _accuracies("personalised-9", 9, "Students' accuracy on Adult", _ADULT, _ADULT_ACCURACY, _ABOUT_ADULT),
@@ -301,6 +311,7 @@ PERSONALISED_TABLES = (
         panels=(Panel(title=ACCURACY, columns=(UPSAMPLED,), digits=2),),
         published=_SKEWED_ACCURACY,
         about=_SKEWED_ABOUT,
+        why=_STUDENTS_WHY,
     ),
     _history("personalised-figure-2", "figure 2", "Privacy cost by labels on MNIST", _MNIST, _ABOUT_MNIST),
     _history("personalised-figure-3", "figure 3", "Privacy cost by labels on Adult", _ADULT, _ABOUT_ADULT),

@@ -181,11 +181,8 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
         for panel in table.panels:
             for column in panel.columns:
                 found = values.get(figure(row, panel.title, column), [])
-                beside = {
-                    name: _rounded(float(np.mean(others)))
-                    for name in table.beside
-                    if (others := values.get(figure(row, panel.title, column, name)))
-                }
+                others = {name: values.get(figure(row, panel.title, column, name), []) for name in table.beside}
+                beside = {name: _rounded(float(np.mean(each))) for name, each in others.items() if each}
                 published = table.published.get(row, {}).get((panel.title, column))
                 if found or beside or published is not None:
                     entries.append(
@@ -196,7 +193,7 @@ def summary(table: Table, cells: Mapping[str, Stored], quick: bool, seed: int) -
                             published=published,
                             reproduced=_rounded(float(np.mean(found))) if found else None,
                             spread=_rounded(float(np.std(found, ddof=1))) if len(found) > 1 else None,
-                            runs=len(found),
+                            runs=max(len(found), *(len(each) for each in others.values()), 0),
                             beside=beside,
                         )
                     )
