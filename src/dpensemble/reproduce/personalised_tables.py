@@ -270,9 +270,9 @@ _MINIMUM = {
     if row == baseline_of(2) or not row.endswith("for all")
 }
 _STUDENTS_WHY = (
-    "All cells of a run are scored on its 1,000 test rows, whose chance alone is about a point and moves them together; "
-    "the printed ones are means of ten runs. Where vanishing gives fewer than ten labels, students are little better "
-    "than a guess."
+    "All cells of a run are scored on its 1,000 test rows, whose chance alone is about a point and moves them "
+    "together; the printed ones are means of ten runs. Where vanishing gives fewer than ten labels, students are "
+    "little better than a guess."
 )
 _SKEWED_ABOUT = _ABOUT_ADULT + "Only records of the rarer class get the higher budget; upsampling only. "
 
