@@ -73,8 +73,8 @@ def _rows(data: str, repeat: int, n_public: int) -> Rows:
         mnist = load_mnist()
         order = np.random.default_rng(repeat).permutation(len(mnist.X_test))
         images, digits = mnist.scaled(mnist.X_test)[order], mnist.y_test[order]
-        public = images[:n_public], digits[:n_public]
-        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, *public, images[9000:], digits[9000:])
+        known = images[:n_public], digits[:n_public]
+        return Rows(mnist.scaled(mnist.X_train), mnist.y_train, *known, images[9000:], digits[9000:])
     adult = load_adult()
     complete = ~(adult.X == "?").any(axis=1)
     X, y = adult.X[complete].copy(), (adult.y[complete] == adult.classes[1]).to_numpy().astype(np.int64)
