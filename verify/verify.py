@@ -1,13 +1,11 @@
 """Check a certificate of dpensemble without dpensemble: ``python verify.py certificate.json`` (needs python-flint).
 
-Votes: answers drawn from the laws in the file, each chosen by what came before, are (epsilon, delta)-private for all
-neighbouring counts, and the laws are those that the file names, where it names one. Weights of outcomes are whole
-numbers, as sampled. Neighbouring counts are listed here; each pair must lie below the curve (ROC) of one of the file's
-pairs, its groups. Then V_0(r) = max(r - 1, 0), V_t(r) = max over groups of sum of Q V_{t-1}(r P / Q), and delta is at
-most exp(epsilon) V_n(exp(-epsilon)), by backward induction. V is convex, non-decreasing and of slope 1 at most: chords
-between nodes, the lowest node's value below and slope 1 above bound it. Nodes are the powers of a rational number. For
-many answers the V of a block is that of a pair whose losses are nodes, and such pairs multiply as polynomials.
-Sums, bagging, private majorities: their formulas. All in whole numbers, fractions and balls, rounded against the claim.
+Votes: answers drawn from the laws in the file, each chosen by what came before, are private for all neighbouring
+counts. These are listed here; each pair must lie below the curve (ROC) of one of the file's pairs, its groups. With
+V_0(r) = max(r - 1, 0), V_u(r) = max over groups of sum of Q V_{u-1}(r P / Q), delta is exp(epsilon) V_n(exp(-epsilon)).
+Under a gate u are units of a purse, of which a check that fails costs some, an answer more. V is convex and rises, at
+most by 1: chords between nodes, the lowest value below and slope 1 above bound it. For many answers a block's V is that
+of a pair whose losses are nodes, and such pairs multiply as polynomials. Everything is rounded up.
 """
 
 import json
@@ -15,40 +13,36 @@ import sys
 from bisect import bisect_left
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, permutations, zip_longest
 from math import ceil, comb, log
 
 from flint import arb, arb_poly, ctx, fmpz_poly
 
-BITS, WEIGHT = 80, 32  # digits of V, and of the weights of one answer, after the point
-ONE, TOTAL = 1 << BITS, 1 << 63
-MOST_BYTES, MOST_WORK = 5_000_000, 400_000_000
+BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
+MOST_BYTES, MOST_WORK = 5_000_000, 600_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
-ctx.prec = 200
-
-class RefusedError(Exception):
-    """The certificate is broken, or does not show what it claims."""
+ctx.prec, EXACT = 200, Context(prec=60)
 
 def need(holds, why):
     if not holds:
-        raise RefusedError(why)
+        raise ValueError(why)
 
 def whole(value, low, high, name):
     need(type(value) is int and low <= value <= high, f"{name} must be a whole number from {low} to {high}")
     return value
 
 def number(value, low, high, name):
-    need(type(value) is str and len(value) <= 60, f"{name} must be a short decimal number in quotes")
-    try:
-        found = Decimal(value)
-    except ArithmeticError:
-        raise RefusedError(f"{name} is no number") from None
-    need(found.is_finite() and abs(found.adjusted()) < 400 and low <= found <= high, f"{name} is out of range")
+    need(type(value) is str and len(value) <= 60 and set(value) <= set("0123456789.e+-"), f"{name} is no short number")
+    found = Decimal(value)
+    need(abs(found.adjusted()) < 400 and low <= found <= high, f"{name} is out of range")
     return Fraction(found)
 
 def entries(value, low, high, name):
     need(type(value) is list and low <= len(value) <= high, f"{name} must be a list of {low} to {high} entries")
     return value
+
+def wholes(values, size, low, high, name):
+    return [whole(each, low, high, name) for each in entries(values, size, size, name)]
 
 def fields(value, names, name):
     need(type(value) is dict and set(value) == set(names.split()), f"{name} must have exactly the fields {names}")
@@ -58,23 +52,18 @@ def ball(x):
     return arb(x.numerator) / x.denominator
 
 def exponential(x, sign):  # rounded up or down, with 45 digits
-    near = Context(prec=60).exp(Context(prec=60).divide(Decimal(x.numerator), Decimal(x.denominator)))
+    near = EXACT.exp(EXACT.divide(Decimal(x.numerator), Decimal(x.denominator)))
     return Fraction(near) * (1 + sign * Fraction(1, 10**45))
 
-def compare(x, y):  # 0 where balls overlap
-    return -1 if x < y else 1 if x > y else 0
-
-def optimal(p, gap, shape):  # quantile of Beta(shape, shape) at 1/2 - gap / 2
-    level = max((1 - gap) / 2, Fraction(0))
-    if p <= 0 or p >= Fraction(1, 2):
-        return -(level > 0) if p <= 0 else compare(Fraction(1, 2), level)
-    return compare(arb.beta_lower(ball(p), ball(shape), ball(shape), regularized=True), ball(level))
+def beta(p, shape):  # chance that Beta(shape, shape) is below p, for p up to 1/2
+    inside = 0 < p < Fraction(1, 2)
+    return arb.beta_lower(ball(p), shape, shape, regularized=True) if inside else arb(0 if p <= 0 else 0.5)
 
 LAWS = {
-    "lnmax": lambda p, gap: compare(ball(p), (2 + ball(gap)) * (-ball(gap)).exp() / 4),
-    "gnmax": lambda p, gap: compare(ball(p), (ball(gap) / 2).erfc() / 2),
-    "exponential": lambda p, gap: compare(ball(p), 1 / (1 + ball(gap).exp())),
-    "optimal": optimal,
+    "lnmax": lambda gap: (2 + gap) * (-gap).exp() / 4,
+    "gnmax": lambda gap: (gap / 2).erfc() / 2,
+    "exponential": lambda gap: 1 / (1 + gap.exp()),
+    "optimal": None,
 }
 
 def of_law(law, rows, weights):
@@ -86,7 +75,11 @@ def of_law(law, rows, weights):
     need(len(rows[0]) == 2 and 0 < mixing <= Fraction(1, 100) and all(rest), "a setting of the law is out of range")
     for (first, second), row in zip(rows, weights):
         trailing, gap = (Fraction(min(row), TOTAL) - mixing / 2) / (1 - mixing), abs(first - second) / rest[0]
-        fits = LAWS[name](trailing - NEAR, gap, *rest[1:]) <= 0 <= LAWS[name](trailing + NEAR, gap, *rest[1:])
+        if name == "optimal":
+            level, shape = ball(max((1 - gap) / 2, Fraction(0))), ball(rest[1])
+            fits = beta(trailing - NEAR, shape) <= level <= beta(trailing + NEAR, shape)
+        else:
+            fits = abs(ball(trailing) - LAWS[name](ball(gap))) <= ball(NEAR)
         need(fits, f"the weights for counts {first}, {second} are not those of the law")
         need(first == second or (row[0] > row[1]) == (first > second), f"counts {first}, {second} favour the loser")
     return f"weights are those of {name}"
@@ -107,29 +100,24 @@ def neighbours(ballots, classes, votes_, weight, rows, table):  # both laws, in 
         return
     need(votes_ == 1, "three and more classes need votes of 1")
     place = dict(zip(rows, table))
-    moves = [(source, target) for source in range(classes) for target in range(classes) if source != target]
     for row in rows:
-        for source, target in moves:
+        for source, target in permutations(range(classes), 2):
             if row[source] >= weight:
                 moved = [n + weight * ((i == target) - (i == source)) for i, n in enumerate(row)]
                 order = sorted(range(classes), key=lambda i, moved=moved: (-moved[i], i))
                 law = dict(zip(order, place[tuple(moved[i] for i in order)]))
                 yield place[row], [law[i] for i in range(classes)]
 
-def corners(p, q):  # of the curve, (Q, P) by falling ratio
+def corners(p, q):  # of the curve from (0, 0), as Q and P by falling ratio
     order = sorted(range(len(p)), key=lambda i: Fraction(p[i], q[i]), reverse=True)
-    return list(accumulate(q[i] for i in order)), list(accumulate(p[i] for i in order))
+    return [list(accumulate((side[i] for i in order), initial=0)) for side in (q, p)]
 
 def below(pair, across, up):
-    for q, p in zip(*corners(*pair)):
-        i = bisect_left(across, q)
-        q0, p0 = (across[i - 1], up[i - 1]) if i else (0, 0)
-        if (p - p0) * (across[i] - q0) > (up[i] - p0) * (q - q0):
-            return False
-    return True
+    points = ((q, p, bisect_left(across, q)) for q, p in zip(*corners(*pair)) if q)
+    points = ((q - across[i - 1], p - up[i - 1], across[i] - across[i - 1], up[i] - up[i - 1]) for q, p, i in points)
+    return all(p * wide <= high * q for q, p, wide, high in points)
 
-def step_weights(p, q, ratio):
-    """Return the chords' weights at the nodes of a group's losses, rounded up, by offset."""
+def chords(p, q, ratio):  # what they weigh at the nodes around the outcomes' losses, rounded up, by offset
     found = {}
     for x, b in ((Fraction(a, b), b) for a, b in zip(p, q) if a):
         k = round(log(x) / log(ratio)) + 1
@@ -140,65 +128,62 @@ def step_weights(p, q, ratio):
             found[place] = found.get(place, 0) + ceil(part * b * (1 << WEIGHT) / TOTAL)
     return found
 
-def powers(ratio, low, high):
-    """Return the nodes from `low` to `high` in units of 2**-BITS, rounded down and up, by number."""
-    more, n, d = 80, ratio.numerator, ratio.denominator
-    down, up = {0: ONE << more}, {0: ONE << more}
-    for i in range(1, high + 1):
-        down[i], up[i] = down[i - 1] * n // d, -(-up[i - 1] * n // d)
-    for i in range(-1, low - 1, -1):
-        down[i], up[i] = down[i + 1] * d // n, -(-up[i + 1] * d // n)
-    return {i: v >> more for i, v in down.items()}, {i: -(-v >> more) for i, v in up.items()}
+def taps(choices):  # their extreme offsets, and each as polynomials, one for each function that it averages
+    low, high = (most([0, *(k for choice in choices for each in choice for k in each)]) for most in (min, max))
+    return low, high, [[fmpz_poly([each.get(k, 0) for k in range(high, low - 1, -1)]) for each in c] for c in choices]
 
-class Induction:
-    """The functions V_t on windows of nodes, in units of 2**-BITS, never below the truth."""
+def powers(ratio, low, high):  # the nodes from low to high in units of 2**-BITS, rounded down and up, by number
+    down, up = {0: ONE << 80}, {0: ONE << 80}
+    for by, numbers in ((ratio, range(1, high + 1)), (1 / ratio, range(-1, low - 1, -1))):
+        n, d, step = by.numerator, by.denominator, numbers.step
+        for i in numbers:
+            down[i], up[i] = down[i - step] * n // d, -(-up[i - step] * n // d)
+    return {i: v >> 80 for i, v in down.items()}, {i: -(-v >> 80) for i, v in up.items()}
 
-    def __init__(self, groups, ratio, windows):
-        steps = [step_weights(p, q, ratio) for p, q in groups]
-        self.low, self.high = min(0, *map(min, steps)), max(0, *map(max, steps))
-        taps = range(self.high, self.low - 1, -1)
-        self.kernels, self.windows = [fmpz_poly([step.get(k, 0) for k in taps]) for step in steps], windows
-        lowest, highest = min(low for low, _ in windows) + self.low, max(high for _, high in windows) + self.high
-        self.down, self.up = powers(ratio, lowest - 1, highest + 1)
+class Induction:  # the functions V_u on windows of nodes, in units of 2**-BITS, never below the truth
+    def __init__(self, labels, checks, ratio, windows):
+        self.labels, self.checks, self.windows = taps(labels), taps(checks), windows
+        (least, most), (lows, highs) = ((self.labels[i] + self.checks[i] for i in (0, 1)), zip(*windows))
+        self.down, self.up = powers(ratio, min(lows) + least - 1, max(highs) + most + 1)
 
-    def run(self, keep):
-        """Return the lowest node and the values of V after each number of answers in `keep`."""
-        (low, high), kept = self.windows[0], {}
-        values = [max(self.up[i] - ONE, 0) for i in range(low, high + 1)]
-        for t, (new_low, new_high) in enumerate(self.windows[1:], start=1):
-            first, last = new_low + self.low, new_high + self.high
-            padded = [values[0]] * (min(low, last + 1) - first) + values[max(first - low, 0) : max(last - low + 1, 0)]
-            above = range(max(high + 1, first), last + 1)
-            poly = fmpz_poly(padded + [values[-1] + self.up[i] - self.down[high] for i in above])
-            start, size = self.high - self.low, new_high - new_low + 1
-            mixed = [(kernel * poly).coeffs()[start : start + size] for kernel in self.kernels]
-            best = map(max, *mixed) if len(mixed) > 1 else mixed[0]
-            values, low, high = [-(-value >> WEIGHT) for value in best], new_low, new_high
-            need(len(values) == size, "a window lies where nothing is known")
-            if t in keep:
-                kept[t] = low, values
-        return kept
+    def known(self, low, values, first, last):  # below its window a function is flat, above it has slope 1
+        high = low + len(values) - 1
+        inner = values[max(first - low, 0) : max(last - low + 1, 0)]
+        above = (values[-1] + self.up[i] - self.down[high] for i in range(max(high + 1, first), last + 1))
+        return fmpz_poly([*[values[0]] * (min(low, last + 1) - first), *inner, *above])
+
+    def step(self, choices, low, high, *functions):  # the largest average on the nodes from low to high
+        least, most, kernels = choices
+        polys = [self.known(*function, low + least, high + most) for function in functions]
+        size, zero = high - low + 1, fmpz_poly()
+        sums = (sum((k * f for k, f in zip(c, polys)), zero).coeffs()[most - least :][:size] for c in kernels)
+        sums = [each + [0] * (size - len(each)) for each in sums]  # zeros at the end are not listed
+        return low, [-(-value >> WEIGHT) for value in (map(max, *sums) if len(sums) > 1 else sums[0])]
+
+    def run(self, check, query, keep):  # V as its lowest node and values, by units left, of those in keep and a few
+        low, high = self.windows[0]
+        found = {u: (low, [max(self.up[i] - ONE, 0) for i in range(low, high + 1)]) for u in range(query)}
+        for u, (low, high) in enumerate(self.windows[query:], start=query):
+            labelled = self.step(self.labels, low + self.checks[0], high + self.checks[1], found[u - query])
+            found[u] = self.step(self.checks, low, high, labelled, found[u - check]) if check else labelled
+            if u - query not in keep:
+                del found[u - query]
+        return found
 
     def delta(self, low, values, epsilon):
-        r, place = exponential(-epsilon, 1) * ONE, low
-        while place < low + len(values) - 1 and self.down[place] < r:
-            place += 1
-        need(self.down[place] >= r, "epsilon is outside the grid")
-        value = int(values[place - low])
-        if place > low:
-            lower = int(values[place - 1 - low])
-            value = lower + (r - self.down[place - 1]) / (self.down[place] - self.up[place - 1]) * (value - lower)
+        r = exponential(-epsilon, 1) * ONE
+        place = next((i for i in range(len(values)) if self.down[low + i] >= r), None)
+        need(place is not None, "epsilon is outside the grid")
+        value, below_it = int(values[place]), int(values[max(place - 1, 0)])
+        if place:
+            left, right = self.down[low + place - 1], self.down[low + place]
+            value = below_it + (r - left) / (right - self.up[low + place - 1]) * (value - below_it)
         return exponential(epsilon, 1) * value / ONE
 
-    def pair(self, low, values):
-        """Return a pair of laws on the nodes whose function is at least V: P, Q, a constant, the sum of Q."""
-        values, p, reached = [int(value) for value in values], [], 0
-        rises = [
-            (b - a) * ONE // (self.up[low + i + 1] - self.down[low + i]) for i, (a, b) in enumerate(pairwise(values))
-        ]
-        for slope in [*rises, ONE]:
-            p.append(max(0, slope - reached))
-            reached += p[-1]
+    def pair(self, low, values):  # two laws on the nodes whose function is at least V: P, Q, a constant, the sum of Q
+        values = [int(value) for value in values]
+        rises = [(b - a) * ONE // (self.up[i + 1] - self.down[i]) for i, (a, b) in enumerate(pairwise(values), low)]
+        p = [b - a for a, b in pairwise(accumulate([0, *rises, ONE], max))]
         # How far the function of these masses may lie below V on the nodes; the constant makes up for it.
         lacking = mass = moment = 0
         for node, (part, value) in enumerate(zip(p, values), start=low):
@@ -208,90 +193,112 @@ class Induction:
         total = sum(-(-part * self.up[node] // ONE) for node, part in enumerate(p, start=low))
         return p, q, values[0] + lacking, max(ONE, total)
 
+def gaussian(mu, e):  # Balle and Wang 2018, Theorem 8
+    return ((e / mu - mu / 2) / arb(2).sqrt()).erfc() / 2 - e.exp() * ((e / mu + mu / 2) / arb(2).sqrt()).erfc() / 2
+
+def polygon(gate, moved):  # prices, and corners around all chances to pass a threshold with Gaussian noise
+    sigma, check, label, corners = fields(gate, "sigma check label corners", "a gate")
+    mu, path = ball(moved / number(sigma, Decimal("1e-6"), 10**12, "sigma")), {(0, 0), (TOTAL, TOTAL)}
+    for corner in entries(corners, 1, 40, "corners"):
+        p, q = wholes(corner, 2, 1, TOTAL - 1, "a corner")
+        path |= {(q, p), (TOTAL - p, TOTAL - q)}
+    slopes = [Fraction(p1 - p0, q1 - q0) for (q0, p0), (q1, p1) in pairwise(sorted(path))]
+    need(slopes[-1] > 0 and all(a > b for a, b in pairwise(slopes)), "the corners make no concave path")
+    for slope, (q, p) in zip(slopes, sorted(path)):
+        beyond = gaussian(mu, ball(slope).log()) - ball((p - slope * q) / TOTAL)
+        need(beyond / ball(slope) <= ball(NEAR), "some chances to pass lie outside the corners")
+    return *wholes([check, label], 2, 1, 10_000, "a price"), {pair for q, p in path for pair in ((p, q), (q, p))}
+
 def times(one, other):  # the pair of both answers: P rounded up, Q down, a constant and the sum of Q up
     p = [-(-value >> BITS) for value in (fmpz_poly(one[0]) * fmpz_poly(other[0])).coeffs()]
     q = [value >> BITS for value in (fmpz_poly(one[1]) * fmpz_poly(other[1])).coeffs()]
-    # Of a constant nothing is lost, whatever the masses add up to.
     return p, q, -(-(one[2] * other[3] + one[3] * other[2]) // ONE), -(-one[3] * other[3] // ONE)
 
-def joined(block, times_, rest, epsilon):  # delta of so many blocks and the rest
+def joined(block, rest, times_, epsilon):  # delta of so many blocks and the rest
     while times_:
         rest = times(rest, block) if times_ & 1 else rest
         times_ >>= 1
         block = times(block, block) if times_ else block
     (p, q, constant, _), least = rest, int(exponential(epsilon, -1) * ONE)
-    q += [0] * (len(p) - len(q))
-    lost = sum(max(0, int(a) - least * int(b) // ONE) for a, b in zip(p, q))
+    lost = sum(max(0, int(a) - least * int(b) // ONE) for a, b in zip_longest(p, q, fillvalue=0))
     return (lost + exponential(epsilon, 1) * constant) / ONE
 
 def votes(body, epsilon, delta):
-    names = "answers ballots classes votes weight law weights groups cover ratio windows block"
-    answers, ballots, classes, votes_, weight, *tables = fields(body, names, "votes")
-    law, table, groups, cover, ratio, windows, block = tables
-    limits = ((answers, 10**7), (ballots, 5000), (classes, 10), (votes_, 5000), (weight, 5000))
-    need(all(whole(value, 1, most, "a number of votes") for value, most in limits) and classes > 1, "classes are few")
-    need(comb(ballots + classes - 1, classes - 1) <= 300_000, "there are too many counts to list")
+    names = "answers ballots classes votes weight law weights groups cover ratio windows block gate"
+    *few, law, table, groups, cover, ratio, windows, block, gate = fields(body, names, "votes")
+    answers, ballots, classes, votes_, weight = wholes(few, 5, 1, 10**7, "a number of votes")
+    need(classes > 1 and max(ballots, votes_, weight) <= 5000, "there are too few classes, or too many votes")
+    need(classes <= 10 and comb(ballots + classes - 1, classes - 1) <= 300_000, "there are too many counts to list")
     rows = [(ballots - k, k) for k in range(ballots + 1)] if classes == 2 else sorted_counts(ballots, classes, ballots)
-    for row in entries(table, len(rows), len(rows), "weights"):
-        added = sum(whole(each, 1, TOTAL, "a weight") for each in entries(row, classes, classes, "a row"))
-        need(added == TOTAL, "a row of weights does not add up to 2**63")
-    said = of_law(law, rows, table)
+    laws = [(row, classes) for row in entries(table, len(rows), len(rows), "weights")]
     for group in entries(groups, 1, 300, "groups"):
-        size = len(entries(entries(group, 2, 2, "a group")[0], 1, 12, "a group"))
-        for side in group:
-            added = sum(whole(each, 1, TOTAL, "a weight") for each in entries(side, size, size, "a group"))
-            need(added == TOTAL, "a group does not add up to 2**63")
+        laws += [(side, len(entries(entries(group, 2, 2, "a group")[0], 1, 12, "a group"))) for side in group]
+    for side, size in laws:
+        need(sum(wholes(side, size, 1, TOTAL, "a law")) == TOTAL, "the weights of a law do not add up to 2**63")
+    said = of_law(law, rows, table)
     curves, pairs = [corners(*group) for group in groups], neighbours(ballots, classes, votes_, weight, rows, table)
-    covered = iter(entries(cover, 1, 2_000_000, "cover"))
+    if cover is None:  # what follows two outcomes is convex in both chances of one: corners stand for what lies between
+        need(classes == 2 and all(len(p) == 2 for p, _ in groups), "corners are for two outcomes")
+        curves = [tuple(zip(*sorted({(0, 0), *((across[1], up[1]) for across, up in curves), (TOTAL, TOTAL)})))]
+    covered = iter([] if cover is None else entries(cover, 1, 2_000_000, "cover"))
     for count, pair in enumerate(pairs, start=1):
-        which = whole(next(covered, None), 0, len(groups) - 1, "cover")
+        which = 0 if cover is None else whole(next(covered, None), 0, len(groups) - 1, "cover")
         need(below(pair, *curves[which]), f"the pair of counts number {count} is not covered by its group")
     need(next(covered, None) is None, "cover has too many entries")
     ratio = Fraction(whole(ratio, (1 << 40) + (1 << 20), 1 << 42, "ratio"), 1 << 40)
-    losses = (abs(log(a) - log(b)) for p, q in groups for a, b in zip(p, q))
-    need(max(losses) < 4000 * log(ratio), "the grid is too fine")
+    check, label, passing = polygon(gate, weight * votes_) if gate is not None else (0, 1, set())
+    outcomes = [(p, q) for p, q in passing if 0 < p < TOTAL] + [pair for group in groups for pair in zip(*group)]
+    need(max(abs(log(p) - log(q)) for p, q in outcomes) < 4000 * log(ratio), "the grid is too fine")
     for window in entries(windows, 2, 20_000, "windows"):
-        low, high = (whole(each, -60_000, 60_000, "a window") for each in entries(window, 2, 2, "a window"))
-        need(low <= high, "a window is empty")
-    work, last = sum(high - low + 1 for low, high in windows) * len(groups), len(windows) - 1
+        need(wholes(window, 2, -60_000, 60_000, "a window") == sorted(window), "a window is empty")
+    work, last = sum(high - low + 1 for low, high in windows) * (len(groups) + len(passing)), len(windows) - 1
     need(work <= MOST_WORK and windows[0][0] <= 0 <= windows[0][1], "the grid is too large, or begins without 0")
-    induction = Induction(groups, ratio, windows)
-    if block is None:
-        need(last == answers, "there must be one window for each answer, and one before")
-        found = induction.delta(*induction.run({last})[last], epsilon)
+    # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
+    query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
+    rest = answers - blocks * (size - (check > 0))
+    need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
+    checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
+    induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)
+    kept = induction.run(check, query, {size * query, rest * query})
+    if blocks:
+        found = joined(*(induction.pair(*kept[each * query]) for each in (size, rest)), blocks, epsilon)
     else:
-        whole_blocks = answers // whole(block, 1, last, "block") - 1
-        rest = answers - block * whole_blocks
-        need(1 <= whole_blocks <= 2000 and rest == last, "the blocks do not add up to the answers")
-        kept = induction.run({block, rest})
-        found = joined(induction.pair(*kept[block]), whole_blocks, induction.pair(*kept[rest]), epsilon)
+        found = induction.delta(*kept[last], epsilon)
+    if gate is not None:  # rounding of both laws and of the sampler, and what lies outside the corners
+        found += (blocks * size + rest) * query // check * 7 * NEAR * (1 + exponential(epsilon, 1))
     need(found <= delta, f"so many answers are shown to be private at delta {float(found):.6g} only")
     return f"{answers} answers, {said}, {count} neighbouring pairs, delta at most {float(found):.6g}"
 
-def sums(body, epsilon, delta):
-    """Gaussian sums: Balle and Wang 2018, Theorem 8; discrete noise by a factor of exp(181 / variance) an entry."""
+def sums(body, epsilon, delta):  # discrete noise is Gaussian noise but for a factor of exp(181 / variance) an entry
     squares, slack = Fraction(0), Fraction(0)
     for each in entries(fields(body, "rounds", "sums")[0], 1, 1000, "rounds"):
         sigma, weight, variance, size = fields(each, "sigma weight variance entries", "a round")
         squares += (number(weight, 0, 1, "weight") / number(sigma, Decimal("1e-6"), 10**12, "sigma")) ** 2
         slack += Fraction(181 * whole(size, 1, 2**62, "entries"), whole(variance, 2**40, 2**500, "variance"))
     need(squares > 0 and epsilon >= 2 * slack, "there is nothing to check, or the slack of the noise is above epsilon")
-    mu, e, root = ball(squares).sqrt(), ball(epsilon - 2 * slack), arb(2).sqrt()
-    found = ((e / mu - mu / 2) / root).erfc() / 2 - e.exp() * ((e / mu + mu / 2) / root).erfc() / 2
+    found = gaussian(ball(squares).sqrt(), ball(epsilon - 2 * slack))
     need(found * ball(slack).exp() <= ball(delta), f"these sums are private at delta {float(found):.6g} only")
     return f"Gaussian sums, delta at most {float(found):.6g}"
 
-def bagging(body, _, delta):
-    scheme, *sizes = fields(body, "scheme records subsample models", "bagging")
-    n, k, m = (whole(each, 1, 10**7, "a number of bagging") for each in sizes)
-    known = k <= n and k * m <= 10**6 and scheme in ("with-replacement", "subsets", "distinct")
-    need(known, "such draws are not known")
-    missed = {"with-replacement": Fraction(n - 1, n) ** (k * m), "subsets": Fraction(n - k, n) ** m}
-    need(1 - missed.get(scheme, 1 - Fraction(k * m, n)) <= delta, "a record is drawn with a higher chance than delta")
-    return f"{m} models, a record is drawn with a chance of at most delta"
+def drawn(body, epsilon, delta):  # Balle, Barthe and Gaboardi 2018, Theorem 2, by how many models hold a record
+    scheme, *sizes, parts = fields(body, "scheme records subsample models parts", "draws")
+    n, k, m = wholes(sizes, 3, 1, 10**7, "a number of draws")
+    held = {"with-replacement": 1 - (1 - 1 / arb(n)) ** k, "subsets": arb(k) / n, "distinct": arb(k * m) / n}
+    need(type(scheme) is str and scheme in held and k * m <= 10**6 and held[scheme] <= 1, "such draws are not known")
+    h, tries, same = held[scheme], 1 if scheme == "distinct" else m, "answers ballots classes weight weights gate"
+    any_ = left = 1 - (1 - h) ** tries  # what no part is about is charged in full
+    for b, part in enumerate(entries(parts, 0, 20, "parts"), start=1):
+        *own, its = fields(part, "epsilon delta body", "votes of some models")
+        e, d = (number(each, 0, 100, "epsilon or delta") for each in own)
+        votes(its, e, d)
+        need(all(its[name] == parts[0]["body"][name] for name in same.split()), "the parts are of different votes")
+        need((its["ballots"], its["votes"], its["weight"], its["gate"]) == (m, b, 1, None), "votes are not the models'")
+        need(1 + any_ * (ball(e).exp() - 1) <= ball(epsilon).exp(), "epsilon is above what chance makes of it")
+        left -= comb(tries, b) * h**b * (1 - h) ** (tries - b) * (1 - ball(d))
+    need(left <= ball(delta), f"such draws are private at delta {float(left):.6g} only")
+    return f"{m} models of drawn records, {len(parts)} numbers of holders, delta at most {float(left):.6g}"
 
-def majority(body, epsilon, delta):
-    # Linear in each teacher's chances (p, p'), rising with p and falling with p': worst at one of three corners each.
+def majority(body, epsilon, delta):  # linear in each teacher's chances (p, p'): worst at one of three corners each
     e, d, table = fields(body, "epsilon delta weights", "majority")
     e, d = ball(number(e, 0, 100, "epsilon")).exp(), ball(number(d, 0, 1, "delta"))
     law = [whole(each, 0, TOTAL, "a weight") for each in entries(table, 2, 200, "weights")]
@@ -309,22 +316,15 @@ def check(path):
     with open(path, "rb") as file:
         text = file.read(MOST_BYTES + 1)
     need(len(text) <= MOST_BYTES, "the file is larger than 5 MB")
-
-    def refuse(name):
-        raise RefusedError(f"{name:.20} is neither a whole number nor in quotes")
-
-    try:
-        found = json.loads(text, parse_constant=refuse, parse_float=refuse)
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(f"the file is no JSON ({type(error).__name__})") from None
+    found = json.loads(text, parse_constant=Decimal, parse_float=Decimal)  # neither is taken for a number below
     kind, version, *claimed, parts = fields(found, "format version epsilon delta parts", "the file")
-    need(kind == "dpensemble certificate" and version == 1, "the format or its version is not known")
+    need(kind == "dpensemble certificate" and version == 2, "the format or its version is not known")
     epsilon, delta = (number(each, 0, 100, "epsilon or delta") for each in claimed)
     said = []
     for part in entries(parts, 1, 20, "parts"):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)
-        kinds = {"votes": votes, "sums": sums, "bagging": bagging, "majority": majority}
+        kinds = {"votes": votes, "sums": sums, "drawn": drawn, "majority": majority}
         need(type(name) is str and name in kinds, "a part is of an unknown kind")
         need(mine <= epsilon and (name == "majority" or its) and its <= delta < 1, "a part claims less than the file")
         said.append(kinds[name](body, mine, its))
@@ -333,5 +333,5 @@ def check(path):
 if __name__ == "__main__":
     try:
         sys.stdout.write(f"yes: {check(sys.argv[1])}\n")
-    except (RefusedError, OSError, IndexError, ArithmeticError, TypeError, ValueError) as problem:
+    except (OSError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError) as problem:
         sys.exit(sys.stdout.write(f"no: {problem}\n") and 1)

@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import importlib.util
 import json
 import sys
 import time
@@ -35,10 +34,7 @@ from dpensemble.laws import (
 )
 from dpensemble.laws.sampling import integer_weights
 
-pytest.importorskip("flint")
-SPEC = importlib.util.spec_from_file_location("verify_alone", verifier_path())
-verify = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(verify)
+from .independent import body_of, said
 
 
 @cache
@@ -46,16 +42,6 @@ def text_of(law, n_teachers=20, n_classes=2, epsilon=1.0):
     design = PATEClassifier(law=law, n_teachers=n_teachers).design(n_classes=n_classes)
     found = plan(design, epsilon=epsilon, delta=1e-5)
     return json.dumps(certificate_of(found.design, found.labels))
-
-
-def said(tmp_path, certificate):
-    """What the verifier says, in this process; a refusal has to be its own."""
-    path = tmp_path / "certificate.json"
-    path.write_text(certificate if isinstance(certificate, str) else json.dumps(certificate))
-    try:
-        return verify.check(path)
-    except (verify.RefusedError, OSError, ArithmeticError, TypeError, ValueError) as problem:
-        return f"no: {problem}"
 
 
 LAWS = [
@@ -76,10 +62,6 @@ def test_every_label_is_confirmed_and_one_more_is_not(tmp_path, law, n_teachers,
     body["answers"] += 1
     body["windows"].append(body["windows"][-1])
     assert said(tmp_path, certificate).startswith("no: so many answers")
-
-
-def body_of(certificate):
-    return certificate["parts"][0]["body"]
 
 
 def moved(value, by):
@@ -151,7 +133,7 @@ def corruptions():
     yield "coarser grid", lambda c: body_of(c).update(ratio=int(body_of(c)["ratio"] * 1.5))
     yield "no grid", lambda c: body_of(c).update(ratio=1 << 40)
     yield "narrow windows", lambda c: body_of(c).update(windows=[[0, 0]] * len(body_of(c)["windows"]))
-    yield "blocks from nowhere", lambda c: body_of(c).update(block=1)
+    yield "blocks from nowhere", lambda c: body_of(c).update(block=[1, 1])
 
 
 PLANTED = dict(corruptions())
@@ -177,8 +159,7 @@ def test_many_answers_are_confirmed_in_blocks(tmp_path):
     body = body_of(certificate)
     assert body["answers"] >= 24
     size = body["answers"] // 5
-    rest = body["answers"] - size * (body["answers"] // size - 1)
-    body.update(block=size, windows=[[0, 0]] + [[-600, 400]] * rest)
+    body.update(block=[size, 4], windows=[[0, 0]] + [[-600, 400]] * (body["answers"] - 4 * size))
     for epsilon, word in (("2.3", "confirmed"), ("1.9", "no: so many answers")):
         for x in (certificate, certificate["parts"][0]):
             x["epsilon"] = epsilon
@@ -235,12 +216,12 @@ def test_gaussian_sums(tmp_path):
 
 
 def test_bagging(tmp_path):
-    body = {"scheme": "with-replacement", "records": 60000, "subsample": 300, "models": 1}
-    part = {"kind": "bagging", "epsilon": "0", "delta": "0.005", "body": body}
-    whole = {"format": "dpensemble certificate", "version": 1, "epsilon": "0", "delta": "0.005", "parts": [part]}
+    body = {"scheme": "with-replacement", "records": 60000, "subsample": 300, "models": 1, "parts": []}
+    part = {"kind": "drawn", "epsilon": "0", "delta": "0.005", "body": body}
+    whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0.005", "parts": [part]}
     assert "confirmed" in said(tmp_path, whole)
     body["subsample"] = 301
-    assert said(tmp_path, whole).startswith("no: a record is drawn")
+    assert said(tmp_path, whole).startswith("no: such draws are private at delta")
 
 
 @cache
@@ -292,7 +273,7 @@ MALFORMED = {
     "empty": "",
     "cut in half": lambda text: text[: len(text) // 2],
     "last brace missing": lambda text: text[:-1],
-    "another version": lambda text: text.replace('"version": 1', '"version": 2'),
+    "another version": lambda text: text.replace('"version": 2', '"version": 3'),
     "another format": lambda text: text.replace("dpensemble certificate", "certificate"),
     "NaN": lambda text: text.replace('"delta": "1e-05"', '"delta": NaN'),
     "NaN in quotes": lambda text: text.replace('"1e-05"', '"NaN"'),
@@ -307,7 +288,7 @@ MALFORMED = {
     "deep nesting inside": lambda text: text.replace('"block": null', f'"block": {nested(50_000)}'),
     "a list instead": "[1, 2, 3]",
     "a word": '"certificate"',
-    "a field more": lambda text: text.replace('"version": 1', '"version": 1, "more": 1'),
+    "a field more": lambda text: text.replace('"version": 2', '"version": 2, "more": 1'),
     "ballots beyond the table": lambda text: text.replace('"ballots": 20', '"ballots": 5000'),
     "many classes": lambda text: text.replace('"classes": 2', '"classes": 10'),
     "null where a list was": lambda text: text.replace('"cover": [', '"cover": null, "cover2": ['),
@@ -325,6 +306,19 @@ def test_malformed_certificates_are_refused_at_once(tmp_path, name):
     start = time.process_time()
     assert said(tmp_path, text).startswith("no: ")
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_corners_stand_for_two_outcomes_only(tmp_path, n_classes):
+    """Groups of more outcomes, and counts of more classes, are no points between corners."""
+    certificate = json.loads(text_of(LaplaceNoisyMax(8.0), 10, n_classes))
+    body_of(certificate).update(cover=None)
+    if n_classes == 3:
+        body_of(certificate).update(
+            groups=json.loads(text_of(GaussianNoisyMax(1.0), 3, epsilon=30.0))["parts"][0]["body"]["groups"]
+        )
+        assert all(len(side) == 2 for group in body_of(certificate)["groups"] for side in group)
+    assert said(tmp_path, certificate) == "no: corners are for two outcomes"
 
 
 def test_the_verifier_shares_no_code_and_is_short():
@@ -354,7 +348,7 @@ def test_it_runs_in_a_process_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("law", "options", "match"),
     [
-        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "without a gate"),
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "admitted by a Renyi filter"),
         (LaplaceNoisyMax(10.0), {"accounting": "published"}, "accounting='exact'"),
     ],
 )

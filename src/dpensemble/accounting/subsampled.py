@@ -121,6 +121,21 @@ class SubsampledCost:
                 total += self._chances[ballots] * self._delta_of(ballots, answers, inner)
         return float(min(1.0, total * _ROUND_UP))
 
+    def composed(
+        self, answers: int, epsilon: float, delta: float, negligible: float
+    ) -> list[tuple[float, AdaptiveComposition]]:
+        """Return the chance of 1, 2, ... holders and what composes about so many answers given that.
+
+        The list ends where holders are negligible, or their answers cannot be composed.
+        """
+        found: list[tuple[float, AdaptiveComposition]] = []
+        for ballots in range(1, self._last(negligible) + 1):
+            composition = self._composed.get(ballots) or self._composition(ballots, answers, epsilon, delta)
+            if composition is None:
+                break
+            found.append((float(self._chances[ballots]), composition))
+        return found
+
     def epsilon(self, answers: int, delta: float) -> float:
         """Return the smallest epsilon at which so many answers have at most `delta`, rounded up.
 
@@ -183,24 +198,31 @@ class SubsampledCost:
             About what they come to.
         """
         inner = self.inner_epsilon(epsilon)
-        # The same layout for neighbouring questions.
-        laid_out = layout_size(layout_number(max(1, answers)))
         weights = {}
         for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
             alone = self._delta_of(ballots, answers, inner)
             if alone < 0.9 and self._chances[ballots] * alone > _MATTERS * delta:
                 weights[ballots] = self._chances[ballots] * alone
         for ballots in sorted(weights, key=weights.__getitem__, reverse=True)[:_MOST_COMPOSED]:
-            one = self._one(ballots)
-            if one.parts is None or ballots in self._composed:
-                continue
-            ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
-            largest = min(MOST_EPSILON / 2, round_up(1.1 * min(inner, ceiling), 1))
-            try:
-                self._composed[ballots] = composition_of(one.parts[0].pairs, laid_out, largest)
-            except AccountingError:
+            if ballots not in self._composed:
+                found = self._composition(ballots, answers, epsilon, delta)
                 # Losses too large for the grid stay with the Renyi curve.
-                continue
+                if found is not None:
+                    self._composed[ballots] = found
+
+    def _composition(self, ballots: int, answers: int, epsilon: float, delta: float) -> AdaptiveComposition | None:
+        """Return what composes about so many answers that so many ballots change, or None."""
+        one = self._one(ballots)
+        if one.parts is None:
+            return None
+        # The same layout for neighbouring questions.
+        laid_out = layout_size(layout_number(max(1, answers)))
+        ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
+        largest = min(MOST_EPSILON / 2, round_up(1.1 * min(self.inner_epsilon(epsilon), ceiling), 1))
+        try:
+            return composition_of(one.parts[0].pairs, laid_out, largest)
+        except AccountingError:
+            return None
 
     def _last(self, tail: float) -> int:
         """Return the largest number of holders worth pricing: all more together are less likely than `tail`."""

@@ -2,6 +2,7 @@
 
 from dpensemble.certificates.certificate import (
     certificate_of,
+    certificate_of_draws,
     certificate_of_fit,
     certificate_of_majority,
     certificate_of_sums,
@@ -11,6 +12,7 @@ from dpensemble.certificates.certificate import (
 
 __all__ = [
     "certificate_of",
+    "certificate_of_draws",
     "certificate_of_fit",
     "certificate_of_majority",
     "certificate_of_sums",

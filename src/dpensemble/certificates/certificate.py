@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.accounting import Accounting, Change, WeightedGroup
+from dpensemble.accounting import Accounting, WeightedGroup
+from dpensemble.accounting.meters.filter import FilterMeter
+from dpensemble.allocation import BootstrapScheme
+from dpensemble.certificates.draws import drawn_part, draws_of
+from dpensemble.certificates.gates import gated_part
 from dpensemble.certificates.votes import coarsest, votes_part
 from dpensemble.darrm import Allowance
 from dpensemble.design import Drawn, PrivateTeachers, VotingDesign
@@ -18,7 +23,7 @@ from dpensemble.errors import AccountingError, FileError
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
 
-_FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 1, 5_000_000
+_FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 2, 5_000_000
 _SECONDS = 600
 _MOST_TEACHERS = 199
 
@@ -53,24 +58,50 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
     ['delta', 'epsilon', 'format', 'parts', 'version']
     """
     stages = design.electorate.stages
-    other = isinstance(design, (Drawn, PrivateTeachers))
-    if other or design.gated or design.accounting is not Accounting.EXACT or len(stages) > 1:
+    if isinstance(design, PrivateTeachers) or design.accounting is not Accounting.EXACT or len(stages) > 1:
         raise AccountingError(
-            "certificates are for exact accounting of votes that answer every query under one law; use a law without "
-            "a gate, accounting='exact', and ordinary teachers that are dealt their records in one partition or more."
+            "certificates are for exact accounting of votes under one law; use accounting='exact', and ordinary "
+            "teachers."
         )
+    if isinstance(design, Drawn):
+        budget = design.groups[0].budget
+        return _together([_part("drawn", budget.epsilon, budget.delta, drawn_part(design, labels))])
+    law, meter = stages[0].law, design.meter() if design.gated else None
     parts = []
-    for group, cost in zip(design.groups, design.costs, strict=True):
-        turns = stages[0].pools[group.pool].turns(labels)
+    for index, (group, cost) in enumerate(zip(design.groups, design.costs, strict=True)):
+        turns, change = stages[0].pools[group.pool].turns(labels), design.change(group)
         if cost is None or not turns:
             continue
-        if cost.parts is None:
+        if isinstance(meter, FilterMeter):
+            body = gated_part(law, change, meter.filters[index])
+        elif cost.parts is None:
             raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
-        change: Change = design.change(group)
-        followed = coarsest(cost.layout(turns, group.budget.delta), turns, group.budget)
-        body = votes_part(stages[0].law, change, followed, group.budget.epsilon)
+        else:
+            followed = coarsest(cost.layout(turns, group.budget.delta), turns, group.budget)
+            body = votes_part(law, change, followed, group.budget.epsilon)
         parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))
     return _together(parts)
+
+
+def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
+    """Return the certificate of bagging alone: the chance that a record is drawn, at epsilon 0.
+
+    Parameters
+    ----------
+    scheme : BootstrapScheme
+        How subsamples are drawn.
+    n_units : int
+        Number of private records (or units). Public.
+
+    Examples
+    --------
+    >>> scheme = BootstrapScheme("with-replacement", n_models=1, subsample=300)
+    >>> round(float(certificate_of_draws(scheme, 60_000)["delta"]), 6)
+    0.004988
+    """
+    # Above the chance itself, which balls cannot tell from its equal.
+    delta = math.nextafter(scheme.inclusion_probability(n_units), 2.0)
+    return _together([_part("drawn", 0.0, delta, draws_of(scheme, n_units))])
 
 
 def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:

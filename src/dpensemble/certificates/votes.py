@@ -26,7 +26,7 @@ MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS, _MOST_BLOCKS = 300, 30_000, 5_000, 2_000
 # Standard deviations of the loss around the way from the start to where epsilon is read.
 _AROUND = 7.5
 # What the verifier's rounding may add to delta, as a share.
-_ROUNDING = 1e-5
+ROUNDING = 1e-5
 _COARSE, _MOST_WORK = (4, 6, 8, 10, 12, 16), 5e9
 # What may be lacking of domination in double precision; the verifier decides in whole numbers.
 _NEARLY = 4e-16
@@ -50,7 +50,7 @@ def coarsest(composed: AdaptiveComposition, answers: int, budget: Budget) -> Fol
         If they fit it by another conversion only.
     """
     block = composed.block_of(answers)
-    if composed.delta(answers, budget.epsilon) > budget.delta * (1 - _ROUNDING):
+    if composed.delta(answers, budget.epsilon) > budget.delta * (1 - ROUNDING):
         raise AccountingError(
             f"{answers:,} answers are within epsilon={budget.epsilon:g} by a Renyi conversion or by a hair only; "
             "certificates are for exact composition, so plan for one label less."
@@ -60,7 +60,7 @@ def coarsest(composed: AdaptiveComposition, answers: int, budget: Budget) -> Fol
             layout = Layout(composed.layout.groups, n_steps)
             if n_steps < composed.layout.n_steps and layout.work(answers) < _MOST_WORK:
                 delta = Recursion(layout, answers).curve(answers).delta(budget.epsilon)
-                if delta <= budget.delta * (1 - _ROUNDING):
+                if delta <= budget.delta * (1 - ROUNDING):
                     return Followed(layout, answers, None)
     return Followed(composed.layout, answers, block)
 
@@ -73,30 +73,41 @@ def votes_part(law: ReleaseLaw, change: Change, followed: Followed, epsilon: flo
     AccountingError
         If there are too many counts, pairs or answers for the verifier; the message says which.
     """
+    return {
+        "answers": followed.answers,
+        **law_part(law, change, followed.layout.groups, followed.layout.step),
+        "windows": _windows(followed, epsilon),
+        "block": followed.block and [followed.block, followed.answers // followed.block - 1],
+        "gate": None,
+    }
+
+
+def law_part(
+    law: ReleaseLaw, change: Change, groups: DominatingPairs, step: float, *, corners: bool = False
+) -> dict[str, Any]:
+    """Return which votes are answered by which law, and which pairs stand for neighbouring counts.
+
+    Each count lies below a pair, unless all lie between `corners` of two outcomes.
+    """
     rows = _rows(change)
     weights = integer_weights(law, rows)
     if weights.min() < 1:
         raise AccountingError("an outcome that is never sampled cannot be certified; use a law with more mixing.")
-    groups = followed.layout.groups
     if len(groups) > MOST_GROUPS:
         raise AccountingError(
             f"the answers need {len(groups):,} groups of neighbouring counts, and certificates hold {MOST_GROUPS}; "
             "use two classes, or Gaussian or Laplace noise."
         )
-    ratio = round(math.exp(followed.layout.step) * 2**_RATIO_BITS)
     return {
-        "answers": followed.answers,
         "ballots": change.ballots,
         "classes": change.classes,
         "votes": change.votes,
         "weight": change.weight,
         "law": _named(law, change.classes),
         "weights": weights.tolist(),
-        "groups": [_whole(p, q) for p, q in zip(groups.p.tolist(), groups.q.tolist(), strict=True)],
-        "cover": _cover(groups, *_neighbours(rows, weights, change)),
-        "ratio": ratio,
-        "windows": _windows(followed, epsilon),
-        "block": followed.block,
+        "groups": whole_laws(groups),
+        "cover": None if corners else _cover(groups, *_neighbours(rows, weights, change)),
+        "ratio": round(math.exp(step) * 2**_RATIO_BITS),
     }
 
 
@@ -123,6 +134,11 @@ def _named(law: ReleaseLaw, n_classes: int) -> list[str]:
         return ["table"]
     settings = [law.noise, *([law.shape] if isinstance(law, OptimalVote) else [])]
     return [law.name, *(repr(float(value)) for value in (law.mixing_weight(2), *settings))]
+
+
+def whole_laws(pairs: DominatingPairs) -> list[list[list[int]]]:
+    """Return the laws of each pair in whole numbers that add up to 2**63; what cannot happen is left out."""
+    return [_whole(p, q) for p, q in zip(pairs.p.tolist(), pairs.q.tolist(), strict=True)]
 
 
 def _whole(p: list[float], q: list[float]) -> list[list[int]]:
@@ -188,13 +204,21 @@ def _windows(followed: Followed, epsilon: float) -> list[list[int]]:
         rest = answers - block * (answers // block - 1)
         reached = [layout.reach(t) if t else (0, 0) for t in range(rest + 1)]
         return [[-below, above] for below, above in reached]
-    return [_lens(layout, t, answers - t, epsilon) for t in range(answers + 1)]
+    return [
+        lens(
+            layout.reach(t) if t else (0, 0),
+            layout.deviation * math.sqrt(answers - t) + layout.largest,
+            layout.step,
+            epsilon,
+        )
+        for t in range(answers + 1)
+    ]
 
 
-def _lens(layout: Layout, done: int, left: int, epsilon: float) -> list[int]:
-    below, above = layout.reach(done) if done else (0, 0)
-    spread = layout.deviation * math.sqrt(left) + layout.largest
-    around = (_AROUND * spread + spread**2 / 2) / layout.step + 2
-    read = -epsilon / layout.step
-    low = max(-below, math.floor(read - around))
-    return [min(low, 0) if not done else low, max(min(above, math.ceil(read + around)), low, 0 if not done else low)]
+def lens(reach: tuple[int, int], spread: float, step: float, epsilon: float) -> list[int]:
+    """Return the nodes within reach below and above the start that epsilon may be read from, the spread being left."""
+    below, above = reach
+    around, read = (_AROUND * spread + spread**2 / 2) / step + 2, -epsilon / step
+    low, high = max(-below, math.floor(read - around)), min(above, math.ceil(read + around))
+    # The first function is known at 0.
+    return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]

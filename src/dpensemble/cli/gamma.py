@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble.certificates import certificate_of_majority
+from dpensemble.cli.certifying import print_certificate, write_certificate
 from dpensemble.cli.gamma_plot import write_plot
 from dpensemble.cli.plan_plot import check_folder, check_plot_file
 from dpensemble.darrm import (
@@ -28,7 +29,6 @@ from dpensemble.darrm import (
 )
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority
-from dpensemble.workflow import durable
 
 Laws = dict[str, RandomizedResponseMajority]
 
@@ -59,8 +59,7 @@ def run(
         teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
     )
     if certificate is not None:
-        text = json.dumps(certificate_of_majority(found.law, found.allowance), separators=(",", ":"))
-        durable.replace_file(certificate, text + "\n")
+        write_certificate(certificate, certificate_of_majority(found.law, found.allowance))
     laws = {"optimised": found.law} | _baselines(found.allowance)
     if plot is not None:
         write_plot(found, laws, plot)
@@ -68,8 +67,7 @@ def run(
         typer.echo(json.dumps(_as_dict(found, laws, believed), indent=2))
     else:
         _show(found, laws, believed, plot)
-        if certificate is not None:
-            typer.echo(f"Certificate: {certificate}; check it by 'dpensemble verify {certificate}'")
+        print_certificate(certificate)
 
 
 def _prior_of(text: str) -> VotePrior:

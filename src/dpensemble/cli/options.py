@@ -158,8 +158,8 @@ def _common(command: str, method: str) -> Iterator[Option]:
     yield from _PLAN_BY_GROUP if by_group else ()
     yield from _PLAN_ALIKE if votes and not by_group else ()
     yield from _PLAN_PARTITIONED if votes and not by_group and not drawn else ()
-    yield from _PLAN_OF_DRAWS if drawn else (_PLOT, _CERTIFICATE)
-    yield _JSON
+    yield from _PLAN_OF_DRAWS if drawn else (_PLOT,)
+    yield from (_CERTIFICATE, _JSON)
 
 
 def _of_estimator(choice: Choice) -> Iterator[Option]:

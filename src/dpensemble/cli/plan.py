@@ -12,6 +12,7 @@ import typer
 from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
+from dpensemble.cli.certifying import print_certificate, write_certificate
 from dpensemble.cli.commands import Request
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.plan_bagging import plan_bagging
@@ -22,7 +23,7 @@ from dpensemble.design import Plan, SmallestEnsemble, quality_table, smallest_en
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis
-from dpensemble.workflow import durable, parse_budgets
+from dpensemble.workflow import parse_budgets
 from dpensemble.workflow.personal import plain_fields
 
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -31,10 +32,10 @@ _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 def run(request: Request) -> None:
     """Print what a budget buys."""
     own, given = request.own, request.settings
-    if request.method == "bagging":
-        plan_bagging(own["records"], given, as_json=own["json"])
-        return
     plot, certificate = own.get("plot"), own.get("certificate")
+    if request.method == "bagging":
+        plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
+        return
     if certificate is not None:
         check_folder("certificate", certificate)
     if plot is not None:
@@ -54,8 +55,7 @@ def run(request: Request) -> None:
         agreements = sorted({*_AGREEMENTS, agreement})
         quality = quality_table(found.design.law, found.design.ballots, found.design.n_classes, agreements)
         if certificate is not None:
-            text = json.dumps(certificate_of(found.design, found.labels), separators=(",", ":"))
-            durable.replace_file(certificate, text + "\n")
+            write_certificate(certificate, certificate_of(found.design, found.labels))
     if own["json"]:
         typer.echo(json.dumps(_as_dict(found, quality, smallest, plain), indent=2))
         return
@@ -65,8 +65,7 @@ def run(request: Request) -> None:
         print_smallest(smallest)
     if plot is not None:
         typer.echo(f"Plot: {plot}")
-    if certificate is not None:
-        typer.echo(f"Certificate: {certificate}; check it by 'dpensemble verify {certificate}'")
+    print_certificate(certificate)
 
 
 def _plan(request: Request) -> Plan:

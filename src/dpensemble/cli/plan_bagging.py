@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,6 +15,9 @@ from dpensemble._rounding import round_up
 from dpensemble.accounting import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.bagging import bagging_delta_below_one
 from dpensemble.allocation import Bootstrap, BootstrapScheme
+from dpensemble.certificates import certificate_of_draws
+from dpensemble.cli.certifying import print_certificate, write_certificate
+from dpensemble.cli.plan_plot import check_folder
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
@@ -21,8 +25,10 @@ from dpensemble.relations import Basis, Relation
 _OTHER_SIZES = (0.1, 0.5, 1, 2, 10)
 
 
-def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool) -> None:
+def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, certificate: Path | None = None) -> None:
     """Print what bagging alone promises, or the largest subsample within a delta."""
+    if certificate is not None:
+        check_folder("certificate", certificate)
     subsample, delta = given.get("subsample"), given.get("delta")
     if records is None:
         raise InvalidParameterError("method bagging needs --records, the number of private records.")
@@ -41,10 +47,13 @@ def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool) -
         subsample = largest_subsample(delta, records, models, scheme)
     found = BootstrapScheme(scheme, models, subsample)  # type: ignore[arg-type]
     answer = _answer(found, records)
+    if certificate is not None:
+        write_certificate(certificate, certificate_of_draws(found, records))
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
         _show(found, records, answer)
+        print_certificate(certificate)
 
 
 def _answer(scheme: BootstrapScheme, records: int) -> dict[str, Any]:

@@ -76,6 +76,10 @@ class GatedComposition:
         What a label of two classes can reveal, both ways.
     missed : float
         Most that a true check may differ, in total variation, from one within the polygon.
+    fineness : int
+        Nodes in a standard deviation of a label's loss.
+    tolerance : float
+        Share by which a corner of labels may exceed the worst pair.
 
     Raises
     ------
@@ -83,24 +87,47 @@ class GatedComposition:
         If losses are too large for the grid.
     """
 
-    def __init__(self, checks: DominatingPairs, labels: DominatingPairs, missed: float) -> None:
+    def __init__(
+        self,
+        checks: DominatingPairs,
+        labels: DominatingPairs,
+        missed: float,
+        *,
+        fineness: int = _FINENESS,
+        tolerance: float = _TOLERANCE,
+    ) -> None:
         check, label = (float(pairs.renyi([2.0])[0]) for pairs in (checks, labels))
         largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
-        step = math.sqrt(max(label, check)) / _FINENESS
-        #: Public prices, in units.
-        self.check_units, self.label_units = _prices(check * _DEARER + step**2 / 4, label)
+        deviation = math.sqrt(max(label, check))
+        #: What is followed: corners of a check's chances and of a label's, and how far apart nodes are.
+        self.checks, self.corners = checks, outlined(labels, tolerance, _LARGEST_ORDER)
+        self.step = deviation / fineness
+        #: Public prices, in units, whatever the fineness.
+        self.check_units, self.label_units = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
         self.query_units = self.check_units + self.label_units
         self._largest, self._missed = largest, missed
         self._rate = max(check / self.check_units, (check + label) / self.query_units)
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
-        if largest > _LARGEST_LOSS or self._spread(self._followed * self.query_units) > _MOST_SPREAD:
+        if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
-        labels = outlined(labels, _TOLERANCE, _LARGEST_ORDER)
-        self._recursion = _Recursion(checks, labels, step, self.check_units, self.label_units)
+        self._recursion = _Recursion(checks, self.corners, self.step, self.check_units, self.label_units)
+        self._labels = labels
         self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last.
         self._net = self._followed - 1
         self._lock = RLock()
+
+    @property
+    def followed(self) -> int:
+        """How many answered queries are followed unit by unit, and are in a block of more."""
+        return self._followed
+
+    def coarser(self, fineness: int, tolerance: float) -> GatedComposition:
+        """Return a looser composition of the same purse, with so many nodes in a label's deviation and fewer corners.
+
+        A corner of a label may exceed the worst pair by a share of `tolerance`.
+        """
+        return GatedComposition(self.checks, self._labels, self._missed, fineness=fineness, tolerance=tolerance)
 
     def queries(self, units: int) -> int:
         """Return how many answered queries cost at least so many units."""
@@ -145,19 +172,20 @@ class GatedComposition:
 
     def _few(self, queries: int) -> LossCurve:
         units = queries * self.query_units
-        below, excess = self._recursion.after(queries, self._reach(units))
+        below, excess = self._recursion.after(queries, self.reach(units))
         nodes = self._recursion.step * np.arange(-below, len(excess) - below)
         # Every check beyond the polygon changes delta by ``1 + exp(epsilon)`` times what is missed at most.
         missed = units // self.check_units * self._missed * (1 + np.exp(nodes))
         slack = 4 * _UNIT * (self._recursion.n_taps + 8) * max(1, units) + 1e-9
         return LossCurve(self._recursion.step, below, excess + missed, slack)
 
-    def _spread(self, units: int) -> float:
+    def spread(self, units: int) -> float:
+        """Return how far losses of so many units spread: a deviation, and the largest of one answer."""
         return math.sqrt(self._rate * units) + self._largest
 
-    def _reach(self, units: int) -> tuple[int, int]:
+    def reach(self, units: int) -> tuple[int, int]:
         """Return how many nodes below and above 0 are kept for so many units."""
-        spread, step = self._spread(units), self._recursion.step
+        spread, step = self.spread(units), self.step
         return tuple(math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
 
 

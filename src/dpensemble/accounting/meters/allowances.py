@@ -52,11 +52,12 @@ class Purse(RenyiFilter):
 
     def __init__(self, group: Group, gated: Price, composition: GatedComposition) -> None:
         assert gated.check is not None  # noqa: S101
-        self.group, self.one, self._composition = group, gated.answered, composition
+        self.group, self.one, self.composition = group, gated.answered, composition
         self._of_check, self._of_query = gated.check.rdp, gated.check.rdp + gated.label.rdp
         self.check, self.label = float(composition.check_units), float(composition.label_units)
-        within = composition.largest(group.budget.epsilon, group.budget.delta)
-        self.allowed = float(within * composition.query_units)
+        #: How many answered queries it pays for.
+        self.within = composition.largest(group.budget.epsilon, group.budget.delta)
+        self.allowed = float(self.within * composition.query_units)
 
     @property
     def words(self) -> str:
@@ -70,9 +71,9 @@ class Purse(RenyiFilter):
         """Return the cost of runs that spend no more."""
         # A sum of divergences that is bounded whatever the answers are bounds the divergence of the run (Feldman and
         # Zrnic 2021, Theorem 3.1); it is largest if every query is answered, or none.
-        queries = self._composition.queries(int(spent))
+        queries = self.composition.queries(int(spent))
         rdp = np.maximum(queries * self._of_query, spent / self.check * self._of_check)
-        return GatedCost(rdp=rdp, composition=self._composition, queries=queries)
+        return GatedCost(rdp=rdp, composition=self.composition, queries=queries)
 
     def epsilon(self, spent: float) -> float:
         """Convert what was spent, never above the budget."""

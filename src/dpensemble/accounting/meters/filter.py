@@ -12,7 +12,7 @@ from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.meters.accountees import Accountees
 from dpensemble.accounting.meters.affordable import prices_of
-from dpensemble.accounting.meters.allowances import filter_of
+from dpensemble.accounting.meters.allowances import RenyiFilter, filter_of
 from dpensemble.accounting.meters.groups import Group, GroupMeter, check_groups, most_votings
 from dpensemble.cost import PrivacyCost
 from dpensemble.electorate import Electorate
@@ -101,6 +101,11 @@ class FilterMeter(GroupMeter):
         ways = dict.fromkeys(f.words for f in self._filters)
         how = "" if len(self.groups) == 1 else "for each group "
         return f"{kind} threshold checks and released labels over all votes, {how}by {'; by '.join(ways)}"
+
+    @property
+    def filters(self) -> tuple[RenyiFilter, ...]:
+        """What admits the queries of each group."""
+        return tuple(self._filters)
 
     @property
     def most_queries(self) -> int:

@@ -1,0 +1,83 @@
+"""What the verifier needs to follow gated queries under a purse: prices, corners of the checks, and windows by unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpensemble.accounting import Change
+from dpensemble.accounting.meters.allowances import Purse, RenyiFilter
+from dpensemble.budget import Budget
+from dpensemble.certificates.votes import ROUNDING, law_part, lens, whole_laws
+from dpensemble.cost import GatedComposition
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ConfidentNoisyMax, ReleaseLaw
+
+_MOST_UNITS = 19_999
+# Nodes in a deviation and looseness of a label's corners, the least work first.
+_COARSE = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
+
+
+def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str, Any]:
+    """Return the body of a part about all that a group's purse pays for.
+
+    Raises
+    ------
+    AccountingError
+        If the group has a Renyi filter instead, or there are too many units for the verifier.
+    """
+    if not isinstance(purse, Purse) or not isinstance(law, ConfidentNoisyMax):
+        raise AccountingError(
+            "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
+            "those of two classes wherever it pays for more, as with more noise on the check or a larger epsilon."
+        )
+    composition, queries, budget = purse.composition, purse.within, purse.group.budget
+    query, block, followed = composition.query_units, None, queries
+    if queries > composition.followed:
+        # Where blocks meet, a query is lost.
+        followed = composition.followed
+        block = [followed, -(-(queries - followed) // (followed - 1))]
+    if followed * query > _MOST_UNITS:
+        raise AccountingError(
+            f"{queries:,} gated queries are {followed * query:,} units one by one, and certificates hold "
+            f"{_MOST_UNITS:,}; use a smaller epsilon, or a law without a gate."
+        )
+    coarse = _coarsest(composition, queries, budget)
+    return {
+        "answers": queries,
+        **law_part(law.answer, change, coarse.corners, coarse.step, corners=True),
+        "windows": _windows(coarse, followed * query, budget.epsilon if block is None else None),
+        "block": block,
+        "gate": {
+            "sigma": repr(float(law.threshold_sigma)),
+            "check": composition.check_units,
+            "label": composition.label_units,
+            "corners": _upper(composition),
+        },
+    }
+
+
+def _coarsest(composition: GatedComposition, queries: int, budget: Budget) -> GatedComposition:
+    """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
+    for fineness, tolerance in _COARSE:
+        coarse = composition.coarser(fineness, tolerance)
+        if coarse.delta(queries, budget.epsilon) <= budget.delta * (1 - ROUNDING):
+            return coarse
+    return composition
+
+
+def _upper(composition: GatedComposition) -> list[list[int]]:
+    """Return the corners at which the first input passes more often; the others mirror them."""
+    both = whole_laws(composition.checks)
+    return [[p[0], q[0]] for p, q in both if p[0] > q[0] and p[0] + q[0] <= 2**63]
+
+
+def _windows(composition: GatedComposition, units: int, epsilon: float | None) -> list[list[int]]:
+    """Return the nodes that are followed for each number of units left."""
+    found = []
+    for u in range(units + 1):
+        below, above = composition.reach(u) if u else (0, 0)
+        if epsilon is None:
+            found.append([-below, above])
+        else:
+            found.append(lens((below, above), composition.spread(units - u), composition.step, epsilon))
+    return found

@@ -1,0 +1,166 @@
+"""Certificates of gated queries under a purse, and that the verifier says no to everything else."""
+
+import copy
+import json
+import math
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dpensemble import PATEClassifier, plan
+from dpensemble.accounting import Change, price
+from dpensemble.accounting.meters.allowances import Purse
+from dpensemble.accounting.meters.groups import Group
+from dpensemble.budget import Budget
+from dpensemble.certificates import certificate_of
+from dpensemble.certificates.gates import gated_part
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
+from dpensemble.laws.sampling import integer_weights
+
+from .independent import body_of, claiming, said
+
+LAW = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+
+
+@cache
+def text_of(law=LAW, epsilon=0.3):
+    design = PATEClassifier(law=law, n_teachers=20).design(n_classes=2)
+    found = plan(design, epsilon=epsilon, delta=1e-5)
+    assert found.labels >= 10
+    return json.dumps(certificate_of(found.design, found.labels))
+
+
+@pytest.mark.slow
+def test_every_label_is_confirmed_and_one_more_is_not(tmp_path):
+    certificate = json.loads(text_of())
+    body = body_of(certificate)
+    assert f"{body['answers']} answers, weights are those of gnmax" in said(tmp_path, certificate)
+    body["answers"] += 1
+    body["windows"] += [body["windows"][-1]] * (body["gate"]["check"] + body["gate"]["label"])
+    assert said(tmp_path, certificate).startswith("no: so many answers")
+
+
+def corruptions():
+    """Changes that make a true certificate claim what is not shown."""
+    yield "no gate", lambda body: body.update(gate=None)
+    for name in ("check", "label"):
+        for by in (1, -1):
+            yield f"{name} {by:+}", lambda body, name=name, by=by: body["gate"].update({name: body["gate"][name] + by})
+    yield "free checks", lambda body: body["gate"].update(check=0)
+    for sigma in ("199.0", "100.0", "1.0", "0"):
+        yield f"sigma {sigma}", lambda body, sigma=sigma: body["gate"].update(sigma=sigma)
+    for index in range(4):
+        yield f"corner {index} left out", lambda body, index=index: body["gate"]["corners"].pop(index)
+        yield (
+            f"corner {index} inwards",
+            lambda body, index=index: body["gate"]["corners"][index].__setitem__(
+                0, body["gate"]["corners"][index][0] - 2**63 // 10**9
+            ),
+        )
+        yield f"label's corner {index} left out", lambda body, index=index: body["groups"].pop(2 * index)
+    yield "no corners", lambda body: body["gate"].update(corners=[])
+    yield "a flat corner", lambda body: body["gate"].update(corners=[[2**62, 2**62]])
+    yield "an answer more", lambda body: body.update(answers=body["answers"] + 1)
+    yield "a unit less", lambda body: body["windows"].pop()
+    yield "narrow windows", lambda body: body.update(windows=[[0, 0]] * len(body["windows"]))
+    yield "two votes", lambda body: body.update(votes=2)
+    yield "blocks from nowhere", lambda body: body.update(block=[1, 4])
+    yield "another law", lambda body: body["law"].__setitem__(2, "50.0")
+
+
+PLANTED = dict(corruptions())
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_corruptions_are_rejected(tmp_path, name):
+    certificate = json.loads(text_of())
+    before = copy.deepcopy(certificate)
+    PLANTED[name](body_of(certificate))
+    assert certificate != before
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+@pytest.mark.slow
+def test_half_the_delta_is_refused(tmp_path):
+    certificate = json.loads(text_of())
+    assert said(tmp_path, claiming(certificate, delta=5e-6)).startswith("no: so many answers")
+
+
+def true_delta(law, n, prices, units, factor):
+    """The most that any strategy reaches on the weights that are sampled, in fractions."""
+    rows = np.array([[n - k, k] for k in range(n + 1)])
+    table = [[Fraction(int(w), 2**63) for w in row] for row in integer_weights(law, rows)]
+    pairs = [(table[i], table[j]) for i, j in product(range(n + 1), repeat=2) if abs(i - j) == 1]
+    check, label = prices
+
+    def value(left, p, q):
+        stopped = max(p - factor * q, 0)
+        if left < check + label:
+            return stopped
+        return max(
+            stopped,
+            *(
+                sum(value(left - check - label, p * a, q * b) for a, b in zip(one[:2], other[:2], strict=True))
+                + value(left - check, p * one[2], q * other[2])
+                for one, other in pairs
+            ),
+        )
+
+    return value(units, Fraction(1), Fraction(1))
+
+
+@pytest.mark.parametrize("law", [ConfidentNoisyMax(2.0, 3.0, 2.0), ConfidentNoisyMax(2.0, 2.0, 8.0)], ids=str)
+def test_a_third_route_in_exact_fractions(tmp_path, law):
+    """Two answers of three teachers: what the verifier finds is above every strategy, and not far above."""
+    change, queries, epsilon = Change(ballots=3, classes=2), 2, math.log(1.5)
+    one = price(law, change)
+    composition = one.answered.composition
+    allowed = composition.delta(queries, epsilon) * 1.001
+    purse = Purse(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
+    assert purse.within == queries
+    part = {"kind": "votes", "epsilon": "0", "delta": "0", "body": gated_part(law, change, purse)}
+    whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": [part]}
+    assert "confirmed" in said(tmp_path, claiming(whole, epsilon=epsilon, delta=allowed))
+    prices = composition.check_units, composition.label_units
+    truth = float(true_delta(law, 3, prices, queries * composition.query_units, Fraction(3, 2)))
+    assert 0.3 * allowed < truth < allowed
+    assert said(tmp_path, claiming(whole, epsilon=epsilon, delta=truth * 0.999)).startswith("no: so many answers")
+
+
+@pytest.mark.slow
+def test_blocks_of_queries_are_confirmed(tmp_path):
+    """The same purse unit by unit, and as blocks that lose a query each."""
+    certificate = json.loads(text_of(epsilon=0.3))
+    body = body_of(certificate)
+    query = body["gate"]["check"] + body["gate"]["label"]
+    size = body["answers"] // 2
+    rest = body["answers"] - (size - 1)
+    body.update(block=[size, 1], windows=[[0, 0]] + [[-900, 900]] * (max(size, rest) * query))
+    for epsilon, word in ((0.36, "confirmed"), (0.29, "no: so many answers")):
+        assert word in said(tmp_path, claiming(certificate, epsilon=epsilon))
+
+
+def test_a_student_to_compare_with_changes_nothing():
+    """Interactive checks move by a vote, too, whatever the student says."""
+    law = InteractiveNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+    assert body_of(json.loads(text_of(law)))["gate"] == body_of(json.loads(text_of()))["gate"]
+
+
+def test_every_group_with_a_purse_has_a_part():
+    law = ConfidentNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
+    design = PATEClassifier(law=law, n_teachers=20).design(n_classes=2)
+    small, large = (certificate_of(plan(design, epsilon=e, delta=1e-5).design, 1) for e in (0.3, 0.35))
+    assert body_of(small)["answers"] < body_of(large)["answers"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_renyi_filter_is_not_certified(n_classes):
+    law = ConfidentNoisyMax(12.0, 9.0, 4.0) if n_classes == 2 else LAW
+    design = PATEClassifier(law=law, n_teachers=20).design(n_classes=n_classes)
+    found = plan(design, epsilon=3.0)
+    with pytest.raises(AccountingError, match="admitted by a Renyi filter"):
+        certificate_of(found.design, found.labels)
