@@ -227,7 +227,7 @@ def votes(body, epsilon, delta):
     names = "answers ballots classes votes weight law weights groups cover ratio windows block gate"
     *few, law, table, groups, cover, ratio, windows, block, gate = fields(body, names, "votes")
     answers, ballots, classes, votes_, weight = wholes(few, 5, 1, 10**7, "a number of votes")
-    need(classes > 1 and max(ballots, votes_, weight) <= 5000, "there are too few classes, or too many votes")
+    need(classes > 1 and max(ballots, votes_, weight) <= 50_000, "there are too few classes, or too many votes")
     need(classes <= 10 and comb(ballots + classes - 1, classes - 1) <= 300_000, "there are too many counts to list")
     rows = [(ballots - k, k) for k in range(ballots + 1)] if classes == 2 else sorted_counts(ballots, classes, ballots)
     laws = [(row, classes) for row in entries(table, len(rows), len(rows), "weights")]

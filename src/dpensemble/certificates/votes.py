@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from dpensemble.accounting import Change
 from dpensemble.accounting.worst_case.listed import sorted_histograms
 from dpensemble.budget import Budget
 from dpensemble.cost.composition import AdaptiveComposition
+from dpensemble.cost.groups import outlined
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.recursion import Layout, Recursion
 from dpensemble.cost.roc import vertices
@@ -22,12 +24,14 @@ from dpensemble.laws.sampling import integer_weights
 
 _TOTAL = 2**63
 _RATIO_BITS = 40
-MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS, _MOST_BLOCKS = 300, 30_000, 5_000, 2_000
+MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS, _MOST_BLOCKS = 300, 30_000, 50_000, 2_000
 # Standard deviations of the loss around the way from the start to where epsilon is read.
 _AROUND = 7.5
 # What the verifier's rounding may add to delta, as a share.
 ROUNDING = 1e-5
 _COARSE, _MOST_WORK = (4, 6, 8, 10, 12, 16), 5e9
+# By how much corners may exceed the worst pair, up to which order; and the finest grid that they are worth.
+_TOLERANCES, _LARGEST_ORDER, _FINE = (1e-3, 2e-4, 5e-5), 50.0, 24
 # What may be lacking of domination in double precision; the verifier decides in whole numbers.
 _NEARLY = 4e-16
 
@@ -39,6 +43,8 @@ class Followed:
     layout: Layout
     answers: int
     block: int | None
+    #: Whether groups are corners of two outcomes, between which all pairs lie.
+    corners: bool = False
 
 
 def coarsest(composed: AdaptiveComposition, answers: int, budget: Budget) -> Followed:
@@ -56,13 +62,22 @@ def coarsest(composed: AdaptiveComposition, answers: int, budget: Budget) -> Fol
             "certificates are for exact composition, so plan for one label less."
         )
     if block is None:
-        for n_steps in (*_COARSE, composed.layout.n_steps):
-            layout = Layout(composed.layout.groups, n_steps)
-            if n_steps < composed.layout.n_steps and layout.work(answers) < _MOST_WORK:
+        for layout, corners in _layouts(composed):
+            if layout.work(answers) < _MOST_WORK:
                 delta = Recursion(layout, answers).curve(answers).delta(budget.epsilon)
                 if delta <= budget.delta * (1 - ROUNDING):
-                    return Followed(layout, answers, None)
+                    return Followed(layout, answers, None, corners)
     return Followed(composed.layout, answers, block)
+
+
+def _layouts(composed: AdaptiveComposition) -> Iterator[tuple[Layout, bool]]:
+    """Return coarser layouts than the composition's, and whether groups are corners: where these are fewer."""
+    groups = composed.layout.groups
+    for tolerance in _TOLERANCES if composed.pairs.p.shape[1] == 2 else ():
+        corners = outlined(composed.pairs, tolerance, _LARGEST_ORDER)
+        if len(corners) < len(groups):
+            yield from ((Layout(corners, n_steps), True) for n_steps in (*_COARSE, _FINE))
+    yield from ((Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps)
 
 
 def votes_part(law: ReleaseLaw, change: Change, followed: Followed, epsilon: float) -> dict[str, Any]:
@@ -75,7 +90,7 @@ def votes_part(law: ReleaseLaw, change: Change, followed: Followed, epsilon: flo
     """
     return {
         "answers": followed.answers,
-        **law_part(law, change, followed.layout.groups, followed.layout.step),
+        **law_part(law, change, followed.layout.groups, followed.layout.step, corners=followed.corners),
         "windows": _windows(followed, epsilon),
         "block": followed.block and [followed.block, followed.answers // followed.block - 1],
         "gate": None,

@@ -51,6 +51,8 @@ class AdaptiveComposition:
         farthest = max(largest_epsilon, spread**2 / 2 + 4.3 * spread)
         steepest = 3.3 * (farthest / spread**2 + 1)
         layout, followed = laid_out(pairs, n_answers, steepest)
+        #: What one answer can reveal.
+        self.pairs = pairs
         #: How finely answers are told apart.
         self.layout = layout
         self._recursion = Recursion(layout, min(followed, n_answers))

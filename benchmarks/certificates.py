@@ -1,0 +1,116 @@
+"""Certificates and what the independent verifier makes of them: labels claimed and confirmed, CPU seconds, bytes.
+
+Run ``python benchmarks/certificates.py``; parts of names as arguments choose cases.
+"""
+
+import json
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+from dpensemble import BaggedPATEClassifier, PATEClassifier, WeightingPATEClassifier, plan
+from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.allocation import BootstrapScheme
+from dpensemble.budget import Budget
+from dpensemble.certificates import (
+    certificate_of,
+    certificate_of_draws,
+    certificate_of_majority,
+    certificate_of_sums,
+    confirmed,
+)
+from dpensemble.darrm import optimise_gamma
+from dpensemble.design import Census
+from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
+
+DELTA = 1e-5
+
+
+def votes(law, epsilon, n_classes=2, n_teachers=250):
+    found = plan(
+        PATEClassifier(law=law, n_teachers=n_teachers).design(n_classes=n_classes), epsilon=epsilon, delta=DELTA
+    )
+    return found.labels, certificate_of(found.design, found.labels)
+
+
+def bagged(scheme, subsample, noise, epsilon):
+    model = BaggedPATEClassifier(law=GaussianNoisyMax(noise), n_teachers=250, scheme=scheme, subsample=subsample)
+    found = plan(model.design(n_classes=2, n_records=16_281), epsilon=epsilon, delta=DELTA)
+    return found.labels, certificate_of(found.design, found.labels)
+
+
+def personal():
+    census = Census(
+        names=("careful", "open"),
+        budgets=(Budget(epsilon=0.5, delta=DELTA), Budget(epsilon=2.0, delta=DELTA)),
+        shares=(8_000, 8_000),
+    )
+    found = plan(WeightingPATEClassifier(n_teachers=250).design(n_classes=2, census=census))
+    return found.labels, certificate_of(found.design, found.labels)
+
+
+def majority(n_teachers):
+    found = optimise_gamma(n_teachers, epsilon=0.05, m=10)
+    return 1, certificate_of_majority(found.law, found.allowance)
+
+
+def sums():
+    groups = (WeightedGroup("all", Budget(epsilon=1.0, delta=DELTA)),)
+    rounds = [{"sigma": SumsMeter(groups).sigma(0.2), "variance": 2**60, "entries": 500}] * 5
+    return 5, certificate_of_sums(groups, rounds)
+
+
+CASES = {
+    "Laplace, scale 125, epsilon 1": lambda: votes(LaplaceNoisyMax(125.0), 1.0),
+    "Laplace, scale 125, epsilon 5": lambda: votes(LaplaceNoisyMax(125.0), 5.0),
+    "Laplace, scale 125, three classes, epsilon 1": lambda: votes(LaplaceNoisyMax(125.0), 1.0, 3),
+    "Gaussian, sigma 40, epsilon 1": lambda: votes(GaussianNoisyMax(40.0), 1.0),
+    "exponential mechanism, scale 50, epsilon 1": lambda: votes(ExponentialVote(50.0), 1.0),
+    "optimal vote, reach 250, shape 0.3, epsilon 1": lambda: votes(OptimalVote(250.0, 0.3), 1.0),
+    "gate: Confident-GNMax, threshold 200, sigma 150 and 40, epsilon 1": lambda: votes(
+        ConfidentNoisyMax(200.0, 150.0, 40.0), 1.0
+    ),
+    "gate: the same, epsilon 3": lambda: votes(ConfidentNoisyMax(200.0, 150.0, 40.0), 3.0),
+    "personal budgets 0.5 and 2, weighting, usual law": personal,
+    "bagged: distinct draws of 32, sigma 40, epsilon 1": lambda: bagged("distinct", 32, 40.0, 1.0),
+    "bagged: 8 with replacement, sigma 40, epsilon 1": lambda: bagged("with-replacement", 8, 40.0, 1.0),
+    "majority of 11 private teachers": lambda: majority(11),
+    "majority of 99 private teachers": lambda: majority(99),
+    "label moments: five rounds of sums": sums,
+    "bagging alone: 300 of 60,000, one model": lambda: (
+        1,
+        certificate_of_draws(BootstrapScheme("with-replacement", n_models=1, subsample=300), 60_000),
+    ),
+}
+
+
+def seconds(who):
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def main():
+    wanted = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json"
+        print("| case | claimed | confirmed | written in | verified in CPU seconds | kB |\n|---|---|---|---|---|---|")
+        for name, make in CASES.items():
+            if wanted and not any(part in name for part in wanted):
+                continue
+            start = seconds(resource.RUSAGE_SELF)
+            claimed, certificate = make()
+            wrote = seconds(resource.RUSAGE_SELF) - start
+            path.write_text(json.dumps(certificate, separators=(",", ":")))
+            start = seconds(resource.RUSAGE_CHILDREN)
+            yes, said = confirmed(path)
+            took = seconds(resource.RUSAGE_CHILDREN) - start
+            size = path.stat().st_size / 1000
+            print(
+                f"| {name} | {claimed:,} | {claimed if yes else said} | {wrote:.1f} | {took:.1f} | {size:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
