@@ -88,9 +88,6 @@ def corruptions():
         yield f"last digit of row {row}", lambda c, row=row: body_of(c)["weights"][row].__setitem__(0, 1)
         yield f"row {row} swapped", lambda c, row=row: body_of(c)["weights"][row].reverse() or weight(row, 1)(c)
         yield f"row {row} left out", lambda c, row=row: body_of(c)["weights"].pop(row)
-    for index in (0, 5, 20, 39):
-        yield f"pair {index} left out", lambda c, index=index: body_of(c)["cover"].pop(index)
-    yield "pairs covered by the flattest group", lambda c: body_of(c).update(cover=[0] * len(body_of(c)["cover"]))
     for votes in (2, 3, 20):
         yield f"{votes} votes", lambda c, votes=votes: body_of(c).update(votes=votes)
         yield f"weight {votes}", lambda c, votes=votes: body_of(c).update(weight=votes)
@@ -137,10 +134,17 @@ def corruptions():
 
 
 PLANTED = dict(corruptions())
+COVER = {
+    **{f"pair {index} left out": lambda cover, index=index: cover.pop(index) for index in (0, 5, 20, 39)},
+    "another group": lambda cover: cover.__setitem__(0, cover[0] + 1 if cover[0] == 0 else 0),
+    "a group that is none": lambda cover: cover.__setitem__(3, 300),
+    "pairs covered by the first group": lambda cover: cover.__setitem__(slice(None), [0] * len(cover)),
+    "a pair more": lambda cover: cover.append(0),
+}
 
 
 def test_there_are_at_least_fifty_planted_corruptions():
-    assert len(PLANTED) >= 50
+    assert len(PLANTED) + len(COVER) >= 50
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -149,6 +153,15 @@ def test_planted_corruptions_are_rejected(tmp_path, name):
     before = copy.deepcopy(certificate)
     PLANTED[name](certificate)
     assert certificate != before
+    assert said(tmp_path, certificate).startswith("no: ")
+
+
+@pytest.mark.parametrize("name", COVER)
+def test_who_covers_whom_is_checked(tmp_path, name):
+    """Of three classes each pair of counts names its group."""
+    certificate = json.loads(text_of(LaplaceNoisyMax(8.0), 10, 3))
+    assert len(body_of(certificate)["groups"]) > 1
+    COVER[name](body_of(certificate)["cover"])
     assert said(tmp_path, certificate).startswith("no: ")
 
 
@@ -291,7 +304,7 @@ MALFORMED = {
     "a field more": lambda text: text.replace('"version": 2', '"version": 2, "more": 1'),
     "ballots beyond the table": lambda text: text.replace('"ballots": 20', '"ballots": 5000'),
     "many classes": lambda text: text.replace('"classes": 2', '"classes": 10'),
-    "null where a list was": lambda text: text.replace('"cover": [', '"cover": null, "cover2": ['),
+    "null where a list was": lambda text: text.replace('"windows": [', '"windows": null, "windows2": ['),
     "six megabytes": " " * 6_000_000,
     "not text": "\x00\x01\x02",
     "kind as a list": lambda text: text.replace('"kind": "votes"', '"kind": []'),
@@ -312,12 +325,9 @@ def test_malformed_certificates_are_refused_at_once(tmp_path, name):
 def test_corners_stand_for_two_outcomes_only(tmp_path, n_classes):
     """Groups of more outcomes, and counts of more classes, are no points between corners."""
     certificate = json.loads(text_of(LaplaceNoisyMax(8.0), 10, n_classes))
-    body_of(certificate).update(cover=None)
-    if n_classes == 3:
-        body_of(certificate).update(
-            groups=json.loads(text_of(GaussianNoisyMax(1.0), 3, epsilon=30.0))["parts"][0]["body"]["groups"]
-        )
-        assert all(len(side) == 2 for group in body_of(certificate)["groups"] for side in group)
+    of_three, of_two = (body_of(json.loads(text_of(LaplaceNoisyMax(8.0), 10, n)))["groups"] for n in (3, 2))
+    assert all(len(side) == 2 for group in of_two for side in group)
+    body_of(certificate).update(cover=None, groups=of_two if n_classes == 3 else [*of_two, of_three[0]])
     assert said(tmp_path, certificate) == "no: corners are for two outcomes"
 
 

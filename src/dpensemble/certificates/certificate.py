@@ -78,7 +78,7 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
             raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
         else:
             followed = coarsest(cost.layout(turns, group.budget.delta), turns, group.budget)
-            body = votes_part(law, change, followed, group.budget.epsilon)
+            body = votes_part(law, change, followed, group.budget)
         parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))
     return _together(parts)
 

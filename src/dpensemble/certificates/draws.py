@@ -45,7 +45,7 @@ def drawn_part(design: Drawn, labels: int) -> dict[str, Any]:
     for holders, ((chance, composition), delta) in enumerate(zip(composed, alone, strict=True), start=1):
         change = Change(ballots=scheme.n_models, classes=design.n_classes, votes=holders)
         allowed = Budget(epsilon=inner, delta=min(0.99, (delta + lacking / len(composed) / chance) / (1 - ROUNDING)))
-        body = votes_part(design.law, change, coarsest(composition, labels, allowed), inner)
+        body = votes_part(design.law, change, coarsest(composition, labels, allowed), allowed)
         parts.append({"epsilon": repr(inner), "delta": repr(allowed.delta), "body": body})
     return draws_of(scheme, design.n_units) | {"parts": parts}
 

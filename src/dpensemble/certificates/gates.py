@@ -45,7 +45,7 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     return {
         "answers": queries,
         **law_part(law.answer, change, coarse.corners, coarse.step, corners=True),
-        "windows": _windows(coarse, followed * query, budget.epsilon if block is None else None),
+        "windows": _windows(coarse, followed * query, budget if block is None else None),
         "block": block,
         "gate": {
             "sigma": repr(float(law.threshold_sigma)),
@@ -71,13 +71,13 @@ def _upper(composition: GatedComposition) -> list[list[int]]:
     return [[p[0], q[0]] for p, q in both if p[0] > q[0] and p[0] + q[0] <= 2**63]
 
 
-def _windows(composition: GatedComposition, units: int, epsilon: float | None) -> list[list[int]]:
+def _windows(composition: GatedComposition, units: int, budget: Budget | None) -> list[list[int]]:
     """Return the nodes that are followed for each number of units left."""
     found = []
     for u in range(units + 1):
         below, above = composition.reach(u) if u else (0, 0)
-        if epsilon is None:
+        if budget is None:
             found.append([-below, above])
         else:
-            found.append(lens((below, above), composition.spread(units - u), composition.step, epsilon))
+            found.append(lens((below, above), composition.spread(units - u), composition.step, budget))
     return found

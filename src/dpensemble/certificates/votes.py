@@ -25,8 +25,8 @@ from dpensemble.laws.sampling import integer_weights
 _TOTAL = 2**63
 _RATIO_BITS = 40
 MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS, _MOST_BLOCKS = 300, 30_000, 50_000, 2_000
-# Standard deviations of the loss around the way from the start to where epsilon is read.
-_AROUND = 7.5
+# Fewest standard deviations of the loss around the way from the start to where epsilon is read.
+_AROUND = 4.5
 # What the verifier's rounding may add to delta, as a share.
 ROUNDING = 1e-5
 _COARSE, _MOST_WORK = (4, 6, 8, 10, 12, 16), 5e9
@@ -80,7 +80,7 @@ def _layouts(composed: AdaptiveComposition) -> Iterator[tuple[Layout, bool]]:
     yield from ((Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps)
 
 
-def votes_part(law: ReleaseLaw, change: Change, followed: Followed, epsilon: float) -> dict[str, Any]:
+def votes_part(law: ReleaseLaw, change: Change, followed: Followed, budget: Budget) -> dict[str, Any]:
     """Return the body of a part about answers of one law, all of them given.
 
     Raises
@@ -91,7 +91,7 @@ def votes_part(law: ReleaseLaw, change: Change, followed: Followed, epsilon: flo
     return {
         "answers": followed.answers,
         **law_part(law, change, followed.layout.groups, followed.layout.step, corners=followed.corners),
-        "windows": _windows(followed, epsilon),
+        "windows": _windows(followed, budget),
         "block": followed.block and [followed.block, followed.answers // followed.block - 1],
         "gate": None,
     }
@@ -210,7 +210,7 @@ def _cover(groups: DominatingPairs, p: Floats, q: Floats) -> list[int]:
     return place.tolist()
 
 
-def _windows(followed: Followed, epsilon: float) -> list[list[int]]:
+def _windows(followed: Followed, budget: Budget) -> list[list[int]]:
     """Return the nodes that are followed after each answer: within reach of the start, and of where epsilon is read."""
     layout, answers, block = followed.layout, followed.answers, followed.block
     if block is not None:
@@ -224,16 +224,18 @@ def _windows(followed: Followed, epsilon: float) -> list[list[int]]:
             layout.reach(t) if t else (0, 0),
             layout.deviation * math.sqrt(answers - t) + layout.largest,
             layout.step,
-            epsilon,
+            budget,
         )
         for t in range(answers + 1)
     ]
 
 
-def lens(reach: tuple[int, int], spread: float, step: float, epsilon: float) -> list[int]:
+def lens(reach: tuple[int, int], spread: float, step: float, budget: Budget) -> list[int]:
     """Return the nodes within reach below and above the start that epsilon may be read from, the spread being left."""
     below, above = reach
-    around, read = (_AROUND * spread + spread**2 / 2) / step + 2, -epsilon / step
+    # What is beyond so many deviations is less likely than delta, and bounded by the function's slope.
+    deviations = max(_AROUND, math.sqrt(-2 * math.log(budget.delta)))
+    around, read = (deviations * spread + spread**2 / 2) / step + 2, -budget.epsilon / step
     low, high = max(-below, math.floor(read - around)), min(above, math.ceil(read + around))
     # The first function is known at 0.
     return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]
