@@ -7,7 +7,7 @@ from typing import Any
 from dpensemble.accounting import Change
 from dpensemble.accounting.meters.allowances import Purse, RenyiFilter
 from dpensemble.budget import Budget
-from dpensemble.certificates.votes import ROUNDING, law_part, lens, whole_laws
+from dpensemble.certificates.votes import ROUNDING, around, law_part, lens, whole_laws
 from dpensemble.cost import GatedComposition
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, ReleaseLaw
@@ -45,7 +45,7 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     return {
         "answers": queries,
         **law_part(law.answer, change, coarse.corners, coarse.step, corners=True),
-        "windows": _windows(coarse, followed * query, budget if block is None else None),
+        "windows": _windows(coarse, followed, budget if block is None else None),
         "block": block,
         "gate": {
             "sigma": repr(float(law.threshold_sigma)),
@@ -71,13 +71,14 @@ def _upper(composition: GatedComposition) -> list[list[int]]:
     return [[p[0], q[0]] for p, q in both if p[0] > q[0] and p[0] + q[0] <= 2**63]
 
 
-def _windows(composition: GatedComposition, units: int, budget: Budget | None) -> list[list[int]]:
+def _windows(composition: GatedComposition, queries: int, budget: Budget | None) -> list[list[int]]:
     """Return the nodes that are followed for each number of units left."""
-    found = []
+    found, units = [], queries * composition.query_units
     for u in range(units + 1):
         below, above = composition.reach(u) if u else (0, 0)
         if budget is None:
             found.append([-below, above])
         else:
-            found.append(lens((below, above), composition.spread(units - u), composition.step, budget))
+            spread, deviations = composition.spread(units - u), around(budget.delta, queries)
+            found.append(lens((below, above), spread, composition.step, budget.epsilon, deviations))
     return found

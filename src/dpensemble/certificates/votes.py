@@ -219,23 +219,28 @@ def _windows(followed: Followed, budget: Budget) -> list[list[int]]:
         rest = answers - block * (answers // block - 1)
         reached = [layout.reach(t) if t else (0, 0) for t in range(rest + 1)]
         return [[-below, above] for below, above in reached]
+    deviations = around(budget.delta, answers)
     return [
         lens(
             layout.reach(t) if t else (0, 0),
             layout.deviation * math.sqrt(answers - t) + layout.largest,
             layout.step,
-            budget,
+            budget.epsilon,
+            deviations,
         )
         for t in range(answers + 1)
     ]
 
 
-def lens(reach: tuple[int, int], spread: float, step: float, budget: Budget) -> list[int]:
+def around(delta: float, answers: int) -> float:
+    """Return how many standard deviations to follow: what lies beyond is rarer than delta over the answers."""
+    return max(_AROUND, math.sqrt(2 * math.log(answers / delta)))
+
+
+def lens(reach: tuple[int, int], spread: float, step: float, epsilon: float, deviations: float) -> list[int]:
     """Return the nodes within reach below and above the start that epsilon may be read from, the spread being left."""
     below, above = reach
-    # What is beyond so many deviations is less likely than delta, and bounded by the function's slope.
-    deviations = max(_AROUND, math.sqrt(-2 * math.log(budget.delta)))
-    around, read = (deviations * spread + spread**2 / 2) / step + 2, -budget.epsilon / step
-    low, high = max(-below, math.floor(read - around)), min(above, math.ceil(read + around))
+    far, read = (deviations * spread + spread**2 / 2) / step + 2, -epsilon / step
+    low, high = max(-below, math.floor(read - far)), min(above, math.ceil(read + far))
     # The first function is known at 0.
     return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]
