@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dpensemble.accounting import Change
@@ -13,6 +14,8 @@ from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, ReleaseLaw
 
 _MOST_UNITS = 19_999
+# What the verifier adds to delta for every check, times one more than the exponential of epsilon.
+_ROUNDED = 2.2e-13
 # Nodes in a deviation and looseness of a label's corners, the least work first.
 _COARSE = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
 
@@ -58,11 +61,16 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
 
 def _coarsest(composition: GatedComposition, queries: int, budget: Budget) -> GatedComposition:
     """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
-    for fineness, tolerance in _COARSE:
-        coarse = composition.coarser(fineness, tolerance)
-        if coarse.delta(queries, budget.epsilon) <= budget.delta * (1 - ROUNDING):
-            return coarse
-    return composition
+    checks = (queries + 1) * composition.query_units / composition.check_units
+    allowed = budget.delta * (1 - ROUNDING) - checks * _ROUNDED * (1 + math.exp(budget.epsilon))
+    for settings in (*_COARSE, None):
+        followed = composition if settings is None else composition.coarser(*settings)
+        if followed.delta(queries, budget.epsilon) <= allowed:
+            return followed
+    raise AccountingError(
+        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier allows for the rounding "
+        "of answers; use a larger delta."
+    )
 
 
 def _upper(composition: GatedComposition) -> list[list[int]]:
@@ -72,7 +80,7 @@ def _upper(composition: GatedComposition) -> list[list[int]]:
 
 
 def _windows(composition: GatedComposition, queries: int, budget: Budget | None) -> list[list[int]]:
-    """Return the nodes that are followed for each number of units left."""
+    """Return the nodes that are followed for each number of units left; all within reach where there is no budget."""
     found, units = [], queries * composition.query_units
     for u in range(units + 1):
         below, above = composition.reach(u) if u else (0, 0)
