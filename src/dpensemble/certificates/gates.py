@@ -68,8 +68,8 @@ def _coarsest(composition: GatedComposition, queries: int, budget: Budget) -> Ga
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed
     raise AccountingError(
-        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier allows for the rounding "
-        "of answers; use a larger delta."
+        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier adds for rounding; "
+        "use a larger delta."
     )
 
 
