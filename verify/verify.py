@@ -19,7 +19,7 @@ from math import ceil, comb, log
 from flint import arb, arb_poly, ctx, fmpz_poly
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
-MOST_BYTES, MOST_WORK = 5_000_000, 600_000_000
+MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 600_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
 ctx.prec, EXACT = 200, Context(prec=60)
 
@@ -93,12 +93,13 @@ def neighbours(ballots, classes, votes_, weight, rows, table):  # both laws, in 
     if classes == 2:
         rising = all(one[1] <= other[1] for one, other in pairwise(table))
         # Where the second class never loses by a vote, the farthest neighbour dominates the nearer ones.
-        for shift in [votes_ * weight] if rising else range(1, votes_ * weight + 1):
+        for shift in [votes_ * weight] if rising else range(1, min(votes_ * weight, ballots) + 1):
             for here in range(ballots + 1):
                 for there in {min(here + shift, ballots), max(here - shift, 0)} - {here}:
                     yield table[here], table[there]
         return
-    need(votes_ == 1, "three and more classes need votes of 1")
+    apart = [abs(p - q) for row, law in zip(rows, table) for (m, p), (n, q) in pairwise(zip(row, law)) if m == n]
+    need(votes_ == 1 and max(apart) <= classes * NEAR * TOTAL, "many classes need votes of 1, and to be treated alike")
     place = dict(zip(rows, table))
     for row in rows:
         for source, target in permutations(range(classes), 2):
@@ -161,8 +162,7 @@ class Induction:  # the functions V_u on windows of nodes, in units of 2**-BITS,
         return low, [-(-value >> WEIGHT) for value in (map(max, *sums) if len(sums) > 1 else sums[0])]
 
     def run(self, check, query, keep):  # V as its lowest node and values, by units left, of those in keep and a few
-        low, high = self.windows[0]
-        found = {u: (low, [max(self.up[i] - ONE, 0) for i in range(low, high + 1)]) for u in range(query)}
+        found = dict.fromkeys(range(query), (0, [0]))
         for u, (low, high) in enumerate(self.windows[query:], start=query):
             labelled = self.step(self.labels, low + self.checks[0], high + self.checks[1], found[u - query])
             found[u] = self.step(self.checks, low, high, labelled, found[u - check]) if check else labelled
@@ -207,7 +207,7 @@ def polygon(gate, moved):  # prices, and corners around all chances to pass a th
     for slope, (q, p) in zip(slopes, sorted(path)):
         beyond = gaussian(mu, ball(slope).log()) - ball((p - slope * q) / TOTAL)
         need(beyond / ball(slope) <= ball(NEAR), "some chances to pass lie outside the corners")
-    return *wholes([check, label], 2, 1, 10_000, "a price"), {pair for q, p in path for pair in ((p, q), (q, p))}
+    return *wholes([check, label], 2, 1, 100, "a price"), {pair for q, p in path for pair in ((p, q), (q, p))}
 
 def times(one, other):  # the pair of both answers: P rounded up, Q down, a constant and the sum of Q up
     p = [-(-value >> BITS) for value in (fmpz_poly(one[0]) * fmpz_poly(other[0])).coeffs()]
@@ -240,22 +240,23 @@ def votes(body, epsilon, delta):
     if cover is None:  # what follows two outcomes is convex in both chances of one: corners stand for what lies between
         need(classes == 2 and all(len(p) == 2 for p, _ in groups), "corners are for two outcomes")
         curves = [tuple(zip(*sorted({(0, 0), *((across[1], up[1]) for across, up in curves), (TOTAL, TOTAL)})))]
-    covered = iter([] if cover is None else entries(cover, 1, 2_000_000, "cover"))
+    covered = iter([] if cover is None else entries(cover, 1, MOST_PAIRS, "cover"))
     for count, pair in enumerate(pairs, start=1):
         which = 0 if cover is None else whole(next(covered, None), 0, len(groups) - 1, "cover")
-        need(below(pair, *curves[which]), f"the pair of counts number {count} is not covered by its group")
+        need(count <= MOST_PAIRS and below(pair, *curves[which]), f"pair {count} of counts is not covered by its group")
     need(next(covered, None) is None, "cover has too many entries")
     ratio = Fraction(whole(ratio, (1 << 40) + (1 << 20), 1 << 42, "ratio"), 1 << 40)
     check, label, passing = polygon(gate, weight * votes_) if gate is not None else (0, 1, set())
     outcomes = [(p, q) for p, q in passing if 0 < p < TOTAL] + [pair for group in groups for pair in zip(*group)]
-    need(max(abs(log(p) - log(q)) for p, q in outcomes) < 4000 * log(ratio), "the grid is too fine")
+    need((far := max(abs(log(p) - log(q)) for p, q in outcomes) / log(ratio)) < 4000, "the grid is too fine")
     for window in entries(windows, 2, 20_000, "windows"):
-        need(wholes(window, 2, -60_000, 60_000, "a window") == sorted(window), "a window is empty")
-    work, last = sum(high - low + 1 for low, high in windows) * (len(groups) + len(passing)), len(windows) - 1
-    need(work <= MOST_WORK and windows[0][0] <= 0 <= windows[0][1], "the grid is too large, or begins without 0")
+        most = min(60_000, 1000 // log(ratio))
+        need(wholes(window, 2, -60_000, most, "a window") == sorted(window), "a window is empty")
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
-    rest = answers - blocks * (size - (check > 0))
+    rest, last, widths = answers - blocks * (size - (check > 0)), len(windows) - 1, [b - a + 1 for a, b in windows]
+    work = sum(width + 2 * far for width in widths) * (len(groups) + len(passing)) + 40 * blocks * max(widths)
+    need(work <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
     induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)

@@ -34,7 +34,7 @@ from dpensemble.laws import (
 )
 from dpensemble.laws.sampling import integer_weights
 
-from .independent import body_of, said
+from .independent import body_of, said, verify
 
 
 @cache
@@ -319,6 +319,55 @@ def test_malformed_certificates_are_refused_at_once(tmp_path, name):
     start = time.process_time()
     assert said(tmp_path, text).startswith("no: ")
     assert time.process_time() - start < 1
+
+
+EXTREME = [[[2**63 - 1, 1], [1, 2**63 - 1]], [[1, 2**63 - 1], [2**63 - 1, 1]]]
+UNLIKE = [[2**63 - 2**61 - row, 2**61 + row] for row in (0, 2**61, 2**60)]
+LARGE = {
+    "numbers of 120,000 digits": {"answers": 1, "ratio": 1 << 42, "windows": [[0, 0], [60_000, 60_000]]},
+    "powers of 240 million nodes": {"answers": 2001, "block": [1, 2000], "windows": [[0, 0], [-60_000, 2000]]},
+    "wide answers in narrow windows": {
+        "answers": 19_999,
+        "groups": EXTREME * 150,
+        "ratio": (1 << 40) + (1 << 34),
+        "windows": [[0, 0]] * 20_000,
+    },
+    "votes far above the ballots": {
+        "answers": 1,
+        "ballots": 2,
+        "votes": 50_000,
+        "weight": 50_000,
+        "law": ["table"],
+        "weights": UNLIKE,
+        "groups": EXTREME,
+        "cover": None,
+        "windows": [[0, 0], [0, 0]],
+    },
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_would_take_gigabytes_or_hours_is_refused_at_once(tmp_path, name):
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    body_of(certificate).update(LARGE[name])
+    start = time.process_time()
+    assert said(tmp_path, certificate).startswith("no: ")
+    assert time.process_time() - start < 2
+
+
+def test_no_more_pairs_are_listed_than_a_cover_may_hold(tmp_path, monkeypatch):
+    monkeypatch.setattr(verify, "MOST_PAIRS", 39)
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    body_of(certificate).update(groups=EXTREME, cover=None)
+    assert said(tmp_path, certificate) == "no: pair 40 of counts is not covered by its group"
+
+
+def test_classes_of_as_many_votes_are_treated_alike(tmp_path):
+    """The listed counts are falling; others are these in another order only if no class is preferred."""
+    certificate = json.loads(text_of(LaplaceNoisyMax(8.0), 10, 3))
+    first = body_of(certificate)["weights"][0]
+    first[1], first[2] = first[1] + first[2] // 2, first[2] - first[2] // 2
+    assert said(tmp_path, certificate).endswith("to be treated alike")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -70,6 +70,13 @@ def corruptions():
     yield "two votes", lambda body: body.update(votes=2)
     yield "blocks from nowhere", lambda body: body.update(block=[1, 4])
     yield "another law", lambda body: body["law"].__setitem__(2, "50.0")
+    yield (
+        "ten thousand units a query",
+        lambda body: (
+            body.update(answers=1, windows=[[-60_000, 60_000]] + [[0, 0]] * 10_001)
+            or body["gate"].update(check=1, label=10_000)
+        ),
+    )
 
 
 PLANTED = dict(corruptions())
