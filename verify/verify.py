@@ -63,7 +63,6 @@ LAWS = {
     "lnmax": lambda gap: (2 + gap) * (-gap).exp() / 4,
     "gnmax": lambda gap: (gap / 2).erfc() / 2,
     "exponential": lambda gap: 1 / (1 + gap.exp()),
-    "optimal": None,
 }
 
 def of_law(law, rows, weights):
@@ -71,7 +70,7 @@ def of_law(law, rows, weights):
     if name == "table":
         return "weights as listed"
     mixing, *rest = (number(each, 0, 10**12, "a setting of the law") for each in settings)
-    need(type(name) is str and name in LAWS and len(rest) == 1 + (name == "optimal"), "the law is not known")
+    need(type(name) is str and name in {*LAWS, "optimal"} and len(rest) == 1 + (name == "optimal"), "the law is not known")
     need(len(rows[0]) == 2 and 0 < mixing <= Fraction(1, 100) and all(rest), "a setting of the law is out of range")
     for (first, second), row in zip(rows, weights):
         trailing, gap = (Fraction(min(row), TOTAL) - mixing / 2) / (1 - mixing), abs(first - second) / rest[0]
@@ -233,8 +232,8 @@ def votes(body, epsilon, delta):
     laws = [(row, classes) for row in entries(table, len(rows), len(rows), "weights")]
     for group in entries(groups, 1, 300, "groups"):
         laws += [(side, len(entries(entries(group, 2, 2, "a group")[0], 1, 12, "a group"))) for side in group]
-    for side, size in laws:
-        need(sum(wholes(side, size, 1, TOTAL, "a law")) == TOTAL, "the weights of a law do not add up to 2**63")
+    whole_laws = all(sum(wholes(side, size, 1, TOTAL, "a law")) == TOTAL for side, size in laws)
+    need(whole_laws, "the weights of a law do not add up to 2**63")
     said = of_law(law, rows, table)
     curves, pairs = [corners(*group) for group in groups], neighbours(ballots, classes, votes_, weight, rows, table)
     if cover is None:  # what follows two outcomes is convex in both chances of one: corners stand for what lies between
@@ -250,8 +249,7 @@ def votes(body, epsilon, delta):
     outcomes = [(p, q) for p, q in passing if 0 < p < TOTAL] + [pair for group in groups for pair in zip(*group)]
     need((far := max(abs(log(p) - log(q)) for p, q in outcomes) / log(ratio)) < 4000, "the grid is too fine")
     for window in entries(windows, 2, 20_000, "windows"):
-        most = min(60_000, 1000 // log(ratio))
-        need(wholes(window, 2, -60_000, most, "a window") == sorted(window), "a window is empty")
+        need(wholes(window, 2, -60_000, min(60_000, 1000 // log(ratio)), "a window") == sorted(window), "no window")
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, widths = answers - blocks * (size - (check > 0)), len(windows) - 1, [b - a + 1 for a, b in windows]
@@ -265,9 +263,11 @@ def votes(body, epsilon, delta):
         found = joined(*(induction.pair(*kept[each * query]) for each in (size, rest)), blocks, epsilon)
     else:
         found = induction.delta(*kept[last], epsilon)
-    if gate is not None:  # rounding of both laws and of the sampler, and what lies outside the corners
-        found += (blocks * size + rest) * query // check * 7 * NEAR * (1 + exponential(epsilon, 1))
+    # The sampler's rounding of other orders of three counts, and of a check and a label; what lies outside the corners.
+    rounded = classes**2 * answers * (classes > 2) + 7 * ((blocks * size + rest) * query // max(check, 1)) * (check > 0)
+    found += rounded * NEAR * (1 + exponential(epsilon, 1))
     need(found <= delta, f"so many answers are shown to be private at delta {float(found):.6g} only")
+    said += f", a check costs {check} units and a label {label}" * (check > 0)
     return f"{answers} answers, {said}, {count} neighbouring pairs, delta at most {float(found):.6g}"
 
 def sums(body, epsilon, delta):  # discrete noise is Gaussian noise but for a factor of exp(181 / variance) an entry
@@ -297,7 +297,8 @@ def drawn(body, epsilon, delta):  # Balle, Barthe and Gaboardi 2018, Theorem 2, 
         need(1 + any_ * (ball(e).exp() - 1) <= ball(epsilon).exp(), "epsilon is above what chance makes of it")
         left -= comb(tries, b) * h**b * (1 - h) ** (tries - b) * (1 - ball(d))
     need(left <= ball(delta), f"such draws are private at delta {float(left):.6g} only")
-    return f"{m} models of drawn records, {len(parts)} numbers of holders, delta at most {float(left):.6g}"
+    asked = f"{parts[0]['body']['answers']} answers, " if parts else ""
+    return f"{m} models of drawn records, {asked}{len(parts)} numbers of holders, delta at most {float(left):.6g}"
 
 def majority(body, epsilon, delta):  # linear in each teacher's chances (p, p'): worst at one of three corners each
     e, d, table = fields(body, "epsilon delta weights", "majority")
@@ -320,8 +321,7 @@ def check(path):
     found = json.loads(text, parse_constant=Decimal, parse_float=Decimal)  # neither is taken for a number below
     kind, version, *claimed, parts = fields(found, "format version epsilon delta parts", "the file")
     need(kind == "dpensemble certificate" and version == 2, "the format or its version is not known")
-    epsilon, delta = (number(each, 0, 100, "epsilon or delta") for each in claimed)
-    said = []
+    said, (epsilon, delta) = [], (number(each, 0, 100, "epsilon or delta") for each in claimed)
     for part in entries(parts, 1, 20, "parts"):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from dpensemble.accounting import Change
 from dpensemble.accounting.meters.allowances import Purse, RenyiFilter
 from dpensemble.budget import Budget
-from dpensemble.certificates.votes import ROUNDING, around, law_part, lens, whole_laws
+from dpensemble.certificates.votes import ROUNDING, around, law_part, lens, whole_laws, within_rounding
 from dpensemble.cost import GatedComposition
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, ReleaseLaw
 
 _MOST_UNITS = 19_999
-# What the verifier adds to delta for every check, times one more than the exponential of epsilon.
-_ROUNDED = 2.2e-13
+# Roundings of a query.
+_ERRORS = 7
 # Nodes in a deviation and looseness of a label's corners, the least work first.
 _COARSE = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
 
@@ -62,14 +61,13 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
 def _coarsest(composition: GatedComposition, queries: int, budget: Budget) -> GatedComposition:
     """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
-    allowed = budget.delta * (1 - ROUNDING) - checks * _ROUNDED * (1 + math.exp(budget.epsilon))
+    allowed = within_rounding(budget, _ERRORS * checks).delta * (1 - ROUNDING)
     for settings in (*_COARSE, None):
         followed = composition if settings is None else composition.coarser(*settings)
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed
     raise AccountingError(
-        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier adds for rounding; "
-        "use a larger delta."
+        f"{queries:,} gated queries are within delta={budget.delta:g} by a hair only; use a larger delta."
     )
 
 

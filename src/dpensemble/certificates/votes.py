@@ -27,6 +27,8 @@ _RATIO_BITS = 40
 MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS, _MOST_BLOCKS = 300, 30_000, 50_000, 2_000
 # Fewest standard deviations of the loss around the way from the start to where epsilon is read.
 _AROUND = 4.5
+# The verifier's: errors of a sampled weight.
+_NEAR = 3e-14
 # What the verifier's rounding may add to delta, as a share.
 ROUNDING = 1e-5
 _COARSE, _MOST_WORK = (4, 6, 8, 10, 12, 16), 5e9
@@ -68,6 +70,22 @@ def coarsest(composed: AdaptiveComposition, answers: int, budget: Budget) -> Fol
                 if delta <= budget.delta * (1 - ROUNDING):
                     return Followed(layout, answers, None, corners)
     return Followed(composed.layout, answers, block)
+
+
+def within_rounding(budget: Budget, errors: float) -> Budget:
+    """Return the budget less what the verifier adds for so many roundings of the sampler.
+
+    Raises
+    ------
+    AccountingError
+        If nothing is left.
+    """
+    delta = budget.delta - errors * _NEAR * (1 + math.exp(budget.epsilon)) * (1 + 1e-9)
+    if delta <= 0:
+        raise AccountingError(
+            f"delta={budget.delta:g} is less than what the verifier adds for rounding; use a larger delta."
+        )
+    return Budget(epsilon=budget.epsilon, delta=delta)
 
 
 def _layouts(composed: AdaptiveComposition) -> Iterator[tuple[Layout, bool]]:
