@@ -70,7 +70,7 @@ def of_law(law, rows, weights):
     if name == "table":
         return "weights as listed"
     mixing, *rest = (number(each, 0, 10**12, "a setting of the law") for each in settings)
-    need(type(name) is str and name in {*LAWS, "optimal"} and len(rest) == 1 + (name == "optimal"), "the law is not known")
+    need(type(name) is str and name in {*LAWS, "optimal"} and len(rest) == 1 + (name == "optimal"), "an unknown law")
     need(len(rows[0]) == 2 and 0 < mixing <= Fraction(1, 100) and all(rest), "a setting of the law is out of range")
     for (first, second), row in zip(rows, weights):
         trailing, gap = (Fraction(min(row), TOTAL) - mixing / 2) / (1 - mixing), abs(first - second) / rest[0]
