@@ -61,7 +61,9 @@ def cells(settings: Settings, seed: int) -> Iterator[Cell]:
         for high in settings["highs"]:
             for share in settings["shares"]:
                 for kind in (AVERAGE, *settings["methods"]):
-                    cost = fit * (high if kind == Personalisation.UPSAMPLING else 1) / 3
+                    # Upsampled records need as many more teachers; both other ways share theirs, for every budget.
+                    more = share / 100 * (np.log(high) / np.log(LOW) - 1)
+                    cost = fit * (1 + more) if kind == UPSAMPLED else fit / 6 * (kind != AVERAGE)
                     work = partial(_cell, settings, kind, high, share, repeat)
                     yield Cell(name=f"{kind}-ln{high}-{share}-run{repeat}", seconds=cost + 5, work=work)
 
