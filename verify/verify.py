@@ -16,10 +16,10 @@ from fractions import Fraction
 from itertools import accumulate, pairwise, permutations, zip_longest
 from math import ceil, comb, log
 
-from flint import arb, arb_poly, ctx, fmpz_poly
+from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
-MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 600_000_000
+MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 2_000_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
 ctx.prec, EXACT = 200, Context(prec=60)
 
@@ -128,68 +128,68 @@ def chords(p, q, ratio):  # what they weigh at the nodes around the outcomes' lo
             found[place] = found.get(place, 0) + ceil(part * b * (1 << WEIGHT) / TOTAL)
     return found
 
-def taps(choices):  # their extreme offsets, and each as polynomials, one for each function that it averages
-    low, high = (most([0, *(k for choice in choices for each in choice for k in each)]) for most in (min, max))
-    return low, high, [[fmpz_poly([each.get(k, 0) for k in range(high, low - 1, -1)]) for each in c] for c in choices]
-
-def powers(ratio, low, high):  # the nodes from low to high in units of 2**-BITS, rounded down and up, by number
-    down, up = {0: ONE << 80}, {0: ONE << 80}
-    for by, numbers in ((ratio, range(1, high + 1)), (1 / ratio, range(-1, low - 1, -1))):
-        n, d, step = by.numerator, by.denominator, numbers.step
-        for i in numbers:
-            down[i], up[i] = down[i - step] * n // d, -(-up[i - step] * n // d)
-    return {i: v >> 80 for i, v in down.items()}, {i: -(-v >> 80) for i, v in up.items()}
-
-class Induction:  # the functions V_u on windows of nodes, in units of 2**-BITS, never below the truth
+class Induction:  # the functions V_u in units of 2**-BITS, never below the truth: long numbers with a field a node
     def __init__(self, labels, checks, ratio, windows):
-        self.labels, self.checks, self.windows = taps(labels), taps(checks), windows
-        (least, most), (lows, highs) = ((self.labels[i] + self.checks[i] for i in (0, 1)), zip(*windows))
-        self.down, self.up = powers(ratio, min(lows) + least - 1, max(highs) + most + 1)
+        self.labels, self.checks, self.windows = labels, checks, windows
+        offsets = [0, *(k for choice in (*labels, *checks) for each in choice for k in each)]
+        (lows, highs), (self.least, self.most) = zip(*windows, (0, 0)), (min(offsets), max(offsets))
+        self.first, last = min(lows) + 2 * self.least - 1, max(highs) + 2 * self.most + 1
+        nodes = [ball(ratio) ** k * ONE for k in range(self.first, last + 1)]
+        self.down = [int(each.lower().floor().unique_fmpz()) for each in nodes]
+        self.up = [int(each.upper().ceil().unique_fmpz()) for each in nodes]
+        digits = (self.up[-1].bit_length() + WEIGHT) // 4 + 4
+        self.bits, self.ones = 4 * digits, fmpz(int(f"{1:0{digits}x}" * len(nodes), 16))
+        self.ups = fmpz(int("".join(f"{each:0{digits}x}" for each in reversed(self.up)), 16))
 
-    def known(self, low, values, first, last):  # below its window a function is flat, above it has slope 1
-        high = low + len(values) - 1
-        inner = values[max(first - low, 0) : max(last - low + 1, 0)]
-        above = (values[-1] + self.up[i] - self.down[high] for i in range(max(high + 1, first), last + 1))
-        return fmpz_poly([*[values[0]] * (min(low, last + 1) - first), *inner, *above])
+    def cut(self, fields, start, size):
+        return (fields >> self.bits * start) & ((fmpz(1) << self.bits * size) - 1)
 
-    def step(self, choices, low, high, *functions):  # the largest average on the nodes from low to high
-        least, most, kernels = choices
-        polys = [self.known(*function, low + least, high + most) for function in functions]
-        size, zero = high - low + 1, fmpz_poly()
-        sums = (sum((k * f for k, f in zip(c, polys)), zero).coeffs()[most - least :][:size] for c in kernels)
-        sums = [each + [0] * (size - len(each)) for each in sums]  # zeros at the end are not listed
-        return low, [-(-value >> WEIGHT) for value in (map(max, *sums) if len(sums) > 1 else sums[0])]
+    def extended(self, low, size, fields):  # below its window a function is flat, above it has slope 1
+        left, end = low - self.first, low - self.first + size
+        flat = self.cut(self.ones, 0, left) * self.cut(fields, 0, 1)
+        rise = self.cut(fields, size - 1, 1) - self.down[end - 1]
+        above = (self.ups >> self.bits * end) + self.cut(self.ones, end, len(self.up)) * rise
+        return (above << self.bits * end) + (fields << self.bits * left) + flat
 
-    def run(self, check, query, keep):  # V as its lowest node and values, by units left, of those in keep and a few
-        found = dict.fromkeys(range(query), (0, [0]))
+    def step(self, choices, low, high, *functions):  # the largest average, on the nodes from low to high
+        bits, start, size, best = self.bits, low - self.first, high - low + 1, fmpz(0)
+        one = self.cut(self.ones, 0, size)
+        top = one << bits - 1
+        for choice in choices:
+            average = sum((f >> bits * (start + k)) * w for f, each in zip(functions, choice) for k, w in each.items())
+            # The top bit of a field stays where the average is not below the best; the rest is its surplus.
+            surplus = (self.cut(average, 0, size) | top) - best
+            best += surplus & ((surplus & top) - ((surplus & top) >> bits - 1))
+        best = ((best + one * ((1 << WEIGHT) - 1)) >> WEIGHT) & (one * ((1 << bits - WEIGHT) - 1))
+        need(not best & (one * 255 << bits - WEIGHT - 8), "a value is too large")
+        return self.extended(low, size, best)
+
+    def run(self, check, query, keep):  # V by units left, of those in keep and a few
+        found = dict.fromkeys(range(query), self.extended(0, 1, fmpz(0)))
         for u, (low, high) in enumerate(self.windows[query:], start=query):
-            labelled = self.step(self.labels, low + self.checks[0], high + self.checks[1], found[u - query])
+            labelled = self.step(self.labels, low + self.least, high + self.most, found[u - query])
             found[u] = self.step(self.checks, low, high, labelled, found[u - check]) if check else labelled
-            if u - query not in keep:
-                del found[u - query]
+            found = {k: function for k, function in found.items() if k > u - query or k in keep}
         return found
 
-    def delta(self, low, values, epsilon):
+    def delta(self, function, epsilon):
         r = exponential(-epsilon, 1) * ONE
-        place = next((i for i in range(len(values)) if self.down[low + i] >= r), None)
-        need(place is not None, "epsilon is outside the grid")
-        value, below_it = int(values[place]), int(values[max(place - 1, 0)])
-        if place:
-            left, right = self.down[low + place - 1], self.down[low + place]
-            value = below_it + (r - left) / (right - self.up[low + place - 1]) * (value - below_it)
-        return exponential(epsilon, 1) * value / ONE
+        i = bisect_left(self.down, r)
+        need(0 < i < len(self.down), "epsilon is outside the grid")
+        below_it, value = (int(self.cut(function, k, 1)) for k in (i - 1, i))
+        share = (r - self.down[i - 1]) / (self.down[i] - self.up[i - 1])
+        return exponential(epsilon, 1) * (below_it + share * (value - below_it)) / ONE
 
-    def pair(self, low, values):  # two laws on the nodes whose function is at least V: P, Q, a constant, the sum of Q
-        values = [int(value) for value in values]
-        rises = [(b - a) * ONE // (self.up[i + 1] - self.down[i]) for i, (a, b) in enumerate(pairwise(values), low)]
+    def pair(self, function):  # laws on the nodes whose function is at least V: P, Q, a constant, the sum of Q
+        down, up, values = self.down, self.up, [int(self.cut(function, k, 1)) for k in range(len(self.up))]
+        rises = [(b - a) * ONE // (up[i + 1] - down[i]) for i, (a, b) in enumerate(pairwise(values))]
         p = [b - a for a, b in pairwise(accumulate([0, *rises, ONE], max))]
         # How far the function of these masses may lie below V on the nodes; the constant makes up for it.
         lacking = mass = moment = 0
-        for node, (part, value) in enumerate(zip(p, values), start=low):
-            lacking = max(lacking, value - values[0] - (mass * self.down[node] - moment) // ONE)
-            mass, moment = mass + part, moment + part * self.up[node]
-        q = [part * self.down[node] // ONE for node, part in enumerate(p, start=low)]
-        total = sum(-(-part * self.up[node] // ONE) for node, part in enumerate(p, start=low))
+        for part, value, least, most in zip(p, values, down, up):
+            lacking = max(lacking, value - values[0] - (mass * least - moment) // ONE)
+            mass, moment = mass + part, moment + part * most
+        q, total = [part * least // ONE for part, least in zip(p, down)], -sum(-a * b // ONE for a, b in zip(p, up))
         return p, q, values[0] + lacking, max(ONE, total)
 
 def gaussian(mu, e):  # Balle and Wang 2018, Theorem 8
@@ -252,17 +252,16 @@ def votes(body, epsilon, delta):
         need(wholes(window, 2, -60_000, min(60_000, 1000 // log(ratio)), "a window") == sorted(window), "no window")
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
-    rest, last, widths = answers - blocks * (size - (check > 0)), len(windows) - 1, [b - a + 1 for a, b in windows]
-    work = sum(width + 2 * far for width in widths) * (len(groups) + len(passing)) + 40 * blocks * max(widths)
+    rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
+    each = len(windows) * (len(groups) + len(passing)) * (1 + max(0, *highs) * log(ratio) / 100) + 40 * blocks
+    work = (max(highs) - min(lows) + 4 * far) * each
     need(work <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
     induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)
-    kept = induction.run(check, query, {size * query, rest * query})
-    if blocks:
-        found = joined(*(induction.pair(*kept[each * query]) for each in (size, rest)), blocks, epsilon)
-    else:
-        found = induction.delta(*kept[last], epsilon)
+    kept = induction.run(check, query, units := (size * query, rest * query))
+    pairs = (induction.pair(kept[u]) for u in units)
+    found = joined(*pairs, blocks, epsilon) if blocks else induction.delta(kept[last], epsilon)
     # The sampler's rounding of other orders of three counts, and of a check and a label; what lies outside the corners.
     rounded = classes**2 * answers * (classes > 2) + 7 * ((blocks * size + rest) * query // max(check, 1)) * (check > 0)
     found += rounded * NEAR * (1 + exponential(epsilon, 1))
