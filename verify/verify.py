@@ -137,7 +137,7 @@ class Induction:  # the functions V_u in units of 2**-BITS, never below the trut
         nodes = [ball(ratio) ** k * ONE for k in range(self.first, last + 1)]
         self.down = [int(each.lower().floor().unique_fmpz()) for each in nodes]
         self.up = [int(each.upper().ceil().unique_fmpz()) for each in nodes]
-        digits = (self.up[-1].bit_length() + WEIGHT) // 4 + 4
+        digits = (self.up[-1].bit_length() + WEIGHT) // 4 + 4  # an average stays below 2**(4 * digits - 5), see step
         self.bits, self.ones = 4 * digits, fmpz(int(f"{1:0{digits}x}" * len(nodes), 16))
         self.ups = fmpz(int("".join(f"{each:0{digits}x}" for each in reversed(self.up)), 16))
 
@@ -253,8 +253,8 @@ def votes(body, epsilon, delta):
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
-    each = len(windows) * (len(groups) + len(passing)) * (1 + max(0, *highs) * log(ratio) / 100) + 40 * blocks
-    work = (max(highs) - min(lows) + 4 * far) * each
+    steps = len(windows) * (len(groups) + len(passing)) + 100 * query  # of which so many functions are kept
+    work = (max(highs) - min(lows) + 4 * far) * (steps * (1 + max(0, *highs) * log(ratio) / 100) + 130 * blocks)
     need(work <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]

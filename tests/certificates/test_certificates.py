@@ -326,6 +326,11 @@ UNLIKE = [[2**63 - 2**61 - row, 2**61 + row] for row in (0, 2**61, 2**60)]
 LARGE = {
     "numbers of 120,000 digits": {"answers": 1, "ratio": 1 << 42, "windows": [[0, 0], [60_000, 60_000]]},
     "powers of 240 million nodes": {"answers": 2001, "block": [1, 2000], "windows": [[0, 0], [-60_000, 2000]]},
+    "two thousand blocks of wide functions": {
+        "answers": 20_001,
+        "block": [10, 2000],
+        "windows": [[-5000, 5000]] * 11,
+    },
     "wide answers in narrow windows": {
         "answers": 19_999,
         "groups": EXTREME * 150,
