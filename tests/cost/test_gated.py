@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
-from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost
+from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
+from dpensemble.cost.gated import few_labels
+from dpensemble.cost.roc import vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.sampling import integer_weights
@@ -58,10 +60,12 @@ CASES = {
     "dear checks": (ConfidentNoisyMax(2.0, 2.0, 8.0), 3, 2, 1, (None,)),
     "low threshold": (ConfidentNoisyMax(-4.0, 3.0, 2.0), 3, 2, 1, (None,)),
     "interactive": (InteractiveNoisyMax(0.5, 3.0, 2.0), 2, 2, 1, ([0.9, 0.1],)),
+    "three classes": (ConfidentNoisyMax(1.5, 3.0, 3.0), 2, 3, 1, (None,)),
+    "interactive, three classes": (InteractiveNoisyMax(0.5, 3.0, 3.0), 2, 3, 1, ([0.6, 0.3, 0.1],)),
 }
 
 
-QUICK = ("confident", "interactive")
+QUICK = ("confident", "interactive", "three classes")
 
 
 @pytest.mark.parametrize(
@@ -124,18 +128,45 @@ def test_blocks_are_no_better_than_single_queries_and_lose_little():
         assert joined.epsilon(1e-5) <= 1.012 * alone.epsilon(1e-5)
 
 
-def test_more_classes_are_left_to_the_renyi_curve():
-    assert type(price(CASES["confident"][0], Change(ballots=9, classes=3)).answered) is PrivacyCost
+def test_several_votes_of_more_classes_are_left_to_the_renyi_curve():
+    change = Change(ballots=9, classes=3, votes=2)
+    assert type(price(CASES["confident"][0], change).answered) is PrivacyCost
 
 
-def test_pairs_of_more_outcomes_are_no_corners():
-    # A long lattice is covered by blocks, whose pairs tell more than any of their corners.
-    law, change = ConfidentNoisyMax(20_000, 15_000, 400), Change(ballots=50_000, classes=2)
-    found = price(law, change)
-    assert found.label.parts[0].pairs.p.shape[1] > 2
-    assert type(found.answered) is PrivacyCost
-    with pytest.raises(AccountingError, match="two outcomes"):
-        GatedComposition(found.label.parts[0].pairs, found.label.parts[0].pairs, 0.0)
+@pytest.mark.parametrize(
+    ("law", "change"),
+    [
+        (ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=3)),
+        # A long lattice is covered by blocks, whose pairs have more outcomes.
+        pytest.param(
+            ConfidentNoisyMax(20_000, 15_000, 4000),
+            Change(ballots=50_000, classes=2, votes=100),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_few_labels_of_more_outcomes_dominate_all_and_cost_little_more(law, change):
+    pairs = price(law, change).label.parts[0].pairs
+    assert pairs.p.shape[1] > 2
+    few, orders = few_labels(pairs, 0.001), np.array([1.1, 2.0, 10.0, 50.0])
+    assert len(few) < len(pairs) / 5
+    assert np.all(few.renyi(orders) <= pairs.renyi(orders) * 1.0201)
+    curves = [vertices(few.p[[i]], few.q[[i]])[0] for i in range(len(few))]
+    for row in np.linspace(0, len(pairs) - 1, 200).astype(int):
+        below = vertices(pairs.p[[row]], pairs.q[[row]])[0]
+        # A concave curve is above a polygon if it is above its corners.
+        assert any(np.all(np.interp(below[:, 0], *curve.T) >= below[:, 1] - 1e-15) for curve in curves)
+
+
+@pytest.mark.slow
+def test_a_product_of_matrices_gives_what_slices_give(monkeypatch):
+    found = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=3))
+    pairs = found.label.parts[0].pairs
+    deltas = []
+    for tap in (0, 10**9):
+        monkeypatch.setattr(gated, "_TAP", tap)
+        deltas.append(GatedComposition(found.corners, pairs, 0.0).delta(10, 0.3))
+    assert 1e-6 < deltas[0] == pytest.approx(deltas[1], rel=1e-9)
 
 
 def test_costs_of_gated_queries_add_and_convert():

@@ -93,16 +93,10 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
         return Price(of_label(law, change))
     check = gate_cost if exact else published_gate_cost
     label, sigma = of_label(law.answer, change), law.gate.sigma  # type: ignore[attr-defined]
-    # Pairs of more classes cannot be covered by few enough corners to be followed check by check.
-    corners = check_corners(sigma, change.moved) if exact and change.classes == 2 else None
-    if corners is None or not _two_outcomes(label) or not _rounding_is_paid(law, label, change, change.moved / sigma):
+    corners = check_corners(sigma, change.moved) if exact and label.parts is not None else None
+    if corners is None or not _rounding_is_paid(law, label, change, change.moved / sigma):
         corners = None
     return Price(label, check(sigma, change.moved), corners)
-
-
-def _two_outcomes(label: PrivacyCost) -> bool:
-    """Tell whether a label is covered by pairs of two outcomes; blocks of a long lattice have more."""
-    return label.parts is not None and label.parts[0].pairs.p.shape[1] == 2
 
 
 def _rounding_is_paid(law: ReleaseLaw, label: PrivacyCost, change: Change, shift: float) -> bool:

@@ -32,6 +32,12 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
             "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
             "those of two classes wherever it pays for more, as with more noise on the check or a larger epsilon."
         )
+    if purse.composition.labels.p.shape[1] > 2:
+        raise AccountingError(
+            f"gated queries of {change.classes} classes and {change.ballots:,} ballots are composed by pairs that stand "
+            "for others only together, and a certificate lists which stands for which; use two classes, and at most "
+            "20,000 ballots."
+        )
     composition, queries, budget = purse.composition, purse.within, purse.group.budget
     query, block, followed = composition.query_units, None, queries
     if queries > composition.followed:
@@ -46,7 +52,7 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     coarse = _coarsest(composition, queries, budget)
     return {
         "answers": queries,
-        **law_part(law.answer, change, coarse.corners, coarse.step, corners=True),
+        **law_part(law.answer, change, coarse.labels, coarse.step, corners=True),
         "windows": _windows(coarse, followed, budget if block is None else None),
         "block": block,
         "gate": {

@@ -21,7 +21,8 @@ Passing and failing lead to different functions, so that a check dominated in Bl
 another. But ``b W(r a / b)`` is the perspective of a convex function, jointly convex in ``(a, b)``, and so is the other
 summand. Over a convex set of ``(a, b)`` the sum is largest at a corner: the rows of `checks`, corners of a polygon that
 contains every pair, together with its two corners (0, 0) and (1, 1), at which a check tells nothing. Labels of two
-classes are covered by corners in the same way.
+classes are covered by corners in the same way. Whatever a label of more classes is, the same function follows, so that
+a pair that dominates others in Blackwell's sense stands for them.
 
 Why blocks may be composed
 --------------------------
@@ -37,14 +38,15 @@ from functools import lru_cache
 from threading import RLock
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from dpensemble._arrays import Floats
 from dpensemble.cost.blocks import Blocks
 from dpensemble.cost.composition import MOST_ANSWERS
-from dpensemble.cost.groups import outlined
+from dpensemble.cost.groups import gathered, outlined
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.pairs import DominatingPairs
-from dpensemble.cost.recursion import chords, first_excess, kernels_of
+from dpensemble.cost.recursion import chords, first_excess, kernels_of, one_thread
 from dpensemble.errors import AccountingError
 
 _UNIT = 2.0**-52
@@ -59,6 +61,10 @@ _DEARER = 1.15
 # Units that are followed one by one, and labels in a block at least.
 _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
+# The same for labels of more classes, of which there are many: together they cost two labels of a hundred.
+_GATHERED, _FINENESS_OF_MANY = 0.02, 8
+# Multiplications of a matrix that take as long as one of a slice, measured with many labels.
+_TAP = 30
 # Standard deviations of the loss that the grid covers, as in `recursion`.
 _BELOW, _ABOVE = 9.5, 7.0
 # Losses of one answer beyond which nothing is composed.
@@ -73,13 +79,13 @@ class GatedComposition:
     checks : DominatingPairs
         Corners of a polygon that contains every pair of chances to pass; the outcomes are pass and fail.
     labels : DominatingPairs
-        What a label of two classes can reveal, both ways.
+        What a label can reveal, both ways.
     missed : float
         Most that a true check may differ, in total variation, from one within the polygon.
-    fineness : int
-        Nodes in a standard deviation of a label's loss.
+    fineness : int, optional
+        Nodes in a standard deviation of a label's loss; fewer for labels of more classes.
     tolerance : float
-        Share by which a corner of labels may exceed the worst pair.
+        Share by which a corner of labels of two classes may exceed the worst pair.
 
     Raises
     ------
@@ -93,15 +99,15 @@ class GatedComposition:
         labels: DominatingPairs,
         missed: float,
         *,
-        fineness: int = _FINENESS,
+        fineness: int | None = None,
         tolerance: float = _TOLERANCE,
     ) -> None:
         check, label = (float(pairs.renyi([2.0])[0]) for pairs in (checks, labels))
         largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
         deviation = math.sqrt(max(label, check))
-        #: What is followed: corners of a check's chances and of a label's, and how far apart nodes are.
-        self.checks, self.corners = checks, outlined(labels, tolerance, _LARGEST_ORDER)
-        self.step = deviation / fineness
+        #: What is followed: corners of a check's chances, few pairs for a label, and how far apart nodes are.
+        self.checks, self.labels = checks, few_labels(labels, tolerance)
+        self.step = deviation / (fineness or (_FINENESS if labels.p.shape[1] == 2 else _FINENESS_OF_MANY))
         #: Public prices, in units, whatever the fineness.
         self.check_units, self.label_units = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
         self.query_units = self.check_units + self.label_units
@@ -110,8 +116,8 @@ class GatedComposition:
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
         if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
-        self._recursion = _Recursion(checks, self.corners, self.step, self.check_units, self.label_units)
-        self._labels = labels
+        self._recursion = _Recursion(checks, self.labels, self.step, self.check_units, self.label_units)
+        self._all_labels = labels
         self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last.
         self._net = self._followed - 1
@@ -125,9 +131,9 @@ class GatedComposition:
     def coarser(self, fineness: int, tolerance: float) -> GatedComposition:
         """Return a looser composition of the same purse, with so many nodes in a label's deviation and fewer corners.
 
-        A corner of a label may exceed the worst pair by a share of `tolerance`.
+        A corner of a label of two classes may exceed the worst pair by a share of `tolerance`.
         """
-        return GatedComposition(self.checks, self._labels, self._missed, fineness=fineness, tolerance=tolerance)
+        return GatedComposition(self.checks, self._all_labels, self._missed, fineness=fineness, tolerance=tolerance)
 
     def queries(self, units: int) -> int:
         """Return how many answered queries cost at least so many units."""
@@ -198,9 +204,8 @@ class _Recursion:
         self.step, self._check_units, self._query_units = step, check_units, check_units + label_units
         losses = checks.losses()
         self._passing, self._failing = (_Taps(*chords(losses[:, [o]], checks.q[:, [o]], step)) for o in (0, 1))
-        self._labels = _Taps(*kernels_of(labels, step))
+        self._labels = _Labels(labels, step)
         self._first_check = first_excess(*kernels_of(checks, step)[:2], step)
-        self._first_label = first_excess(*kernels_of(labels, step)[:2], step)
         self._pad = max(taps.farthest for taps in (self._passing, self._failing, self._labels)) + 1
         self.n_taps = 4 + self._labels.most
         self._units, self._kept = 0, [(0, np.zeros(1))]
@@ -209,13 +214,14 @@ class _Recursion:
 
     def after(self, queries: int, reach: tuple[int, int]) -> tuple[int, Floats]:
         """Return the function of so many answered queries' units: nodes below 0, and its excess."""
-        while len(self._kept) <= queries:
-            if self._units % self._query_units == 0 and (reach[0] > self._below or reach[1] > self._above):
-                self._widen(reach)
-            self._next()
-            if self._units % self._query_units == 0:
-                inner = slice(self._pad, -self._pad)
-                self._kept.append((self._below, self._values[0, inner].copy()))
+        with one_thread():
+            while len(self._kept) <= queries:
+                if self._units % self._query_units == 0 and (reach[0] > self._below or reach[1] > self._above):
+                    self._widen(reach)
+                self._next()
+                if self._units % self._query_units == 0:
+                    inner = slice(self._pad, -self._pad)
+                    self._kept.append((self._below, self._values[0, inner].copy()))
         return self._kept[queries]
 
     def _widen(self, reach: tuple[int, int]) -> None:
@@ -253,25 +259,14 @@ class _Recursion:
             mixed[:] = 0.0
             self._passing.add(row, labelled, self._pad, mixed, scratch)
             self._failing.add(row, failed, self._pad, mixed, scratch)
-            self._add_first(first, mixed)
+            _add_first(first, self._below, mixed)
             np.maximum(best, mixed, out=best)
         self._put(self._values[place], best)
         self._label(place)
 
     def _label(self, place: int) -> None:
         """Follow a label after the function at a place."""
-        best = np.zeros(self._below + self._above + 1)
-        mixed, scratch = np.empty((2, len(best)))
-        for row, first in enumerate(self._first_label):
-            mixed[:] = 0.0
-            self._labels.add(row, self._values[place], self._pad, mixed, scratch)
-            self._add_first(first, mixed)
-            np.maximum(best, mixed, out=best)
-        self._put(self._labelled[place], best)
-
-    def _add_first(self, first: Floats, mixed: Floats) -> None:
-        around = len(first) // 2
-        mixed[self._below - around : self._below + around + 1] += first
+        self._put(self._labelled[place], self._labels.largest(self._values[place], self._pad, self._below))
 
     def _put(self, row: Floats, found: Floats) -> None:
         row[self._pad : -self._pad] = found
@@ -306,6 +301,48 @@ def _prices(check: float, label: float) -> tuple[int, int]:
         return cheap, int(cheap * ratio)
     label_units = max(1, int(_RESOLUTION * ratio))
     return math.ceil(label_units / ratio), label_units
+
+
+class _Labels:
+    """The largest average of a function over what a label may be."""
+
+    def __init__(self, labels: DominatingPairs, step: float) -> None:
+        self._kernels, self._lowest, highest = kernels_of(labels, step)
+        self._taps = _Taps(self._kernels, self._lowest, highest)
+        self._first = first_excess(self._kernels, self._lowest, step)
+        self._sparse = _TAP * int(np.count_nonzero(self._kernels)) < self._kernels.size
+        self.farthest = self._taps.farthest
+        self.most = self._taps.most if self._sparse else len(self._kernels)
+
+    def largest(self, padded: Floats, pad: int, below: int) -> Floats:
+        """Return the largest average of a padded function; node 0 is after `below` others."""
+        best = np.zeros(len(padded) - 2 * pad)
+        if not self._sparse:
+            seen = padded[pad + self._lowest : len(padded) - pad + self._lowest + len(self._kernels) - 1]
+            # Views that overlap are no matrices to the library that multiplies them.
+            mixed = self._kernels.T @ np.ascontiguousarray(sliding_window_view(seen, len(self._kernels)).T)
+            _add_first(self._first, below, mixed)
+            return np.maximum(best, mixed.max(axis=0), out=best)
+        mixed, scratch = np.empty((2, len(best)))
+        for row, first in enumerate(self._first):
+            mixed[:] = 0.0
+            self._taps.add(row, padded, pad, mixed, scratch)
+            _add_first(first, below, mixed)
+            np.maximum(best, mixed, out=best)
+        return best
+
+
+def _add_first(first: Floats, below: int, mixed: Floats) -> None:
+    """Add what one answer makes of the hockey-stick function, on the nodes around 0."""
+    around = first.shape[-1] // 2
+    mixed[..., below - around : below + around + 1] += first
+
+
+def few_labels(labels: DominatingPairs, tolerance: float) -> DominatingPairs:
+    """Return few pairs that stand for all that a label can reveal: corners of two outcomes, or pairs of more."""
+    if labels.p.shape[1] == 2:
+        return outlined(labels, tolerance, _LARGEST_ORDER)
+    return gathered(labels, _GATHERED, _LARGEST_ORDER)
 
 
 @lru_cache(maxsize=12)

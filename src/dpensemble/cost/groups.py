@@ -1,4 +1,4 @@
-"""Fewer pairs for composition: neighbouring rows of a table stand behind one pair that dominates them."""
+"""Fewer pairs for composition: rows of a table that are near or alike stand behind one pair that dominates them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpensemble._arrays import Floats
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
 from dpensemble.errors import AccountingError
@@ -13,6 +14,8 @@ from dpensemble.errors import AccountingError
 # Orders at which a group of pairs may not look worse than the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
 MOST_OUTCOMES = 10
+# Likelihood ratios by which pairs are told to be alike.
+_RATIOS = 41
 
 
 @lru_cache(maxsize=32)
@@ -39,6 +42,36 @@ def grouped(
             middle = (start + stop) // 2
             pending += [(start, middle), (middle, stop)]
     return DominatingPairs.union(groups)
+
+
+def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
+    """Return fewer pairs that dominate the set, each of which stands for rows that are alike, wherever they lie.
+
+    None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
+    These are fewer than `grouped` returns where a set depends on two gaps, and looser for its harmless rows.
+    """
+    orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
+    fine, shapes = pairs.renyi(orders) * (1 + tolerance), _shapes(pairs)
+    pending, groups = [np.arange(len(pairs))], []
+    while pending:
+        rows = pending.pop()
+        together = DominatingPairs(pairs.p[rows], pairs.q[rows])
+        if len(rows) > 1:
+            together = together.single(MOST_OUTCOMES)
+            if np.any(together.renyi(orders) > fine):
+                alike = shapes[rows] - shapes[rows].mean(axis=0)
+                place = np.argsort(alike @ np.linalg.svd(alike, full_matrices=False)[2][0], kind="stable")
+                pending += np.array_split(rows[place], 2)
+                continue
+        groups.append(together)
+    return DominatingPairs.union(groups)
+
+
+def _shapes(pairs: DominatingPairs) -> Floats:
+    """Return by how much each pair's hockey-stick divergences exceed those of no loss, shape (n_pairs, n_ratios)."""
+    largest = float(np.abs(pairs.losses()).max())
+    ratios = np.exp(np.linspace(-largest, largest, _RATIOS))
+    return np.stack([np.maximum(pairs.p - r * pairs.q, 0.0).sum(axis=1) - max(1 - r, 0.0) for r in ratios], axis=1)
 
 
 def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:

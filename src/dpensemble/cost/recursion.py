@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -95,8 +96,7 @@ class Recursion:
             place = min(n_answers // self._stride, len(self._kept) - 1)
             if not place * self._stride < start <= n_answers:
                 start, found = place * self._stride, self._kept[place]
-        # The products are small: more than one thread would only wait for another.
-        with self._lock, _threads().limit(limits=1, user_api="blas"):
+        with self._lock, one_thread():
             for n in range(start + 1, n_answers + 1):
                 found = self._next(*found, *self._layout.reach(n))
                 if n == len(self._kept) * self._stride:
@@ -131,6 +131,11 @@ class Recursion:
             for tap in np.flatnonzero(weights).tolist():
                 np.multiply(padded[tap : tap + len(mixed)], weights[tap], out=scratch)
                 np.add(mixed, scratch, out=mixed)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Return a context in which small products of matrices wait for no other thread."""
+    return _threads().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)
