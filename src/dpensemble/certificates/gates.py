@@ -34,9 +34,9 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
         )
     if purse.composition.labels.p.shape[1] > 2:
         raise AccountingError(
-            f"gated queries of {change.classes} classes and {change.ballots:,} ballots are composed by pairs that stand "
-            "for others only together, and a certificate lists which stands for which; use two classes, and at most "
-            "20,000 ballots."
+            f"gated queries of {change.classes} classes and {change.ballots:,} ballots are composed by pairs that "
+            "stand for others only together, and a certificate lists which stands for which; use two classes, and at "
+            "most 20,000 ballots."
         )
     composition, queries, budget = purse.composition, purse.within, purse.group.budget
     query, block, followed = composition.query_units, None, queries
