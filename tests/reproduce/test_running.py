@@ -2,6 +2,8 @@
 
 import errno
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,6 +145,21 @@ def test_arrays_are_kept_by_what_they_were_made_from(tmp_path):
     for other in ((rows + 1, "forest", 3), (rows, "forest", 4), (rows.astype(np.float32), "forest", 3)):
         place.kept(other, make)
     assert len(made) == 4
+
+
+def test_arrays_are_found_again_by_another_process(tmp_path):
+    script = (
+        "import sys; import numpy as np; from pathlib import Path; "
+        "from sklearn.preprocessing import FunctionTransformer; "
+        "from dpensemble.reproduce.store import Workplace; "
+        "made_from = (FunctionTransformer, FunctionTransformer(np.flip).get_params()); "
+        "kept = Workplace(Path(sys.argv[1])).kept(made_from, lambda: np.array([int(sys.argv[2])])); print(kept[0])"
+    )
+    said = [
+        subprocess.run([sys.executable, "-c", script, str(tmp_path), n], capture_output=True, text=True, check=True)
+        for n in ("1", "2")
+    ]
+    assert [process.stdout for process in said] == ["1\n", "1\n"]
 
 
 def test_half_an_array_is_made_anew(tmp_path):

@@ -145,7 +145,8 @@ class Run:
         """Return the ballots of an ensemble on rows, taught where it was not before; `group` is that of each record."""
         rows, allocation = self.rows, self._allocation(design, group)
         learner = _learner(self.settings)
-        made_from = (rows.X, rows.y, asked, allocation.teachers, allocation.offsets, repr(learner), self.repeat)
+        learned = (type(learner), learner.get_params())
+        made_from = (rows.X, rows.y, asked, allocation.teachers, allocation.offsets, learned, self.repeat)
 
         def taught() -> NDArray[np.unsignedinteger]:
             ensemble = TeacherEnsemble(

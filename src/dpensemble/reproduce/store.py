@@ -142,7 +142,14 @@ def digest(parts: tuple[Any, ...]) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back."""
-    return json.loads(json.dumps(value, sort_keys=True, default=repr))
+    return json.loads(json.dumps(value, sort_keys=True, default=_word))
+
+
+def _word(value: Any) -> str:
+    """Return a word that is the same in every process; a function's representation holds its address."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return repr(value)
 
 
 def _difference(theirs: Any, ours: dict[str, Any]) -> str:
