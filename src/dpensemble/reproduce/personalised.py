@@ -214,8 +214,6 @@ def _counted(
             for panel, costs in zip((LOW_COST, HIGH_COST), counted.history, strict=False):
                 for labels, epsilon in costs.items():
                     note(panel, f"{labels} labels", epsilon)
-            if run.n_classes > 2:
-                continue
             note(LABELS, WORST, by_meter(votes, ruled, voting, Accounting.PUBLISHED))
             note(LABELS, EXACT, by_meter(votes, ruled, voting))
             best = ruled if solved is None else solved

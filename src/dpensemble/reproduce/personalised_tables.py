@@ -75,6 +75,7 @@ _MNIST = Experiment(
     },
     cells=cells,
     needs=(TORCH, MNIST_IMAGES),
+    revision=2,
 )
 _SKEWED = Experiment(
     name="personalised-skewed",
