@@ -134,7 +134,9 @@ _EXTENSION = (
     "The published bounds depend on the votes and hold for one order of two neighbours only. *Published worst case* "
     "is the sound bound of the same papers, *exact* charges for the label alone, and *solved* chooses influences at "
     "which all groups run out together. The exact data-dependent account holds in both directions, for the data at "
-    "hand, and still buys more labels than the published one, since that charges for noisy counts."
+    "hand, and still buys more labels than the published one, since that charges for noisy counts. But where several "
+    "votes of many classes can change (upsampling on MNIST) neighbours are too many to list, and it is no better than "
+    "a worst case."
 )
 
 
