@@ -21,7 +21,7 @@ from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
 MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 2_000_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
-ctx.prec, EXACT = 200, Context(prec=60)
+ctx.prec, EXACT, WORK = 200, Context(prec=60), []
 
 def need(holds, why):
     if not holds:
@@ -253,9 +253,9 @@ def votes(body, epsilon, delta):
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
-    steps = len(windows) * (len(groups) + len(passing)) + 100 * query  # of which so many functions are kept
-    work = (max(highs) - min(lows) + 4 * far) * (steps * (1 + max(0, *highs) * log(ratio) / 100) + 130 * blocks)
-    need(work <= MOST_WORK, "the grid is too large")
+    steps = len(windows) * (sum(len(p) for p, _ in groups) + len(passing)) + 100 * query  # and functions that are kept
+    work = (max(0, *highs) - min(0, *lows) + 4 * far) * (steps * (1 + max(0, *highs) * log(ratio) / 100) + 130 * blocks)
+    need(WORK.append(work) or sum(WORK) <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
     induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)
@@ -320,7 +320,7 @@ def check(path):
     found = json.loads(text, parse_constant=Decimal, parse_float=Decimal)  # neither is taken for a number below
     kind, version, *claimed, parts = fields(found, "format version epsilon delta parts", "the file")
     need(kind == "dpensemble certificate" and version == 2, "the format or its version is not known")
-    said, (epsilon, delta) = [], (number(each, 0, 100, "epsilon or delta") for each in claimed)
+    said, WORK[:], (epsilon, delta) = [], [], (number(each, 0, 100, "epsilon or delta") for each in claimed)
     for part in entries(parts, 1, 20, "parts"):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)

@@ -331,6 +331,12 @@ LARGE = {
         "block": [10, 2000],
         "windows": [[-5000, 5000]] * 11,
     },
+    "narrow windows far from the start": {
+        "answers": 19_999,
+        "groups": EXTREME * 150,
+        "ratio": (1 << 40) + (1 << 34),
+        "windows": [[-60_000, -60_000]] * 20_000,
+    },
     "wide answers in narrow windows": {
         "answers": 19_999,
         "groups": EXTREME * 150,
@@ -358,6 +364,15 @@ def test_what_would_take_gigabytes_or_hours_is_refused_at_once(tmp_path, name):
     start = time.process_time()
     assert said(tmp_path, certificate).startswith("no: ")
     assert time.process_time() - start < 2
+
+
+def test_parts_share_what_work_a_file_may_take(tmp_path, monkeypatch):
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    said(tmp_path, certificate)
+    monkeypatch.setattr(verify, "MOST_WORK", 1.5 * verify.WORK[0])
+    assert said(tmp_path, certificate).startswith("yes: ")
+    certificate["parts"] *= 2
+    assert said(tmp_path, certificate) == "no: the grid is too large"
 
 
 def test_no_more_pairs_are_listed_than_a_cover_may_hold(tmp_path, monkeypatch):

@@ -129,7 +129,7 @@ def law_part(
     if len(groups) > MOST_GROUPS:
         raise AccountingError(
             f"the answers need {len(groups):,} groups of neighbouring counts, and certificates hold {MOST_GROUPS}; "
-            "use two classes, or Gaussian or Laplace noise."
+            "use two classes, or Laplace noise."
         )
     return {
         "ballots": change.ballots,
