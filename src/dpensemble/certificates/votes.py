@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from dpensemble.budget import Budget
@@ -25,8 +24,7 @@ ROUNDING = 1e-5
 _COARSE, _MOST_WORK, _MOST_WORK_OF_MANY = (4, 6, 8, 10, 12, 16), 5e9, 1e11
 # By how much corners may exceed the worst pair, up to which order; and the finest grid that they are worth.
 _TOLERANCES, _LARGEST_ORDER, _FINE = (1e-3, 2e-4, 5e-5), 50.0, 24
-# More groups than that are many; where listed neighbours make fewer: nodes in a deviation, how loose, to which order.
-_MANY = 300
+# Where the composition's groups stand for neighbours only together: nodes in a deviation, how loose, to which order.
 _OF_MANY = ((6, 0.02, 50.0), (8, 0.01, 50.0), (10, 0.005, 50.0), (12, 0.002, 50.0), (12, 0.0005, 200.0))
 
 
@@ -54,12 +52,11 @@ def coarsest(composed: AdaptiveComposition, listing: Listing, answers: int, budg
         raise AccountingError(_by_a_hair(answers, budget))
     groups = composed.layout.groups
     stand_alone = len(groups) <= MOST_GROUPS and listing.is_covered(groups)
-    tried = [] if stand_alone and len(groups) <= _MANY else [_of_listed(listing, answers)]
-    tried += [_layouts(composed, answers)] if stand_alone and block is None else []
-    for layout, corners in chain(*tried):
-        delta = Recursion(layout, answers).curve(answers).delta(budget.epsilon)
-        if delta <= budget.delta * (1 - ROUNDING):
-            return Followed(layout, answers, None, corners)
+    if block is None or not stand_alone:
+        for layout, corners in _layouts(composed, answers) if stand_alone else _of_listed(listing, answers):
+            delta = Recursion(layout, answers).curve(answers).delta(budget.epsilon)
+            if delta <= budget.delta * (1 - ROUNDING):
+                return Followed(layout, answers, None, corners)
     if not stand_alone:
         raise AccountingError(_by_a_hair(answers, budget))
     return Followed(composed.layout, answers, block)
