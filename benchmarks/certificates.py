@@ -72,6 +72,11 @@ CASES = {
         ConfidentNoisyMax(200.0, 150.0, 40.0), 1.0
     ),
     "gate: the same, epsilon 3": lambda: votes(ConfidentNoisyMax(200.0, 150.0, 40.0), 3.0),
+    "three classes, Gaussian, sigma 40, epsilon 1": lambda: votes(GaussianNoisyMax(40.0), 1.0, 3),
+    "three classes, Gaussian, sigma 40, epsilon 3": lambda: votes(GaussianNoisyMax(40.0), 3.0, 3),
+    "three classes, optimal vote, reach 250, epsilon 3": lambda: votes(OptimalVote(250.0, 0.3), 3.0, 3),
+    "three classes, the gate, epsilon 1": lambda: votes(ConfidentNoisyMax(200.0, 150.0, 40.0), 1.0, 3),
+    "three classes, the gate, epsilon 3": lambda: votes(ConfidentNoisyMax(200.0, 150.0, 40.0), 3.0, 3),
     "personal budgets 0.5 and 2, weighting, usual law": personal,
     "bagged: distinct draws of 32, sigma 40, epsilon 1": lambda: bagged("distinct", 32, 40.0, 1.0),
     "bagged: 8 with replacement, sigma 40, epsilon 1": lambda: bagged("with-replacement", 8, 40.0, 1.0),

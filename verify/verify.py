@@ -19,7 +19,7 @@ from math import ceil, comb, log
 from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
-MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 2_000_000_000
+MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 25_000_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
 ctx.prec, EXACT, WORK = 200, Context(prec=60), []
 
@@ -153,12 +153,12 @@ class Induction:  # the functions V_u in units of 2**-BITS, never below the trut
 
     def step(self, choices, low, high, *functions):  # the largest average, on the nodes from low to high
         bits, start, size, best = self.bits, low - self.first, high - low + 1, fmpz(0)
-        one = self.cut(self.ones, 0, size)
-        top = one << bits - 1
+        top = (one := self.cut(self.ones, 0, size)) << bits - 1
+        moved = [{k: self.cut(f, start + k, size) for k in {*()}.union(*e)} for f, e in zip(functions, zip(*choices))]
         for choice in choices:
-            average = sum((f >> bits * (start + k)) * w for f, each in zip(functions, choice) for k, w in each.items())
+            average = sum(f[k] * w for f, each in zip(moved, choice) for k, w in each.items())
             # The top bit of a field stays where the average is not below the best; the rest is its surplus.
-            surplus = (self.cut(average, 0, size) | top) - best
+            surplus = (average | top) - best
             best += surplus & ((surplus & top) - ((surplus & top) >> bits - 1))
         best = ((best + one * ((1 << WEIGHT) - 1)) >> WEIGHT) & (one * ((1 << bits - WEIGHT) - 1))
         need(not best & (one * 255 << bits - WEIGHT - 8), "a value is too large")
@@ -230,7 +230,7 @@ def votes(body, epsilon, delta):
     need(classes <= 10 and comb(ballots + classes - 1, classes - 1) <= 300_000, "there are too many counts to list")
     rows = [(ballots - k, k) for k in range(ballots + 1)] if classes == 2 else sorted_counts(ballots, classes, ballots)
     laws = [(row, classes) for row in entries(table, len(rows), len(rows), "weights")]
-    for group in entries(groups, 1, 300, "groups"):
+    for group in entries(groups, 1, 1000, "groups"):
         laws += [(side, len(entries(entries(group, 2, 2, "a group")[0], 1, 12, "a group"))) for side in group]
     whole_laws = all(sum(wholes(side, size, 1, TOTAL, "a law")) == TOTAL for side, size in laws)
     need(whole_laws, "the weights of a law do not add up to 2**63")
@@ -253,9 +253,9 @@ def votes(body, epsilon, delta):
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
-    steps = len(windows) * (sum(len(p) for p, _ in groups) + len(passing)) + 100 * query  # and functions that are kept
-    work = (max(0, *highs) - min(0, *lows) + 4 * far) * (steps * (1 + max(0, *highs) * log(ratio) / 100) + 130 * blocks)
-    need(WORK.append(work) or sum(WORK) <= MOST_WORK, "the grid is too large")
+    steps = len(windows) * (sum(len(p) for p, _ in groups) + len(passing)) + 1250 * query  # and functions kept
+    nodes = (max(0, *highs) - min(0, *lows) + 4 * far) * (1 + max(0, *highs) * log(ratio) / 100)
+    need(WORK.append(nodes * max(2500 * far, steps + 1600 * blocks)) or sum(WORK) <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
     induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)

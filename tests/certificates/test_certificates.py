@@ -50,6 +50,8 @@ LAWS = [
     (ExponentialVote(10.0), 20, 2),
     (OptimalVote(40.0, 0.5), 20, 2),
     (LaplaceNoisyMax(8.0), 10, 3),
+    (GaussianNoisyMax(8.0), 40, 3),
+    (OptimalVote(60.0, 0.5), 20, 3),
 ]
 
 

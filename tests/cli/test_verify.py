@@ -50,7 +50,7 @@ def test_another_claim_is_not(certificate, capsys):
         (["verify", "missing.json"], "is no file"),
         (["plan", "--certificate", "no/such/folder/c.json"], "certificate='no"),
         (["plan", "--accounting", "published", "--certificate", "c.json"], "accounting='exact'"),
-        (["plan", "--method", "confident-gnmax", "--classes", "3", "--certificate", "c.json"], "only together"),
+        (["plan", "--method", "confident-gnmax", "--classes", "9", "--certificate", "c.json"], "too many counts"),
     ],
 )
 def test_bad_input_ends_with_exit_code_2(tmp_path, monkeypatch, capsys, arguments, match):

@@ -16,6 +16,7 @@ from dpensemble.accounting.meters.filter import FilterMeter
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.certificates.draws import drawn_part, draws_of
 from dpensemble.certificates.gates import gated_part
+from dpensemble.certificates.listing import listing_of
 from dpensemble.certificates.votes import coarsest, votes_part, within_rounding
 from dpensemble.darrm import Allowance
 from dpensemble.design import Drawn, PrivateTeachers, VotingDesign
@@ -78,7 +79,8 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
             raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
         else:
             budget = within_rounding(group.budget, change.classes**2 * turns if change.classes > 2 else 0)
-            body = votes_part(law, change, coarsest(cost.layout(turns, budget.delta), turns, budget), budget)
+            listing = listing_of(law, change)
+            body = votes_part(listing, coarsest(cost.layout(turns, budget.delta), listing, turns, budget), budget)
         parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))
     return _together(parts)
 

@@ -7,6 +7,7 @@ from typing import Any
 from dpensemble.accounting import Change
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
+from dpensemble.certificates.listing import listing_of
 from dpensemble.certificates.votes import ROUNDING, coarsest, votes_part
 from dpensemble.design import Drawn
 from dpensemble.errors import AccountingError
@@ -45,7 +46,8 @@ def drawn_part(design: Drawn, labels: int) -> dict[str, Any]:
     for holders, ((chance, composition), delta) in enumerate(zip(composed, alone, strict=True), start=1):
         change = Change(ballots=scheme.n_models, classes=design.n_classes, votes=holders)
         allowed = Budget(epsilon=inner, delta=min(0.99, (delta + lacking / len(composed) / chance) / (1 - ROUNDING)))
-        body = votes_part(design.law, change, coarsest(composition, labels, allowed), allowed)
+        listing = listing_of(design.law, change)
+        body = votes_part(listing, coarsest(composition, listing, labels, allowed), allowed)
         parts.append({"epsilon": repr(inner), "delta": repr(allowed.delta), "body": body})
     return draws_of(scheme, design.n_units) | {"parts": parts}
 

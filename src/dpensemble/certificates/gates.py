@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dpensemble.accounting import Change
 from dpensemble.accounting.meters.allowances import Purse, RenyiFilter
 from dpensemble.budget import Budget
-from dpensemble.certificates.votes import ROUNDING, around, law_part, lens, whole_laws, within_rounding
+from dpensemble.certificates.listing import Listing, listing_of, whole_laws
+from dpensemble.certificates.votes import ROUNDING, around, lens, within_rounding
 from dpensemble.cost import GatedComposition
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, ReleaseLaw
@@ -17,6 +19,8 @@ _MOST_UNITS = 19_999
 _ERRORS = 7
 # Nodes in a deviation and looseness of a label's corners, the least work first.
 _COARSE = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
+# The same for groups of listed neighbours of more classes.
+_OF_MANY = ((6, 0.01), (6, 0.006), (7, 0.005), (8, 0.003))
 
 
 def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str, Any]:
@@ -30,15 +34,10 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     if not isinstance(purse, Purse) or not isinstance(law, ConfidentNoisyMax):
         raise AccountingError(
             "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
-            "those of two classes wherever it pays for more, as with more noise on the check or a larger epsilon."
-        )
-    if purse.composition.labels.p.shape[1] > 2:
-        raise AccountingError(
-            f"gated queries of {change.classes} classes and {change.ballots:,} ballots are composed by pairs that "
-            "stand for others only together, and a certificate lists which stands for which; use two classes, and at "
-            "most 20,000 ballots."
+            "them wherever it pays for more, as with more noise on the check or a larger epsilon."
         )
     composition, queries, budget = purse.composition, purse.within, purse.group.budget
+    listing = listing_of(law.answer, change)
     query, block, followed = composition.query_units, None, queries
     if queries > composition.followed:
         # Where blocks meet, a query is lost.
@@ -49,10 +48,10 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
             f"{queries:,} gated queries are {followed * query:,} units one by one, and certificates hold "
             f"{_MOST_UNITS:,}; use a smaller epsilon, or a law without a gate."
         )
-    coarse = _coarsest(composition, queries, budget)
+    coarse = _coarsest(composition, listing, queries, budget)
     return {
         "answers": queries,
-        **law_part(law.answer, change, coarse.labels, coarse.step, corners=True),
+        **listing.body(coarse.labels, coarse.step, corners=change.classes == 2),
         "windows": _windows(coarse, followed, budget if block is None else None),
         "block": block,
         "gate": {
@@ -64,17 +63,27 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     }
 
 
-def _coarsest(composition: GatedComposition, queries: int, budget: Budget) -> GatedComposition:
+def _coarsest(composition: GatedComposition, listing: Listing, queries: int, budget: Budget) -> GatedComposition:
     """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
     allowed = within_rounding(budget, _ERRORS * checks).delta * (1 - ROUNDING)
-    for settings in (*_COARSE, None):
-        followed = composition if settings is None else composition.coarser(*settings)
+    for followed in _looser(composition, listing):
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed
     raise AccountingError(
-        f"{queries:,} gated queries are within delta={budget.delta:g} by a hair only; use a larger delta."
+        f"{queries:,} gated queries are within delta={budget.delta:g} by less than the verifier adds for rounding; use "
+        "a smaller epsilon."
     )
+
+
+def _looser(composition: GatedComposition, listing: Listing) -> Iterator[GatedComposition]:
+    """Return compositions of the same purse that are less work, the least first."""
+    if composition.labels.p.shape[1] == 2:
+        yield from (composition.coarser(*settings) for settings in _COARSE)
+        yield composition
+    else:
+        # The composition's pairs stand for others only together; the verifier wants one that stands alone.
+        yield from (composition.coarser(*settings, listing.pairs) for settings in _OF_MANY)
 
 
 def _upper(composition: GatedComposition) -> list[list[int]]:

@@ -61,8 +61,8 @@ _DEARER = 1.15
 # Units that are followed one by one, and labels in a block at least.
 _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
-# The same for labels of more classes, of which there are many: together they cost two labels of a hundred.
-_GATHERED, _FINENESS_OF_MANY = 0.02, 8
+# The same for labels of more classes, of which there are many: together they cost a label of a hundred.
+_GATHERED, _FINENESS_OF_MANY = 0.005, 7
 # Multiplications of a matrix that take as long as one of a slice, measured with many labels.
 _TAP = 30
 # Standard deviations of the loss that the grid covers, as in `recursion`.
@@ -84,8 +84,10 @@ class GatedComposition:
         Most that a true check may differ, in total variation, from one within the polygon.
     fineness : int, optional
         Nodes in a standard deviation of a label's loss; fewer for labels of more classes.
-    tolerance : float
-        Share by which a corner of labels of two classes may exceed the worst pair.
+    tolerance : float, optional
+        Share by which what stands for labels may exceed the worst of them.
+    prices : tuple of int, optional
+        Units of a check and of a label, where others than fit these pairs have been announced.
 
     Raises
     ------
@@ -100,7 +102,8 @@ class GatedComposition:
         missed: float,
         *,
         fineness: int | None = None,
-        tolerance: float = _TOLERANCE,
+        tolerance: float | None = None,
+        prices: tuple[int, int] | None = None,
     ) -> None:
         check, label = (float(pairs.renyi([2.0])[0]) for pairs in (checks, labels))
         largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
@@ -109,7 +112,8 @@ class GatedComposition:
         self.checks, self.labels = checks, few_labels(labels, tolerance)
         self.step = deviation / (fineness or (_FINENESS if labels.p.shape[1] == 2 else _FINENESS_OF_MANY))
         #: Public prices, in units, whatever the fineness.
-        self.check_units, self.label_units = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
+        fitting = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
+        self.check_units, self.label_units = prices or fitting
         self.query_units = self.check_units + self.label_units
         self._largest, self._missed = largest, missed
         self._rate = max(check / self.check_units, (check + label) / self.query_units)
@@ -128,12 +132,16 @@ class GatedComposition:
         """How many answered queries are followed unit by unit, and are in a block of more."""
         return self._followed
 
-    def coarser(self, fineness: int, tolerance: float) -> GatedComposition:
-        """Return a looser composition of the same purse, with so many nodes in a label's deviation and fewer corners.
+    def coarser(self, fineness: int, tolerance: float, labels: DominatingPairs | None = None) -> GatedComposition:
+        """Return another composition of the same purse: so many nodes in a label's deviation, fewer pairs for labels.
 
-        A corner of a label of two classes may exceed the worst pair by a share of `tolerance`.
+        What stands for labels may exceed the worst by a share of `tolerance`. Other `labels` may be given that dominate
+        what is sampled just as well.
         """
-        return GatedComposition(self.checks, self._all_labels, self._missed, fineness=fineness, tolerance=tolerance)
+        prices, labels = (self.check_units, self.label_units), self._all_labels if labels is None else labels
+        return GatedComposition(
+            self.checks, labels, self._missed, fineness=fineness, tolerance=tolerance, prices=prices
+        )
 
     def queries(self, units: int) -> int:
         """Return how many answered queries cost at least so many units."""
@@ -338,11 +346,11 @@ def _add_first(first: Floats, below: int, mixed: Floats) -> None:
     mixed[..., below - around : below + around + 1] += first
 
 
-def few_labels(labels: DominatingPairs, tolerance: float) -> DominatingPairs:
+def few_labels(labels: DominatingPairs, tolerance: float | None = None) -> DominatingPairs:
     """Return few pairs that stand for all that a label can reveal: corners of two outcomes, or pairs of more."""
     if labels.p.shape[1] == 2:
-        return outlined(labels, tolerance, _LARGEST_ORDER)
-    return gathered(labels, _GATHERED, _LARGEST_ORDER)
+        return outlined(labels, tolerance or _TOLERANCE, _LARGEST_ORDER)
+    return gathered(labels, tolerance or _GATHERED, _LARGEST_ORDER)
 
 
 @lru_cache(maxsize=12)

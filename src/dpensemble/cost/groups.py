@@ -16,6 +16,8 @@ _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
 MOST_OUTCOMES = 10
 # Likelihood ratios by which pairs are told to be alike.
 _RATIOS = 41
+# Neighbours in a row that do not fit, after which no others are tried.
+_MISSES = 6
 
 
 @lru_cache(maxsize=32)
@@ -64,7 +66,29 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
                 pending += np.array_split(rows[place], 2)
                 continue
         groups.append(together)
-    return DominatingPairs.union(groups)
+    return _merged(DominatingPairs.union(groups), fine, orders)
+
+
+def _merged(groups: DominatingPairs, fine: Floats, orders: Floats) -> DominatingPairs:
+    """Merge groups with the nearest ones as long as none exceeds what is `fine` in Renyi divergence."""
+    # Halves of halves are about twice as many as need be.
+    shapes, found = _shapes(groups), []
+    left = np.argsort(-shapes.sum(axis=1), kind="stable")
+    while left.size:
+        first, left = left[0], left[1:]
+        one = groups.rows(first, first + 1)
+        lacking = (shapes[left] - shapes[first]).max(axis=1)
+        misses = 0
+        for other in left[np.argsort(lacking, kind="stable")]:
+            both = DominatingPairs.union([one, groups.rows(other, other + 1)]).single(MOST_OUTCOMES)
+            if np.all(both.renyi(orders) <= fine):
+                one, left, misses = both, left[left != other], 0
+            else:
+                misses += 1
+                if misses > _MISSES:
+                    break
+        found.append(one)
+    return DominatingPairs.union(found)
 
 
 def _shapes(pairs: DominatingPairs) -> Floats:
