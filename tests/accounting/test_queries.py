@@ -176,7 +176,7 @@ def test_beyond_the_enumeration_the_worst_case_is_charged():
     assert np.array_equal(found, np.tile(worst.rdp[np.isin(DEFAULT_ORDERS, FEW_ORDERS)], (2, 1)))
     # Within it, listing histograms is cheaper for the clear vote.
     listed = exact_query_rdp(law, counts, votes_per_unit=2)
-    assert listed[1, 0] < 0.5 * worst_case_cost(law, Change(ballots=65, classes=4, votes=2)).rdp[0]
+    assert listed[1, 0] < 0.6 * worst_case_cost(law, Change(ballots=65, classes=4, votes=2)).rdp[0]
 
 
 @pytest.mark.parametrize(("n_classes", "votes"), [(3, 1), (3, 4), (4, 2)])

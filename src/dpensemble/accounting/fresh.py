@@ -94,7 +94,7 @@ def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: 
     Parameters
     ----------
     one : PrivacyCost
-        What an answer costs if the unit is surely drawn; must hold for both orders of every pair.
+        What an answer costs if the unit is surely drawn; must hold for both orders of every pair of neighbours.
     rate : float
         Probability that a unit is drawn.
     relation : Relation
@@ -108,8 +108,9 @@ def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: 
             "these settings; use less noise, one vote a unit, or sampling='fixed'."
         )
     pairs = one.parts[0].pairs
-    mixed = (1 - rate) * pairs.q + rate * pairs.p
-    both = DominatingPairs(np.concatenate([mixed, pairs.q]), np.concatenate([pairs.q, mixed]))
+    # What stands for the reverse of a pair is in the set, too, and may be tighter than this one's reverse.
+    drawn, kept = (1 - rate) * pairs.q + rate * pairs.p, (1 - rate) * pairs.p + rate * pairs.q
+    both = DominatingPairs(np.concatenate([drawn, pairs.p]), np.concatenate([pairs.q, kept]))
     if relation is Relation.REPLACE_ONE and not two_values:
         both = both.single()
     return PrivacyCost.of(both)

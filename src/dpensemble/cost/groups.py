@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, Integers
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
 from dpensemble.errors import AccountingError
 
 # Orders at which a group of pairs may not look worse than the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
+# The same where nothing may be looser at any order.
+_ALL_ORDERS = np.concatenate([_TEST_ORDERS, [500.0, 2e3, 1e4, 1e5]])
 MOST_OUTCOMES = 10
 # Likelihood ratios by which pairs are told to be alike.
 _RATIOS = 41
 # Neighbours in a row that do not fit, after which no others are tried.
 _MISSES = 6
+# Rows that are tried as one group at most; a matrix of more is told by every so many of its rows.
+_TRIED = 3000
 
 
 @lru_cache(maxsize=32)
@@ -50,29 +55,43 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     """Return fewer pairs that dominate the set, each of which stands for rows that are alike, wherever they lie.
 
     None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
-    These are fewer than `grouped` returns where a set depends on two gaps, and looser for its harmless rows.
+    These are fewer than `grouped` returns where a set depends on two gaps, and looser for its harmless rows; and a pair
+    may be looser in reverse order, which others stand for.
     """
-    orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
+
+    def is_fine(one: DominatingPairs) -> bool:
+        return bool(np.all(one.renyi(orders) <= fine))
+
+    orders = _ALL_ORDERS[: int(np.searchsorted(_ALL_ORDERS, largest_order, side="right"))]
     fine, shapes = pairs.renyi(orders) * (1 + tolerance), _shapes(pairs)
     pending, groups = [np.arange(len(pairs))], []
     while pending:
         rows = pending.pop()
-        together = DominatingPairs(pairs.p[rows], pairs.q[rows])
-        if len(rows) > 1:
-            together = together.single(MOST_OUTCOMES)
-            if np.any(together.renyi(orders) > fine):
-                alike = shapes[rows] - shapes[rows].mean(axis=0)
-                place = np.argsort(alike @ np.linalg.svd(alike, full_matrices=False)[2][0], kind="stable")
-                pending += np.array_split(rows[place], 2)
-                continue
-        groups.append(together)
-    return _merged(DominatingPairs.union(groups), fine, orders)
+        one = _one_for(pairs, rows, is_fine) if len(rows) <= _TRIED else None
+        if one is None:
+            alike = shapes[rows] - shapes[rows].mean(axis=0)
+            most = np.linalg.svd(alike[:: -(-len(rows) // _TRIED)], full_matrices=False)[2][0]
+            pending += np.array_split(rows[np.argsort(alike @ most, kind="stable")], 2)
+        else:
+            groups.append(one)
+    return _merged(DominatingPairs.union(groups), is_fine)
 
 
-def _merged(groups: DominatingPairs, fine: Floats, orders: Floats) -> DominatingPairs:
-    """Merge groups with the nearest ones as long as none exceeds what is `fine` in Renyi divergence."""
+def _one_for(
+    pairs: DominatingPairs, rows: Integers, is_fine: Callable[[DominatingPairs], bool]
+) -> DominatingPairs | None:
+    """Return a pair that dominates some rows, unless it exceeds what is fine."""
+    together = DominatingPairs(pairs.p[rows], pairs.q[rows])
+    if len(rows) == 1:
+        return together
+    one = together.single(MOST_OUTCOMES)
+    return one if is_fine(one) else None
+
+
+def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs:
+    """Merge groups with the nearest ones as long as what stands for both is fine."""
     # Halves of halves are about twice as many as need be.
-    shapes, found = _shapes(groups), []
+    shapes, groups, found = _shapes(groups), _filled(groups), []
     left = np.argsort(-shapes.sum(axis=1), kind="stable")
     while left.size:
         first, left = left[0], left[1:]
@@ -80,15 +99,23 @@ def _merged(groups: DominatingPairs, fine: Floats, orders: Floats) -> Dominating
         lacking = (shapes[left] - shapes[first]).max(axis=1)
         misses = 0
         for other in left[np.argsort(lacking, kind="stable")]:
-            both = DominatingPairs.union([one, groups.rows(other, other + 1)]).single(MOST_OUTCOMES)
-            if np.all(both.renyi(orders) <= fine):
-                one, left, misses = both, left[left != other], 0
+            next_one = groups.rows(other, other + 1)
+            both = DominatingPairs(*(np.concatenate(t) for t in ((one.p, next_one.p), (one.q, next_one.q))))
+            both = both.single(MOST_OUTCOMES)
+            if is_fine(both):
+                one, left, misses = _filled(both), left[left != other], 0
             else:
                 misses += 1
                 if misses > _MISSES:
                     break
         found.append(one)
     return DominatingPairs.union(found)
+
+
+def _filled(pairs: DominatingPairs) -> DominatingPairs:
+    """Return the pairs with as many outcomes as a group may have."""
+    more = ((0, 0), (0, max(0, MOST_OUTCOMES - pairs.p.shape[1])))
+    return DominatingPairs(np.pad(pairs.p, more), np.pad(pairs.q, more))
 
 
 def _shapes(pairs: DominatingPairs) -> Floats:

@@ -7,7 +7,9 @@ is sampled (mixing included) is taken at its word:
   pairs of rows are listed. Where the chance of one label rises with its count, the row furthest
   away dominates all nearer ones (its operating point lies above theirs); many such pairs are
   covered in blocks (`dpensemble.accounting.worst_case.lattice`).
-- *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`.
+- *Three or more classes, few teachers*: all histograms are listed, and neighbours that are alike gathered behind one
+  pair (`dpensemble.accounting.worst_case.listed`), where counts are so near, in units of the noise, that this pays.
+- *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`, as if counts could lie at any distance.
 - *Three or more classes, several votes*: a Renyi curve from the same two gaps
   (`dpensemble.accounting.worst_case.several_votes`), and pure privacy of Laplace noise or the Gaussian mechanism's own
   curve, which are also what is left for noise beyond the range of that analysis.
@@ -25,7 +27,7 @@ import numpy as np
 from dpensemble._checks import real_between
 from dpensemble.accounting.change import Change
 from dpensemble.accounting.worst_case.lattice import MOST_LISTED, block_pairs
-from dpensemble.accounting.worst_case.listed import can_list, listed_cost
+from dpensemble.accounting.worst_case.listed import can_list, gathered_cost, is_listed_soon, listed_cost
 from dpensemble.accounting.worst_case.neighbours import is_rising, second_class_table
 from dpensemble.accounting.worst_case.several_votes import several_votes_rdp
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
@@ -46,6 +48,8 @@ from dpensemble.laws.sampling import PROBABILITY_ERROR
 _LARGEST_EPSILON = 500.0
 # Range of one vote in units of the noise for which three and more classes are analysed.
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-4, 4.0
+# Counts farther apart than that are priced as if they could be at any distance, which costs little there.
+_LARGEST_GAP_LAPLACE, _LARGEST_GAP_GAUSSIAN = 12.0, 4.0
 # Cells of where a bounded range starts.
 _CELLS = 1024
 
@@ -174,6 +178,8 @@ def _no_price(law: ReleaseLaw, change: Change) -> str:
 
 @many_classes.register(LaplaceNoisyMax)
 def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
+    if is_listed_soon(law, change, _LARGEST_GAP_LAPLACE):
+        return gathered_cost(law, change)
     if change.votes == 1 and _covered(change.weight / law.scale):
         return _noisy_max("laplace", law, change.weight / law.scale, change.classes)
     pure = pure_cost(law.pure_epsilon(change.moved))
@@ -182,6 +188,8 @@ def _(law: LaplaceNoisyMax, change: Change) -> PrivacyCost:
 
 @many_classes.register(GaussianNoisyMax)
 def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
+    if is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
+        return gathered_cost(law, change)
     if change.votes == 1 and _covered(change.weight / law.sigma):
         return _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
