@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dpensemble._checks import integer_between
-from dpensemble.accounting.published.moments import has_published
 from dpensemble.cost import Conversion
 from dpensemble.design.base import VotingDesign
 from dpensemble.errors import BudgetError, InvalidParameterError
@@ -89,9 +88,8 @@ def near_noise(design: VotingDesign, labels: int, hopeless: Callable[[float], bo
 
 
 def quickly_priced(design: AnyDesign) -> AnyDesign:
-    """Return the run with two classes, which cost about as much, where more would have to be listed for seconds."""
-    listed = design.n_classes > 2 and not has_published(design.law)
-    return replace(design, n_classes=2) if listed else design
+    """Return the run with two classes, which cost about as much, where more may have to be listed for seconds."""
+    return replace(design, n_classes=2) if design.n_classes > 2 else design
 
 
 def _none_fits(design: VotingDesign, labels: int) -> BudgetError:

@@ -9,7 +9,8 @@ is sampled (mixing included) is taken at its word:
   covered in blocks (`dpensemble.accounting.worst_case.lattice`).
 - *Three or more classes, few teachers*: all histograms are listed, and neighbours that are alike gathered behind one
   pair (`dpensemble.accounting.worst_case.listed`), where counts are so near, in units of the noise, that this pays.
-- *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`, as if counts could lie at any distance.
+- *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`, as if counts could lie at any
+  distance.
 - *Three or more classes, several votes*: a Renyi curve from the same two gaps
   (`dpensemble.accounting.worst_case.several_votes`), and pure privacy of Laplace noise or the Gaussian mechanism's own
   curve, which are also what is left for noise beyond the range of that analysis.
