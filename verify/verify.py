@@ -19,7 +19,7 @@ from math import ceil, comb, log
 from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
-MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 25_000_000_000
+MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 45_000_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
 ctx.prec, EXACT, WORK = 200, Context(prec=60), []
 
@@ -232,8 +232,7 @@ def votes(body, epsilon, delta):
     laws = [(row, classes) for row in entries(table, len(rows), len(rows), "weights")]
     for group in entries(groups, 1, 1000, "groups"):
         laws += [(side, len(entries(entries(group, 2, 2, "a group")[0], 1, 12, "a group"))) for side in group]
-    whole_laws = all(sum(wholes(side, size, 1, TOTAL, "a law")) == TOTAL for side, size in laws)
-    need(whole_laws, "the weights of a law do not add up to 2**63")
+    need(all(sum(wholes(each, n, 1, TOTAL, "a law")) == TOTAL for each, n in laws), "a law does not add up to 2**63")
     said = of_law(law, rows, table)
     curves, pairs = [corners(*group) for group in groups], neighbours(ballots, classes, votes_, weight, rows, table)
     if cover is None:  # what follows two outcomes is convex in both chances of one: corners stand for what lies between
@@ -253,9 +252,10 @@ def votes(body, epsilon, delta):
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
-    steps = len(windows) * (sum(len(p) for p, _ in groups) + len(passing)) + 1250 * query  # and functions kept
-    nodes = (max(0, *highs) - min(0, *lows) + 4 * far) * (1 + max(0, *highs) * log(ratio) / 100)
-    need(WORK.append(nodes * max(2500 * far, steps + 1600 * blocks)) or sum(WORK) <= MOST_WORK, "the grid is too large")
+    steps = len(windows) * (sum(3 + len(p) for p, _ in groups) + 4 * len(passing)) + 2250 * query  # and functions kept
+    nodes = (1000 + max(0, *highs) - min(0, *lows) + 4 * far) * (1 + max(0, *highs) * log(ratio) / 100)
+    WORK.append(nodes * max(4500 * far, steps + 6000 * blocks) + 4000 * count)
+    need(sum(WORK) <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]
     induction = Induction([[chords(*group, ratio)] for group in groups], checks, ratio, windows)
@@ -263,11 +263,11 @@ def votes(body, epsilon, delta):
     pairs = (induction.pair(kept[u]) for u in units)
     found = joined(*pairs, blocks, epsilon) if blocks else induction.delta(kept[last], epsilon)
     # The sampler's rounding of other orders of three counts, and of a check and a label; what lies outside the corners.
-    rounded = classes**2 * answers * (classes > 2) + 7 * ((blocks * size + rest) * query // max(check, 1)) * (check > 0)
+    rounded = classes**3 * answers * (classes > 2) + 7 * ((blocks * size + rest) * query // max(check, 1)) * (check > 0)
     found += rounded * NEAR * (1 + exponential(epsilon, 1))
     need(found <= delta, f"so many answers are shown to be private at delta {float(found):.6g} only")
-    said += f", a check costs {check} units and a label {label}" * (check > 0)
-    return f"{answers} answers, {said}, {count} neighbouring pairs, delta at most {float(found):.6g}"
+    costs = f"a check costs {check} units and a label {label}, " * (check > 0)
+    return f"{answers} answers, {said}, {costs}{count} neighbouring pairs, delta at most {float(found):.6g}"
 
 def sums(body, epsilon, delta):  # discrete noise is Gaussian noise but for a factor of exp(181 / variance) an entry
     squares, slack = Fraction(0), Fraction(0)

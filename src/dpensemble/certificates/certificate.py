@@ -78,7 +78,7 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
         elif cost.parts is None:
             raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
         else:
-            budget = within_rounding(group.budget, change.classes**2 * turns if change.classes > 2 else 0)
+            budget = within_rounding(group.budget, change.classes**3 * turns if change.classes > 2 else 0)
             listing = listing_of(law, change)
             body = votes_part(listing, coarsest(cost.layout(turns, budget.delta), listing, turns, budget), budget)
         parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))

@@ -66,7 +66,8 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
 def _coarsest(composition: GatedComposition, listing: Listing, queries: int, budget: Budget) -> GatedComposition:
     """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
-    allowed = within_rounding(budget, _ERRORS * checks).delta * (1 - ROUNDING)
+    of_labels = listing.classes**3 * queries if listing.classes > 2 else 0
+    allowed = within_rounding(budget, _ERRORS * checks + of_labels).delta * (1 - ROUNDING)
     for followed in _looser(composition, listing):
         if followed.delta(queries, budget.epsilon) <= allowed:
             return followed

@@ -29,6 +29,7 @@ class Listing:
 
     def __init__(self, law: ReleaseLaw, change: Change) -> None:
         self._law, self._change = law, change
+        self.classes = change.classes
         rows = _rows(change)
         self._weights = integer_weights(law, rows)
         if self._weights.min() < 1:
@@ -89,11 +90,16 @@ def _rows(change: Change) -> Integers:
     if change.classes == 2:
         second = np.arange(change.ballots + 1)
         return np.stack([change.ballots - second, second], axis=1)
-    listed = math.comb(change.ballots + change.classes - 1, change.classes - 1)
-    if listed > _MOST_ROWS * math.factorial(min(change.classes, 5)) or change.votes > 1 or listed > 300_000:
+    if change.votes > 1:
         raise AccountingError(
-            f"{change.ballots:,} ballots of {change.classes} classes that change {change.votes} at a time are too many "
-            "counts for a certificate; use two classes or fewer teachers."
+            f"certificates for {change.classes} classes are for records that change one vote, not {change.votes}; use "
+            "two classes, or one partition."
+        )
+    listed = math.comb(change.ballots + change.classes - 1, change.classes - 1)
+    if listed > _MOST_ROWS * math.factorial(min(change.classes, 5)) or listed > 300_000:
+        raise AccountingError(
+            f"{change.ballots:,} ballots of {change.classes} classes are too many counts for a certificate; use two "
+            "classes or fewer teachers."
         )
     return sorted_histograms(change.ballots, change.classes)
 

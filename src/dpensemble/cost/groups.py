@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Floats
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
 from dpensemble.errors import AccountingError
@@ -67,7 +67,7 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     pending, groups = [np.arange(len(pairs))], []
     while pending:
         rows = pending.pop()
-        one = _one_for(pairs, rows, is_fine) if len(rows) <= _TRIED else None
+        one = _one_for(pairs.p[rows], pairs.q[rows], is_fine) if len(rows) <= _TRIED else None
         if one is None:
             alike = shapes[rows] - shapes[rows].mean(axis=0)
             most = np.linalg.svd(alike[:: -(-len(rows) // _TRIED)], full_matrices=False)[2][0]
@@ -77,14 +77,15 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     return _merged(DominatingPairs.union(groups), is_fine)
 
 
-def _one_for(
-    pairs: DominatingPairs, rows: Integers, is_fine: Callable[[DominatingPairs], bool]
-) -> DominatingPairs | None:
-    """Return a pair that dominates some rows, unless it exceeds what is fine."""
-    together = DominatingPairs(pairs.p[rows], pairs.q[rows])
-    if len(rows) == 1:
+def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs | None:
+    """Return a pair that dominates all rows, unless it exceeds what is fine or cannot be told from rounding."""
+    together = DominatingPairs(p, q)
+    if len(p) == 1:
         return together
-    one = together.single(MOST_OUTCOMES)
+    try:
+        one = together.single(MOST_OUTCOMES)
+    except AccountingError:
+        return None
     return one if is_fine(one) else None
 
 
@@ -99,10 +100,8 @@ def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool])
         lacking = (shapes[left] - shapes[first]).max(axis=1)
         misses = 0
         for other in left[np.argsort(lacking, kind="stable")]:
-            next_one = groups.rows(other, other + 1)
-            both = DominatingPairs(*(np.concatenate(t) for t in ((one.p, next_one.p), (one.q, next_one.q))))
-            both = both.single(MOST_OUTCOMES)
-            if is_fine(both):
+            both = _one_for(np.vstack([one.p, groups.p[other]]), np.vstack([one.q, groups.q[other]]), is_fine)
+            if both is not None:
                 one, left, misses = _filled(both), left[left != other], 0
             else:
                 misses += 1
