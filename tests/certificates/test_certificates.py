@@ -345,6 +345,18 @@ LARGE = {
         "ratio": (1 << 40) + (1 << 34),
         "windows": [[0, 0]] * 20_000,
     },
+    "groups of nothing in tiny windows": {
+        "answers": 19_989,
+        "groups": EXTREME + [[[1 << 63], [1 << 63]]] * 998,
+        "cover": [0] * 40,
+        "ratio": (1 << 40) + (1 << 35),
+        "windows": [[-1, 1]] * 19_990,
+    },
+    "two thousand blocks of a narrow function": {
+        "answers": 2001,
+        "block": [1, 2000],
+        "windows": [[0, 0], [-5000, 2500]],
+    },
     "votes far above the ballots": {
         "answers": 1,
         "ballots": 2,
