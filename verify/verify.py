@@ -19,7 +19,7 @@ from math import ceil, comb, log
 from flint import arb, arb_poly, ctx, fmpz, fmpz_poly
 
 BITS, WEIGHT, ONE, TOTAL = 80, 32, 1 << 80, 1 << 63  # digits of V and of an answer's weights after the point
-MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 45_000_000_000
+MOST_BYTES, MOST_PAIRS, MOST_WORK = 5_000_000, 2_000_000, 60_000_000_000
 NEAR = Fraction(3, 10**14)  # errors of 1e-14 that the sampler may make, of each of two weights
 ctx.prec, EXACT, WORK = 200, Context(prec=60), []
 
@@ -252,9 +252,9 @@ def votes(body, epsilon, delta):
     # Units of a purse: a check costs some, a label more. Where blocks meet, less than one query's are lost.
     query, (size, blocks) = check + label, wholes([1, 0] if block is None else block, 2, 0, 2000, "a block")
     rest, last, (lows, highs) = answers - blocks * (size - (check > 0)), len(windows) - 1, zip(*windows)
-    steps = len(windows) * (sum(3 + len(p) for p, _ in groups) + 4 * len(passing)) + 2250 * query  # and functions kept
+    steps = len(windows) * (sum(3 + len(p) for p, _ in groups) + 4 * len(passing)) + 3000 * query  # and functions kept
     nodes = (1000 + max(0, *highs) - min(0, *lows) + 4 * far) * (1 + max(0, *highs) * log(ratio) / 100)
-    WORK.append(nodes * max(4500 * far, steps + 6000 * blocks) + 4000 * count)
+    WORK.append(nodes * max(6000 * far, steps + 8000 * blocks) + 5000 * count)
     need(sum(WORK) <= MOST_WORK, "the grid is too large")
     need(size > 0 < rest and last == max(size, rest) * query, "there are more or fewer windows than units")
     checks = [[chords([p], [q], ratio), chords([TOTAL - p], [TOTAL - q], ratio)] for p, q in passing]

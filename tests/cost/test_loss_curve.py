@@ -100,7 +100,7 @@ BEFORE_SLOW = [
     (LaplaceNoisyMax(125), 250, 2, 3.0, 8006),
     (LaplaceNoisyMax(125), 250, 2, 10.0, 54153),
     (LaplaceNoisyMax(500), 1000, 2, 1.0, 17441),
-    (LaplaceNoisyMax(125), 250, 3, 3.0, 5916),
+    (LaplaceNoisyMax(125), 250, 3, 3.0, 8334),
 ]
 SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in BEFORE_SLOW]
 
