@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 _TOLERANCES = (1e-10, 1e-10, 1e-9, 1e-8, 1e-7)
 
 
+class _SilentHighs(highspy.Highs):
+    """A solver that is silent before its callbacks are enabled, which prints a banner since HiGHS 1.16."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802
+        self.silent()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
 class GammaProgram:
     """Maximise ``lead @ gamma`` over gamma in [0, 1], non-decreasing if `rising`, with ``row @ gamma <= 1``.
 
@@ -18,7 +26,7 @@ class GammaProgram:
 
     def __init__(self, lead: NDArray[np.float64], *, rising: bool) -> None:
         self._rising, self._size = rising, len(lead)
-        self._solver = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._solver = _SilentHighs()  # type: ignore[no-untyped-call]
         self._solver.silent()
         self._solver.setOptionValue("threads", 1)
         self._columns = np.arange(self._size, dtype=np.int32)
