@@ -174,6 +174,11 @@ def test_beyond_the_enumeration_the_worst_case_is_charged():
     found = exact_query_rdp(law, counts, votes_per_unit=20)
     worst = worst_case_cost(law, Change(ballots=65, classes=4, votes=20))
     assert np.array_equal(found, np.tile(worst.rdp[np.isin(DEFAULT_ORDERS, FEW_ORDERS)], (2, 1)))
+    # Each query by its own number of ballots.
+    fewer = exact_query_rdp(law, [[30, 20, 10, 5], [15, 10, 5, 0]], votes_per_unit=20)
+    worst = worst_case_cost(law, Change(ballots=30, classes=4, votes=20))
+    assert np.array_equal(fewer[0], found[0])
+    assert np.array_equal(fewer[1], worst.rdp[np.isin(DEFAULT_ORDERS, FEW_ORDERS)])
     # Within it, listing histograms is cheaper for the clear vote.
     listed = exact_query_rdp(law, counts, votes_per_unit=2)
     assert listed[1, 0] < 0.6 * worst_case_cost(law, Change(ballots=65, classes=4, votes=2)).rdp[0]

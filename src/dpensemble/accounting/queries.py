@@ -117,9 +117,13 @@ def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, vote
         return np.concatenate(parts) if parts else np.zeros((0, len(orders)))
     offsets = reachable_offsets(n_classes, votes, _MOST_NEIGHBOURS)
     if offsets is None:
-        n_teachers = int(rows.sum(axis=1).max(initial=1))
-        worst = largest_cost(law, Change(ballots=n_teachers, classes=n_classes, votes=votes, weight=weight))
-        return np.tile(at_orders(worst, orders), (len(rows), 1))
+        totals = rows.sum(axis=1)
+        worst = np.zeros((len(rows), len(orders)))
+        # What fewer ballots can cost at worst need not be less than what more can.
+        for total in np.unique(totals).tolist():
+            change = Change(ballots=max(1, total), classes=n_classes, votes=votes, weight=weight)
+            worst[totals == total] = at_orders(largest_cost(law, change), orders)
+        return worst
     found = np.zeros((len(rows), len(orders)))
     block = max(1, _BLOCK_PAIRS // len(offsets))
     for start in range(0, len(rows), block):

@@ -14,8 +14,8 @@ from dpensemble.errors import AccountingError
 
 # Orders at which a group of pairs may not look worse than the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
-# The same where nothing may be looser at any order.
-_ALL_ORDERS = np.concatenate([_TEST_ORDERS, [500.0, 2e3, 1e4, 1e5]])
+# The same where nothing may be much looser at any order.
+_ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
 MOST_OUTCOMES = 10
 # Likelihood ratios by which pairs are told to be alike.
 _RATIOS = 41
@@ -62,7 +62,7 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     def is_fine(one: DominatingPairs) -> bool:
         return bool(np.all(one.renyi(orders) <= fine))
 
-    orders = _ALL_ORDERS[: int(np.searchsorted(_ALL_ORDERS, largest_order, side="right"))]
+    orders = _ALL_ORDERS if largest_order == np.inf else _TEST_ORDERS[largest_order >= _TEST_ORDERS]
     fine, shapes = pairs.renyi(orders) * (1 + tolerance), _shapes(pairs)
     pending, groups = [np.arange(len(pairs))], []
     while pending:

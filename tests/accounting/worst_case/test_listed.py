@@ -37,13 +37,11 @@ def test_groups_dominate_all_neighbours_and_lose_little(law, change):
     assert np.all(few.parts[0].pairs.renyi([2.0, 10.0, 100.0]) <= 1.0031 * pairs.renyi([2.0, 10.0, 100.0]))
 
 
-@pytest.mark.parametrize(("law", "change"), CASES, ids=str)
+@pytest.mark.parametrize(("law", "change"), [case for case in CASES if case[1].votes == 1], ids=str)
 def test_it_is_never_dearer_than_an_analysis_of_all_gaps(law, change):
-    if change.votes > 1:
-        return
     noise = "laplace" if isinstance(law, LaplaceNoisyMax) else "gaussian"
     gaps = two_gap_pairs(noise, change.weight / law.noise, change.classes, law.mixing_weight(change.classes) / 2)
-    assert np.all(worst_case_cost(law, change).rdp < gaps.renyi(DEFAULT_ORDERS))
+    assert np.all(worst_case_cost(law, change).rdp <= gaps.renyi(DEFAULT_ORDERS))
 
 
 def test_it_is_for_counts_that_are_near():

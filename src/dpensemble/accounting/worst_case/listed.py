@@ -66,7 +66,7 @@ def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
 
     `widest` is the largest gap between two counts, in units of the noise, that is near.
     """
-    near = type(law) in LIBRARY_LAWS and change.ballots * change.weight <= widest * law.noise
+    near = type(law) in LIBRARY_LAWS and change.ballots <= widest * law.noise
     changes = _changes(law, change) if near else None
     return changes is not None and _n_sorted(change.ballots, change.classes) * len(changes) <= _MOST_SOON
 
