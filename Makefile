@@ -71,7 +71,7 @@ arena: torch
 # Published tables beside ours: minutes, or ARGS="all" for hours. It resumes.
 ARGS_REPRODUCE := $(if $(ARGS),$(ARGS),all --quick)
 reproduce: torch
-	$(BIN)/dpensemble reproduce $(ARGS_REPRODUCE)
+	$(BIN)/python -m reproductions $(ARGS_REPRODUCE)
 
 # Neural teachers and DP-SGD, whose tests are skipped without it. Pinned: a range may take gigabytes for graphics cards.
 torch: $(VENV)/.installed-dev

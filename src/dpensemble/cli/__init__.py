@@ -11,13 +11,15 @@ from dpensemble.cli.ending import ENDING, INTERRUPTED, TERMINATED, Terminated
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.app") -> int:
     """Run the command line and return the exit code.
 
     Parameters
     ----------
     arguments : sequence of str, optional
         Arguments without the program's name; ``sys.argv`` by default.
+    app : str
+        Module whose function ``run`` takes the arguments and returns the exit code.
 
     Returns
     -------
@@ -29,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ENDING.listening(for_good=arguments is None):
             # Imported here, so that an interrupt meanwhile ends like any other.
             with ENDING.at_once():
-                app = import_module("dpensemble.cli.app")
-            code = int(app.run(list(sys.argv[1:] if arguments is None else arguments)))
+                module = import_module(app)
+            code = int(module.run(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Terminated:

@@ -7,7 +7,7 @@ nothing written; 130 interrupted; 143 terminated.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -46,11 +46,16 @@ def _root(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code."""
+    if not arguments:
+        with_exit_code(_parsed_and_run, ["--help"])
+        return 2
+    return with_exit_code(_parsed_and_run, arguments)
+
+
+def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) -> int:
+    """Call a parser with arguments, print each error as one sentence, and return the exit code."""
     try:
-        if not arguments:
-            _parsed_and_run(["--help"])
-            return 2
-        return _parsed_and_run(list(arguments))
+        return act(list(arguments))
     except DPEnsembleError as error:
         return _fail(_message(error, arguments))
     except _UsageError as error:

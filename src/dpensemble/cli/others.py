@@ -300,27 +300,6 @@ def keys_revoke(
     _run("keys", action="revoke", keys=keys, key=key, as_json=as_json)
 
 
-def reproduce(
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TABLE...]", help="Tables, such as dpbag-5; a beginning, such as dpbag; or all."),
-    ] = None,
-    listed: Annotated[bool, _option(METHOD, "List the tables there are, and what each needs.", "--list")] = False,
-    quick: Annotated[bool, _option(METHOD, "Smaller settings: minutes for all tables together.", "--quick")] = False,
-    repeats: Annotated[int | None, _option(METHOD, "Independent runs, instead of the declared number.")] = None,
-    seed: Annotated[int, _option(METHOD, "Seed of the first run. [0]")] = 0,
-    jobs: Annotated[int, _option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
-    out: Annotated[Path, _option(OUTPUT, "Folder for results and the page. [reproduced]")] = Path("reproduced"),
-    as_json: _Json = False,
-    quiet: Annotated[bool, _option(OUTPUT, "No progress bar, and no estimate.", "--quiet")] = False,
-) -> None:
-    """Print published tables beside what this library finds. The same command goes on where it was stopped.
-
-    Example: dpensemble reproduce dpbag-5 dpbag-6 --quick
-    """
-    _run("reproduce", **locals() | {"tables": tables or []})
-
-
 def _run(command: str, **values: Any) -> None:
     """Import the module of a command and run it."""
     with ENDING.at_once():
@@ -330,7 +309,7 @@ def _run(command: str, **values: Any) -> None:
 
 def add_others(app: typer.Typer) -> None:
     """Add these commands."""
-    for function in (compare, gamma, report, recover, predict, verify, serve, reproduce):
+    for function in (compare, gamma, report, recover, predict, verify, serve):
         app.command(cls=PlainCommand)(function)
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _LEDGER.items():

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpensemble.errors import FileError
-from dpensemble.reproduce.catalogue import TABLES
-from dpensemble.reproduce.page import Block, Heading, Paragraph, as_html, as_markdown, blocks_of
-from dpensemble.reproduce.store import write
-from dpensemble.reproduce.summary import TableResult
+from reproductions.catalogue import TABLES
+from reproductions.page import Block, Heading, Paragraph, as_html, as_markdown, blocks_of
+from reproductions.store import write
+from reproductions.summary import TableResult
 
 TITLE = "Published tables beside ours"
 RESULTS, MARKDOWN, HTML = "results", "results.md", "results.html"
@@ -33,7 +33,7 @@ def read_results(folder: Path) -> dict[str, TableResult]:
             result = TableResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FileError(
-                f"{path} is no result of dpensemble reproduce ({type(error).__name__}); remove it."
+                f"{path} is no result of python -m reproductions ({type(error).__name__}); remove it."
             ) from None
         found[result.table] = result
     return found

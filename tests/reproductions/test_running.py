@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dpensemble.errors import FileError
-from dpensemble.reproduce import RunSettings, reproduce
-from dpensemble.reproduce import store as store_module
-from dpensemble.reproduce.store import Workplace
 from dpensemble.workflow import durable
+from reproductions import RunSettings, reproduce
+from reproductions import store as store_module
+from reproductions.store import Workplace
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_arrays_are_found_again_by_another_process(tmp_path):
     script = (
         "import sys; import numpy as np; from pathlib import Path; "
         "from sklearn.preprocessing import FunctionTransformer; "
-        "from dpensemble.reproduce.store import Workplace; "
+        "from reproductions.store import Workplace; "
         "made_from = (FunctionTransformer, FunctionTransformer(np.flip).get_params()); "
         "kept = Workplace(Path(sys.argv[1])).kept(made_from, lambda: np.array([int(sys.argv[2])])); print(kept[0])"
     )

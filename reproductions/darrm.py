@@ -23,9 +23,9 @@ from dpensemble.design import plan
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority, ReleaseLaw, sample
 from dpensemble.methods import PATEClassifier
 from dpensemble.neural import SGD, DPSGDClassifier, TorchClassifier, bagging_cnn
-from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
-from dpensemble.reproduce.store import Workplace
 from dpensemble.votes import Votes
+from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.store import Workplace
 
 ERROR, DISTANCE, TELLING = "Expected error", "Largest distance of gamma to Sub's", "Gamma, optimised"
 OPTIMISED, SUB, DSUB, CONSTANT = "optimised", "Sub", "DSub", "constant"

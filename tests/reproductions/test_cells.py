@@ -7,8 +7,8 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from dpensemble.datasets import load_digit_images
-from dpensemble.reproduce import TABLES, Workplace, bagging, figure, personalised
-from dpensemble.reproduce.data import Rows
+from reproductions import TABLES, Workplace, bagging, figure, personalised
+from reproductions.data import Rows
 
 BY_NAME = {table.name: table for table in TABLES}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.reproduce.declared import Table, figure
-from dpensemble.reproduce.store import Stored, versions
+from reproductions.declared import Table, figure
+from reproductions.store import Stored, versions
 
 # A difference of more standard deviations of one run than this is told apart from chance, if so many runs tell them.
 _SPREADS, _RUNS = 2.0, 3

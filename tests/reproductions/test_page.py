@@ -2,8 +2,8 @@
 
 import re
 
-from dpensemble.reproduce import RunSettings, TableResult, reproduce
-from dpensemble.reproduce.page import as_html, as_markdown, blocks_of
+from reproductions import RunSettings, TableResult, reproduce
+from reproductions.page import as_html, as_markdown, blocks_of
 
 
 def page(table, tmp_path, **settings):
@@ -21,14 +21,14 @@ def test_a_table_shows_published_reproduced_difference_and_what_is_beside(tiny, 
     assert f"**{three.difference:+.2f}**" in shown
     assert "The printed 3.5 was made up." in " ".join(shown.split())
     assert "4 runs, first seed 0, full settings" in " ".join(shown.split())
-    assert "`dpensemble reproduce tiny-1`" in " ".join(shown.split())
+    assert "`python -m reproductions tiny-1`" in " ".join(shown.split())
 
 
 def test_quick_results_say_that_they_are(tiny, tmp_path):
     _, blocks = page(tiny(), tmp_path, quick=True)
     shown = " ".join(as_markdown(blocks).split())
     assert "1 run, first seed 0, quick settings, which are smaller than the paper's" in shown
-    assert "`dpensemble reproduce tiny-1 --quick`" in shown
+    assert "`python -m reproductions tiny-1 --quick`" in shown
 
 
 def test_html_holds_the_same_and_loads_nothing(tiny, tmp_path):

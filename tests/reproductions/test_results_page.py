@@ -1,17 +1,15 @@
 """The page of results says what the committed results say, and leaves no table of the papers out."""
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
 
-from dpensemble.reproduce import TABLES, read_results
-from dpensemble.reproduce.coverage import COVERAGE, TEXTS
-from dpensemble.reproduce.page import as_markdown
+from reproductions import TABLES, read_results, results_page
+from reproductions.coverage import COVERAGE, TEXTS
+from reproductions.page import as_markdown
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = runpy.run_path(str(ROOT / "scripts" / "results_page.py"))
 RESULTS = read_results(ROOT / "docs" / "results")
 # How many tables and figures have numbers or curves to reproduce, by what the texts call them.
 EXPECTED = {
@@ -25,7 +23,7 @@ EXPECTED = {
 
 def test_the_page_agrees_with_the_results():
     found = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert found == as_markdown(SCRIPT["page"](RESULTS)), "run python scripts/results_page.py"
+    assert found == as_markdown(results_page.page(RESULTS)), "run python -m reproductions.results_page"
 
 
 @pytest.mark.parametrize("name", sorted(RESULTS))
@@ -52,11 +50,11 @@ def test_every_table_and_figure_of_the_texts_is_covered_once():
 
 def test_every_declared_table_is_in_the_coverage():
     shown = {one.how for one in COVERAGE}
-    assert {f"`dpensemble reproduce {table.name}`" for table in TABLES} <= shown
+    assert {f"`python -m reproductions {table.name}`" for table in TABLES} <= shown
 
 
 def test_the_figures_of_the_page_are_drawn_from_the_results(tmp_path):
-    SCRIPT["draw"](RESULTS, tmp_path)
+    results_page.draw(RESULTS, tmp_path)
     pictures = re.findall(r"\]\(images/(results-\S+\.svg)\)", (ROOT / "docs" / "results.md").read_text())
     assert len(pictures) == 4
     for picture in pictures:

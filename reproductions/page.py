@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from dpensemble.reproduce.declared import Panel, Table
-from dpensemble.reproduce.running import duration
-from dpensemble.reproduce.summary import Entry, TableResult
+from reproductions.declared import Panel, Table
+from reproductions.running import duration
+from reproductions.summary import Entry, TableResult
 
 _WIDE = 116
 _STYLE = Markup(
@@ -61,7 +61,7 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
     ran = (
         f"{counted}, first seed {result.seed}, {kind}; the experiment took {duration(result.seconds)}. "
-        f"Again: `dpensemble reproduce {table.name}{' --quick' if result.quick else ''}`. {result.note}"
+        f"Again: `python -m reproductions {table.name}{' --quick' if result.quick else ''}`. {result.note}"
     ).strip()
     found: list[Block] = [
         Heading(3, f"{table.name}: {table.title}"),

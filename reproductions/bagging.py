@@ -14,8 +14,8 @@ from dpensemble.laws import ConfidentNoisyMax
 from dpensemble.methods import BaggingPrivacyClassifier, LabelMomentsClassifier, PATEClassifier
 from dpensemble.moments import ImageMap
 from dpensemble.neural import SGD, Adam, DPSGDClassifier, TorchClassifier, bagging_cnn, bagging_vgg16
-from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
-from dpensemble.reproduce.store import Workplace
+from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.store import Workplace
 
 ACCURACY, EPSILON, DELTA = "Accuracy in %", "Epsilon", "Delta"
 BAGGING, DP_SGD, PATE, VALUE = "Bagging", "DPSGD", "PATE", "value"

@@ -9,9 +9,9 @@ from time import perf_counter
 
 from dpensemble._progress import progress_bar
 from dpensemble.errors import FileError
-from dpensemble.reproduce.declared import REPEATS, Cell, Experiment, Table
-from dpensemble.reproduce.store import CellStore, Stored, Workplace, versions
-from dpensemble.reproduce.summary import TableResult, summary
+from reproductions.declared import REPEATS, Cell, Experiment, Table
+from reproductions.store import CellStore, Stored, Workplace, versions
+from reproductions.summary import TableResult, summary
 
 Tell = Callable[[str], None]
 _MINUTE, _HOUR = 60.0, 3600.0

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.reproduce.store import Workplace
+from reproductions.store import Workplace
 
 #: Numbers by key; see `figure`.
 Figures = dict[str, float]
@@ -180,12 +180,15 @@ def figure(row: str, panel: str, column: str, beside: str = "") -> str:
 
 
 def rows_of(panels: tuple[Panel, ...], printed: Mapping[str, str]) -> dict[str, dict[tuple[str, str], float]]:
-    """Return published numbers from rows as they are printed: one word an entry, ``-`` for none, panel after panel."""
+    """Return published numbers by row.
+
+    A row is text as printed, panel after panel: one word an entry, and ``-`` for none. An empty row has no numbers.
+    """
     places = [(panel.title, column) for panel in panels for column in panel.columns]
     found = {}
     for row, text in printed.items():
         words = text.replace(",", "").split()
-        if len(words) != len(places):
+        if words and len(words) != len(places):
             raise InvalidParameterError(f"published row {row!r} has {len(words)} entries and not {len(places)}.")
-        found[row] = {place: float(word) for place, word in zip(places, words, strict=True) if word != "-"}
+        found[row] = {place: float(word) for place, word in zip(places, words, strict=False) if word != "-"}
     return found

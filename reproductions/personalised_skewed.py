@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dpensemble.accounting import Accounting
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, Personalisation
-from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
-from dpensemble.reproduce.personalised import (
+from dpensemble.votes import Votes
+from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.personalised import (
     ACCURACY,
     EXACT,
     LABELS,
@@ -23,9 +24,8 @@ from dpensemble.reproduce.personalised import (
     accuracy,
     baseline_of,
 )
-from dpensemble.reproduce.personalised_counts import DELTA, by_meter, by_the_paper, high_threshold
-from dpensemble.reproduce.store import Workplace
-from dpensemble.votes import Votes
+from reproductions.personalised_counts import DELTA, by_meter, by_the_paper, high_threshold
+from reproductions.store import Workplace
 
 PRECISION, RECALL, VOTING = "Teachers' precision in %", "Teachers' recall in %", "Voting accuracy in %"
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpensemble.datasets import load_adult, load_cifar10, load_fashion_mnist, load_mnist
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
-from dpensemble.reproduce.declared import Need
+from reproductions.declared import Need
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,22 @@ def _images(load: Callable[[], object]) -> Callable[[], str | None]:
     return missing
 
 
-LIGHTGBM = Need(name="LightGBM", missing=_package("lightgbm", "reproduce"))
-STATSMODELS = Need(name="statsmodels", missing=_package("statsmodels", "reproduce"))
-TORCH = Need(name="PyTorch", missing=_package("torch", "torch"))
-OPACUS = Need(name="Opacus", missing=_package("opacus", "opacus"))
-MNIST_IMAGES = Need(name="MNIST", missing=_images(load_mnist))
-# Nobody asked for 170 MB by looking at a list.
-CIFAR_IMAGES = Need(name="CIFAR-10", missing=_images(partial(load_cifar10, download=False)))
-FASHION_IMAGES = Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist))
+def _no_vgg16() -> str:
+    return (
+        "VGG16 trained on ImageNet, which no loader of this version reads; fit BaggingPrivacyClassifier with "
+        "TorchClassifier(bagging_vgg16, start=...) of your own on load_cifar10()"
+    )
+
+
+#: Data and libraries by the name that a table's file uses.
+NEEDS = {
+    "lightgbm": Need(name="LightGBM", missing=_package("lightgbm", "reproduce")),
+    "statsmodels": Need(name="statsmodels", missing=_package("statsmodels", "reproduce")),
+    "torch": Need(name="PyTorch", missing=_package("torch", "torch")),
+    "opacus": Need(name="Opacus", missing=_package("opacus", "opacus")),
+    "mnist": Need(name="MNIST", missing=_images(load_mnist)),
+    "fashion-mnist": Need(name="Fashion-MNIST", missing=_images(load_fashion_mnist)),
+    # A list of tables must not download 170 MB.
+    "cifar-10": Need(name="CIFAR-10", missing=_images(partial(load_cifar10, download=False))),
+    "imagenet-vgg16": Need(name="VGG16 of ImageNet", missing=_no_vgg16),
+}

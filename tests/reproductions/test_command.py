@@ -1,15 +1,18 @@
-"""`dpensemble reproduce` on the command line."""
+"""`python -m reproductions` on the command line."""
 
 import json
+from functools import partial
 
 import pytest
 
-from dpensemble.cli import main
-from dpensemble.reproduce import TABLES
+from dpensemble.cli import main as command_line
+from reproductions import TABLES
+
+main = partial(command_line, app="reproductions.command")
 
 
 def test_a_simulation_is_run_shown_and_resumed(capsys, tmp_path):
-    arguments = ["reproduce", "darrm-figure-2", "--out", str(tmp_path)]
+    arguments = ["darrm-figure-2", "--out", str(tmp_path)]
     assert main(arguments) == 0
     out, errors = capsys.readouterr()
     assert "darrm-figure-2: Of 1 published figures 1 agree" in out
@@ -30,10 +33,10 @@ def test_a_simulation_is_run_shown_and_resumed(capsys, tmp_path):
 
 
 def test_the_list_names_every_table(capsys):
-    assert main(["reproduce", "--list"]) == 0
+    assert main(["--list"]) == 0
     shown = capsys.readouterr().out
     assert all(f"{table.name} " in shown for table in TABLES)
-    assert main(["reproduce", "--list", "--json"]) == 0
+    assert main(["--list", "--json"]) == 0
     assert [entry["table"] for entry in json.loads(capsys.readouterr().out)] == [table.name for table in TABLES]
 
 
@@ -51,7 +54,7 @@ def test_the_list_names_every_table(capsys):
 )
 def test_bad_input_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", *arguments]) == 2
+    assert main(arguments) == 2
     out, errors = capsys.readouterr()
     assert out == ""
     assert message in errors
@@ -60,7 +63,7 @@ def test_bad_input_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arg
 
 
 def test_help_is_one_screen(capsys):
-    assert main(["reproduce", "--help"]) == 0
+    assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 80

@@ -24,13 +24,13 @@ from dpensemble.datasets import load_adult, load_mnist
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.laws import ConfidentNoisyMax, LawChoice
 from dpensemble.neural import ImageAugmentation, TorchClassifier, personalised_pate_cnn
-from dpensemble.reproduce.data import Rows
-from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
-from dpensemble.reproduce.personalised_counts import DELTA, Counted, by_meter, by_the_paper, high_threshold
-from dpensemble.reproduce.store import Workplace
 from dpensemble.student import fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
+from reproductions.data import Rows
+from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.personalised_counts import DELTA, Counted, by_meter, by_the_paper, high_threshold
+from reproductions.store import Workplace
 
 LABELS, ACCURACY, LOW_COST, HIGH_COST = "Labels", "Accuracy in %", "Epsilon, low budget", "Epsilon, high budget"
 AVERAGE = "average"

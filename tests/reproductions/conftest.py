@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.reproduce import Cell, Experiment, Need, Panel, Table, figure
+from reproductions import Cell, Experiment, Need, Panel, Table, figure
 
 
 class Counter:

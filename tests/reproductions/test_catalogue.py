@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from dpensemble.errors import InvalidParameterError
-from dpensemble.reproduce import TABLES, Panel, chosen, rows_of
+from dpensemble.errors import FileError, InvalidParameterError
+from reproductions import TABLES, Panel, chosen, rows_of
+from reproductions.catalogue import read_tables
 
 
 def test_names_are_unique_and_fit_for_a_command_line():
@@ -56,3 +57,49 @@ def test_rows_as_printed_must_be_whole():
     assert rows_of(panels, {"r": "1 - .5 2,000"})["r"] == {("A", "x"): 1.0, ("B", "x"): 0.5, ("B", "y"): 2000.0}
     with pytest.raises(InvalidParameterError, match="has 3 entries and not 4"):
         rows_of(panels, {"r": "1 2 3"})
+    assert rows_of(panels, {"r": ""}) == {"r": {}}
+
+
+DECLARED = """
+paper = "Nobody,"
+[notes]
+shared = "A shared sentence."
+[experiments.none]
+run = "none"
+[experiments.none.settings]
+[[tables]]
+name = "nobody-1"
+where = "table 1"
+title = "Nothing"
+experiment = "none"
+about = ["shared", "And one of its own."]
+panels = [{ title = "A", columns = ["x"] }]
+[tables.published]
+row = "1"
+"""
+
+
+def test_a_file_declares_tables_and_shares_notes(tmp_path):
+    path = tmp_path / "nobody.toml"
+    path.write_text(DECLARED)
+    (table,) = read_tables(path)
+    assert (table.where, table.about) == ("Nobody, table 1", "A shared sentence. And one of its own.")
+    assert table.published == {"row": {("A", "x"): 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('title = "Nothing"', 'titel = "Nothing"', "table 'nobody-1' has an unknown key 'titel'"),
+        ('run = "none"', 'run = "magic"', "lacks or does not know 'magic'"),
+        ('where = "table 1"', "", "lacks or does not know 'where'"),
+        ('row = "1"', 'row = "1 2"', "has 2 entries and not 1"),
+        ("[notes]", "[notes", "cannot be read as TOML"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(tmp_path, before, after, message):
+    path = tmp_path / "nobody.toml"
+    path.write_text(DECLARED.replace(before, after))
+    with pytest.raises(FileError, match=re.escape(message)) as error:
+        read_tables(path)
+    assert "nobody.toml" in str(error.value)

@@ -9,11 +9,11 @@ from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, LawChoice
-from dpensemble.reproduce import dpbag
-from dpensemble.reproduce.darrm import published_sigma, solved
-from dpensemble.reproduce.data import load_table
-from dpensemble.reproduce.personalised_counts import by_meter, by_the_paper
 from dpensemble.votes import Votes
+from reproductions import dpbag
+from reproductions.darrm import published_sigma, solved
+from reproductions.data import load_table
+from reproductions.personalised_counts import by_meter, by_the_paper
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

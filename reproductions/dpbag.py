@@ -24,13 +24,13 @@ from dpensemble.datasets import fit_encoder, three_way_split
 from dpensemble.design import plan
 from dpensemble.laws import LaplaceNoisyMax, sample
 from dpensemble.methods import DPBaggingClassifier, LabelMomentsClassifier
-from dpensemble.reproduce.data import Rows, load_table
-from dpensemble.reproduce.declared import Cell, Figures, Settings, figure
-from dpensemble.reproduce.store import Workplace
 from dpensemble.student import class_probabilities, fit_student
 from dpensemble.teachers import TeacherEnsemble
 from dpensemble.votes import Votes
 from dpensemble.workflow.metrics import scores
+from reproductions.data import Rows, load_table
+from reproductions.declared import Cell, Figures, Settings, figure
+from reproductions.store import Workplace
 
 LABELS, ACCURACY, AUROC, AUPRC = "Labels", "Accuracy", "AUROC", "AUPRC"
 #: The published label counts belong to this delta, whatever the paper says; see the pages.

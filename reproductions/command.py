@@ -1,0 +1,109 @@
+"""The command ``python -m reproductions``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpensemble._checks import integer_between
+from dpensemble.cli.app import with_exit_code
+from dpensemble.cli.ending import ENDING
+from dpensemble.cli.help import PlainCommand
+from dpensemble.cli.show import warnings_as_lines
+from dpensemble.errors import FileError, InvalidParameterError
+from reproductions.catalogue import TABLES, chosen
+from reproductions.declared import Table
+from reproductions.results import HTML, MARKDOWN, write_results
+from reproductions.running import RunSettings
+from reproductions.running import reproduce as run_tables
+
+PROGRAM = "python -m reproductions"
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+
+
+def reproduce(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE...]", help="Tables, such as dpbag-5; a beginning, such as dpbag; or all."),
+    ] = None,
+    listed: Annotated[bool, _option("Method", "List the tables, and what each needs.", "--list")] = False,
+    quick: Annotated[bool, _option("Method", "Smaller settings: minutes for all tables together.", "--quick")] = False,
+    repeats: Annotated[int | None, _option("Method", "Independent runs, instead of the declared number.")] = None,
+    seed: Annotated[int, _option("Method", "Seed of the first run. [0]")] = 0,
+    jobs: Annotated[int, _option("Method", "Parallel workers; -1 takes all cores. [-1]")] = -1,
+    out: Annotated[Path, _option("Output", "Folder for results and the page. [reproduced]")] = Path("reproduced"),
+    as_json: Annotated[bool, _option("Output", "Print the result as JSON.", "--json")] = False,
+    quiet: Annotated[bool, _option("Output", "No progress bar, and no estimate.", "--quiet")] = False,
+) -> None:
+    """Print published tables beside the library's results. The same command resumes a stopped run.
+
+    Example: python -m reproductions dpbag-5 dpbag-6 --quick
+    """
+    if listed:
+        typer.echo(json.dumps([_described(table) for table in TABLES], indent=2) if as_json else _list())
+        return
+    if not tables:
+        raise InvalidParameterError(f"no table was named; use all, or some of {', '.join(t.name for t in TABLES)}.")
+    wanted, everything = chosen(tables)
+    if out.exists() and not out.is_dir():
+        raise FileError(f"out={str(out)!r} is a file; give a folder.")
+    settings = RunSettings(
+        out=out,
+        quick=quick,
+        seed=integer_between("seed", seed, 0),
+        repeats=None if repeats is None else integer_between("repeats", repeats, 1),
+        n_jobs=jobs,
+        progress=not quiet and sys.stderr.isatty(),
+    )
+    ENDING.follow(lambda: f"finished parts are in {out}, and the same command resumes from there", lambda: False)
+
+    def report(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=True)
+
+    with warnings_as_lines():
+        results = run_tables(wanted, settings, report, strict=not everything)
+        write_results(results, out)
+    if as_json:
+        typer.echo(json.dumps([result.to_dict() for result in results], indent=2))
+        return
+    for result in results:
+        typer.echo(f"{result.table}: {result.verdict()}")
+    typer.echo(f"Page: {out / HTML} and {out / MARKDOWN}")
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command and return the exit code."""
+    return with_exit_code(_parse_and_run, arguments)
+
+
+def _parse_and_run(arguments: list[str]) -> int:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(cls=PlainCommand, context_settings={"help_option_names": ["-h", "--help"]})(reproduce)
+    code = app(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def _described(table: Table) -> dict[str, str | None]:
+    return {
+        "table": table.name,
+        "where": table.where,
+        "title": table.title,
+        "status": table.status.value,
+        "missing": table.experiment.missing(),
+    }
+
+
+def _list() -> str:
+    lines = []
+    for table in TABLES:
+        missing = table.experiment.missing()
+        lines.append(f"{table.name:<24}{table.title} ({table.where})" + (f"; needs {missing}" if missing else ""))
+    return "\n".join(lines)
