@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test test-fast coverage check lint hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
+.PHONY: demo test test-fast coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
@@ -28,6 +28,10 @@ check: lint types docs test
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# After a change of a constructor or its docstring; a test fails when the file is out of date.
+manifest: $(VENV)/.installed-dev
+	$(BIN)/python scripts/write_manifest.py
 
 # Before every commit, what lint runs: .pre-commit-config.yaml.
 hooks: $(VENV)/.installed-dev

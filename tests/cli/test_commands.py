@@ -8,7 +8,7 @@ import typer
 
 from dpensemble.cli import main
 from dpensemble.cli.app import run as run_app
-from dpensemble.cli.choice import METHODS, choose, law_classes, laws_of, methods_of
+from dpensemble.cli.choice import LAWS, METHODS, choose, laws_of, methods_of
 from dpensemble.cli.commands import add_group
 from dpensemble.errors import InvalidParameterError
 
@@ -143,7 +143,7 @@ def test_help_without_a_method_lists_them(capsys, command):
     shown = capsys.readouterr().out
     assert all(f"\n  {name} " in shown for name in methods_of(command))
     assert f"dpensemble {command} METHOD --help" in " ".join(shown.split())
-    assert all(law in shown for law in law_classes())
+    assert all(law in shown for law in LAWS)
     usual = {
         "train": "The method that public facts speak for",
         "plan": "Subsample-and-aggregate with Laplace noisy-max",

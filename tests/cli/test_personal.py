@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.choice import law_classes, method_of, methods_of
+from dpensemble.cli.choice import LAWS, method_of, methods_of
 
 PERSONALISED = [name for name in methods_of("train") if "budgets" in method_of(name).fit]
 
@@ -60,7 +60,7 @@ def arguments(tables, out, **changes):
 
 def test_the_methods_are_those_of_the_library():
     assert set(PERSONALISED) == {"upsampling-pate", "vanishing-pate", "weighting-pate"}
-    assert {"lnmax", "gnmax", "confident-gnmax", "interactive-gnmax", "optimal"} <= set(law_classes())
+    assert {"lnmax", "gnmax", "confident-gnmax", "interactive-gnmax", "optimal"} <= set(LAWS)
 
 
 @pytest.mark.parametrize("method", PERSONALISED)

@@ -43,7 +43,7 @@ def test_defaults_are_the_published_ones(name):
 def test_every_law_with_a_name_is_in_the_list_and_needs_nothing_else_or_says_what():
     assert set(LAWS) == {*DEFAULTS, "randomized-response"}
     assert all(law.name == name and law.title for name, law in LAWS.items())
-    with pytest.raises(InvalidParameterError, match="law='randomized-response' has no usual settings; give a Random"):
+    with pytest.raises(InvalidParameterError, match="law='randomized-response' has no usual settings; give epsilon"):
         LawChoice.of("randomized-response").law(250, 2)
     choice = LawChoice.of("randomized-response", epsilon=0.5)
     assert choice.law(250, 2) == RandomizedResponse(0.5)

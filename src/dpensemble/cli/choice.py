@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-from dpensemble.cli.signatures import Described, Parameter, Sources
+from dpensemble.cli import manifest
+from dpensemble.cli.manifest import Description, Parameter
 from dpensemble.errors import InvalidParameterError
 
-SOURCES = Sources(Path(__file__).parents[1])
-
-#: Classes of the methods, by the names that they give themselves.
-METHODS = SOURCES.named("methods")
+#: Classes of the methods, by their short names.
+METHODS = manifest.names("methods")
+#: Classes of the laws that every command can name, by short name.
+LAWS = manifest.names("laws")
 #: What a command takes if no method is named.
 DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
 # The method that a law stands for, if it is named in the place of a method.
 _OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
-_RULE = "InfluenceRule"
 
 _NOT_HERE = {
     ("train", "bagging"): (
@@ -53,25 +51,14 @@ class Choice:
     rest: tuple[str, ...]
 
 
-@cache
-def law_classes() -> dict[str, str]:
-    """Return the classes of the laws that can be named and whose settings are numbers, by short name."""
-    found = {}
-    for name in SOURCES.classes("laws"):
-        law = SOURCES.describe(name)
-        if law.name and law.parameters and all(field.scalar for field in law.parameters.values()):
-            found[law.name] = name
-    return found
-
-
-def method_of(name: str) -> Described:
+def method_of(name: str) -> Description:
     """Return what the estimator of a method takes."""
-    return SOURCES.describe(METHODS[name])
+    return manifest.describe(METHODS[name])
 
 
-def law_of(name: str) -> Described:
+def law_of(name: str) -> Description:
     """Return the fields of a law."""
-    return SOURCES.describe(law_classes()[name])
+    return manifest.describe(LAWS[name])
 
 
 def methods_of(command: str) -> list[str]:
@@ -87,12 +74,12 @@ def law_parameter(method: str) -> Parameter | None:
 def laws_of(method: str) -> tuple[str, ...]:
     """Return the laws that a method offers: those its docstring names, else all."""
     parameter = law_parameter(method)
-    return () if parameter is None else parameter.choices or tuple(law_classes())
+    return () if parameter is None else parameter.choices or tuple(LAWS)
 
 
 def rule_fields() -> list[Parameter]:
-    """Return the fields of the rule by which personalised methods share influence, if it has a class."""
-    return list(SOURCES.describe(_RULE).parameters.values()) if SOURCES.has(_RULE) else []
+    """Return the fields of the rule by which personalised methods share influence."""
+    return list(manifest.rule().parameters.values())
 
 
 def choose(command: str, arguments: Sequence[str]) -> Choice | None:
@@ -138,8 +125,8 @@ def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, 
     """Return the method of a name, and the law if it is that of a law."""
     if name in METHODS:
         return name, None
-    if name not in law_classes():
-        known = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(law_classes())})"
+    if name not in LAWS:
+        known = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
         raise InvalidParameterError(f"method={name!r} is unknown; use {known}.")
     many = name == "optimal" and _peek(rest, "--partitions") not in (None, "1")
     return (_IN_PARTITIONS if many else _OF_A_LAW), name

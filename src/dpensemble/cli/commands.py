@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from dpensemble.cli.choice import DEFAULT_METHODS, Choice, law_classes, law_of, method_of, methods_of
+from dpensemble.cli.choice import DEFAULT_METHODS, LAWS, Choice, law_of, method_of, methods_of
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup, one_line
 from dpensemble.cli.options import LAW, OWN, RULE, SETTING, Option, options_of
@@ -58,7 +58,7 @@ def add_group(app: typer.Typer, command: str, choice: Choice | None, run: Run | 
             group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
         usual = DEFAULT_METHODS[command]
         about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}."
-        laws = f"A law's name stands for 'pate --law NAME': {', '.join(law_classes())}."
+        laws = f"A law's name stands for 'pate --law NAME': {', '.join(LAWS)}."
         text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
     else:
         group.command(choice.method, cls=PlainCommand, help=_help(choice))(_function(choice, run))
@@ -83,7 +83,7 @@ def _words(method: str) -> str:
 
 def _help(choice: Choice) -> str:
     text = f"{_ABOUT[choice.command]} {choice.method}: {_words(choice.method)}."
-    return text if choice.law not in law_classes() else f"{text} Law {choice.law}: {law_of(choice.law).title}."
+    return text if choice.law not in LAWS else f"{text} Law {choice.law}: {law_of(choice.law).title}."
 
 
 def _function(choice: Choice, run: Run | None) -> Callable[..., None]:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble.cli.choice import (
-    SOURCES,
+    LAWS,
     Choice,
-    law_classes,
     law_of,
     law_parameter,
     laws_of,
@@ -20,7 +19,7 @@ from dpensemble.cli.choice import (
     rule_fields,
 )
 from dpensemble.cli.help import METAVARS, one_line
-from dpensemble.cli.signatures import Parameter
+from dpensemble.cli.manifest import Parameter, learners
 
 DATA, PRIVACY, METHOD, OUTPUT = "Data", "Privacy", "Method", "Output"
 PANELS = (DATA, PRIVACY, METHOD, OUTPUT)
@@ -173,7 +172,7 @@ def _of_estimator(choice: Choice) -> Iterator[Option]:
         yield Option(flag="--law", name="law", choices=names, text=_values(names, law.default))
         # A method that names rules of its own also finds their noise itself.
         yield from _of_law(
-            choice.law if set(names) <= set(law_classes()) else None,
+            choice.law if set(names) <= set(LAWS) else None,
             choice.command,
             {flag_of(name) for name in described.parameters if name not in left_out},
         )
@@ -189,7 +188,7 @@ def _of_estimator(choice: Choice) -> Iterator[Option]:
 
 
 def _of_law(law: str | None, command: str, taken: set[str]) -> Iterator[Option]:
-    for field in law_of(law).parameters.values() if law in law_classes() else ():
+    for field in law_of(law).parameters.values() if law in LAWS else ():
         option = _read(field, LAW)
         if command == "train" and field.name in _NOISE:
             option = replace(option, text=f"{option.text}; else found")
@@ -238,7 +237,7 @@ def _setting(flag: str, name: str, text: str, kind: type = str, **rest: Any) -> 
 _BACKEND = _own("--backend", "Fit teachers on a cluster", panel=METHOD, choices=("dask",))
 _SCHEDULER = _own("--scheduler", "Its address, such as tcp://10.0.0.5:8786", panel=METHOD)
 _SEEDED = "Seed the noise: repeatable, NOT FOR RELEASE"
-_LEARNERS = ", ".join(SOURCES.keys("workflow/learners.py", "LEARNERS"))
+_LEARNERS = ", ".join(learners())
 #: Options of parameters that are no numbers, texts or truth values.
 _BY_NAME = {
     "student": [_setting("--student", "student", "Student; as --teacher, if it can be saved")],
@@ -264,5 +263,5 @@ def owners(flag: str, command: str) -> str | None:
     ]
     if methods:
         return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
-    laws = [name for name in law_classes() if flag in (flag_of(field) for field in law_of(name).parameters)]
+    laws = [name for name in LAWS if flag in (flag_of(field) for field in law_of(name).parameters)]
     return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}; choose by --law NAME" if laws else None

@@ -96,8 +96,11 @@ class ReleaseLaw(ABC):
             If it has none.
         """
         if not cls.usual:
+            settings = " and ".join(item.name for item in fields(cls)) if is_dataclass(cls) else "its settings"
             raise InvalidParameterError(
-                f"law={cls.name or cls.__name__!r} has no usual settings; give a {cls.__name__} object."
+                f"law={cls.name or cls.__name__!r} has no usual settings; give {settings} "
+                f"(--law-NAME on the command line), or a {cls.__name__} object.",
+                parameter="law",
             )
         return cls(**{name: share * ballots for name, share in zip(cls.in_votes, cls.usual, strict=True)})
 
