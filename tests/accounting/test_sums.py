@@ -25,6 +25,8 @@ VARIANCE = 2**70
 def true_delta(mu, epsilon):
     with mpmath.workdps(60):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        if epsilon / mu > 1e6 + mu:
+            return mpmath.exp(-(mpmath.mpf(10) ** 11))  # An upper bound; ncdf itself overflows so far out.
         return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 
