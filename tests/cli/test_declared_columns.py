@@ -107,3 +107,18 @@ def test_effects_on_the_page_are_those_of_the_model(folder, classes):
     rising = effect["points"][-1][1][0] - effect["points"][0][1][0]
     second = record["data"]["classes"][1]
     assert (rising > 0) is (second == "yes")
+
+
+def test_a_folder_with_integer_codes_is_read_as_a_file_is(folder):
+    """Codes that are declared as categories are integers in Parquet."""
+    table = pd.read_csv("private.csv")
+    table.to_parquet("private.parquet")
+    (folder / "parts").mkdir()
+    table[:300].to_parquet("parts/1.parquet")
+    table[300:].to_parquet("parts/2.parquet")
+    line = "train --declared-columns columns.json --target y --classes no,yes --unit who --epsilon 1 --delta 1e-3"
+    coefficients = []
+    for name in ("private.parquet", "parts"):
+        assert main([*line.split(), "--insecure-release-seed", "1", "--private", name, "--out", f"run-{name}"]) == 0
+        coefficients.append(json.loads((folder / f"run-{name}" / "run.json").read_text())["effects"])
+    assert coefficients[0] == coefficients[1]

@@ -40,6 +40,7 @@ def run(
     target: str | None,
     sep: str | None,
     decimal: str | None,
+    multiline_text: bool,
     classes: str | None,
     public_rows: int | None,
     methods: str | None,
@@ -56,9 +57,10 @@ def run(
     if out is not None:
         _check_file(out)
     shown = not quiet and sys.stderr.isatty()
+    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     with warnings_as_lines():
         found = run_comparison(
-            _data(dataset, table, target, classes, public_rows, progress=shown, sep=sep, decimal=decimal),
+            _data(dataset, table, target, classes, public_rows, progress=shown, **written),
             methods=METHODS if methods is None else [name.strip() for name in methods.split(",")],
             n_teachers=teachers,
             relation=relation.value,

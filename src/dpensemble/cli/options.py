@@ -100,6 +100,7 @@ _TRAIN = (
     _own("--strict", "Refuse columns that a note would be about.", bool, default=False),
     _own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),
+    _own("--multiline-text", "Quoted texts in CSV may hold line breaks.", bool, default=False),
     _own("--out", "Folder for report, student and labels. Required.", Path, OUTPUT, required=True),
     _own("--ledger", "File or address of a ledger that has to allow it.", panel=PRIVACY),
     _own("--data-set", "Name of the records' account in --ledger.", panel=PRIVACY),

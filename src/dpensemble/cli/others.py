@@ -30,6 +30,7 @@ def compare(
     target: Annotated[str | None, _option(DATA, "Column of --table to predict.")] = None,
     sep: Annotated[str | None, _option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
+    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
     classes: Annotated[str | None, _option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, _option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, _option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
@@ -141,6 +142,7 @@ def predict(
     keep: Annotated[str | None, _option(OUTPUT, "Columns to repeat beside the label, comma-separated.")] = None,
     sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
+    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
     as_json: _Json = False,
 ) -> None:
     """Classify rows with a saved student; costs no privacy. Rows are counted from 0.

@@ -27,6 +27,7 @@ def run(
     keep: str | None,
     sep: str | None,
     decimal: str | None,
+    multiline_text: bool,
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
@@ -35,7 +36,8 @@ def run(
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     loaded = load_student(student)
     unread = Unread(loaded)
-    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, sep=sep, decimal=decimal, unread=unread)
+    written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
+    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unread=unread, **written)
     told: list[Any] = []
     try:
         # Nothing is printed, or put in place, until all is known to be well.

@@ -163,6 +163,7 @@ def _tables(own: dict[str, Any], seed: int | None, blanks: bool, takes_blocks: b
         "test_is_public": own["test_is_public"],
         "sep": own["sep"],
         "decimal": own["decimal"],
+        "multiline_text": own["multiline_text"],
         "declared_columns": own.get("declared_columns"),
     }
     if own["dataset"] is not None:

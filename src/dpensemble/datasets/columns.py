@@ -13,6 +13,12 @@ from dpensemble._arrays import Floats
 
 # Entries that are converted together, so that columns cost little each and a tall table is not copied as objects.
 _ENTRIES_AT_ONCE = 2**21
+# Integers and truth values of pandas that may be missing, which become floats exactly as those of numpy do.
+_MASKED = frozenset(f"{kind}{size}" for kind in ("Int", "UInt") for size in (8, 16, 32, 64)) | {
+    "Float32",
+    "Float64",
+    "boolean",
+}
 
 
 def is_number(column: pd.Series) -> bool:
@@ -41,19 +47,44 @@ def in_parts(
 
 
 def numbers_of(part: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return columns as numbers, NaN for what is none, and which columns have entries that are none."""
-    if all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in part.dtypes):
-        return part.to_numpy(dtype=np.float64), np.zeros(part.shape[1], dtype=bool)
-    entries = part.to_numpy(dtype=object)
-    # With a fraction among them each entry is read as a float by itself, whatever the others are.
-    values = pd.to_numeric(np.append(entries.ravel(), 0.5), errors="coerce")[:-1].astype(np.float64)
-    values = values.reshape(entries.shape)
+    """Return columns as floats, NaN for entries that are not numbers, and which columns have such entries.
+
+    Each entry is read by itself. Blanks are NaN, and do not count as entries that are not numbers.
+    """
+    if all(_is_plain(kind) for kind in part.dtypes):
+        return part.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(part.shape[1], dtype=bool)
+    entries = entries_of(part)
+    values = _each_number(entries.ravel()).reshape(entries.shape)
     return values, (np.isnan(values) & part.notna().to_numpy()).any(axis=0)
+
+
+def _is_plain(kind: Any) -> bool:
+    return kind.kind in "biuf" if isinstance(kind, np.dtype) else kind.name in _MASKED
+
+
+def _each_number(entries: NDArray[Any]) -> Floats:
+    # With a fraction among them each entry is read as a float, regardless of the others.
+    try:
+        values = pd.to_numeric(np.append(entries, 0.5), errors="coerce")[:-1]
+    except (ArithmeticError, TypeError):
+        values = None
+    if values is None or values.dtype.kind not in "biuf":
+        # One entry makes pandas refuse all, or read all as complex: an integer of 400 digits, a signaling NaN, 1j.
+        if len(entries) == 1:
+            return np.array([np.nan])
+        return np.concatenate([_each_number(entries[i : i + 1]) for i in range(len(entries))])
+    return np.asarray(values, dtype=np.float64)
+
+
+def entries_of(part: pd.DataFrame) -> NDArray[Any]:
+    """Return entries as objects, exactly as they are stored, shape (n_rows, n_columns)."""
+    # `to_numpy` alone would round all categories that are integers where one entry is missing.
+    return part.astype(object).to_numpy(dtype=object)
 
 
 def texts_of(part: pd.DataFrame) -> pd.DataFrame:
     """Return columns as texts, each entry as `as_text` writes it."""
-    entries = part.to_numpy(dtype=object)
+    entries = entries_of(part)
     written = as_text(pd.Series(entries.ravel(), dtype=object)).to_numpy(copy=True).reshape(entries.shape)
     # One sign for what is missing: pandas would choose it by what else there is.
     written[part.isna().to_numpy()] = np.nan

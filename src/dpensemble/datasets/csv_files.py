@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 import pandas as pd
 
+from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
 #: Endings of text files, by themselves or before ``.gz`` and ``.zip``.
@@ -44,6 +45,9 @@ class CSVFormat:
         What separates columns, one character or ``"tab"``; None is a comma, and a tab in ``.tsv`` files.
     decimal : {".", ","} or None
         What numbers have before their fractions; None is a point. With a comma, points group thousands: 1.234,5.
+    multiline_text : bool
+        Whether texts within quotation marks may hold line breaks. Then one open quotation mark changes how all later
+        lines are read, and the guarantee is one for records as they are read, not for lines of the file.
 
     Raises
     ------
@@ -53,6 +57,7 @@ class CSVFormat:
 
     sep: str | None = None
     decimal: str | None = None
+    multiline_text: bool = False
 
     def __post_init__(self) -> None:
         sep = _as_character(self.sep)
@@ -81,30 +86,42 @@ def is_csv(path: Path) -> bool:
     return inner in ENDINGS or (outer == ".zip" and inner == "")
 
 
-def read_csv(path: Path, how: CSVFormat) -> pd.DataFrame:
-    """Return the table in a file, every entry a text as it is written, NaN where it is empty."""
-    (table,) = _tables(path, how, None)
-    return table
+def read_csv(path: Path, how: CSVFormat, *, keep_broken: bool = False) -> pd.DataFrame:
+    """Return the table in a file, every entry a text as it is written, NaN where it is empty.
+
+    With `keep_broken`, a line that cannot be read becomes a row in which every entry is missing; by default it raises.
+    """
+    tables = list(_tables(path, how, None, keep_broken))
+    return tables[0] if len(tables) == 1 else pd.concat(tables)
 
 
 def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
     """Yield the table in a file in chunks of so many rows, numbered through."""
-    return _tables(path, how, rows)
+    return _tables(path, how, rows, keep_broken=False)
 
 
-def _tables(path: Path, how: CSVFormat, rows: int | None) -> Iterator[pd.DataFrame]:
+def _tables(path: Path, how: CSVFormat, rows: int | None, keep_broken: bool) -> Iterator[pd.DataFrame]:
     sep = how.separator(path)
     _check_header(path, sep)
     with _opened(path) as file:
-        read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
-        for table in [read] if rows is None else read:
-            if not isinstance(table.index, pd.RangeIndex):
-                # One long first row would shift the columns of all others.
-                raise DataError(
-                    f"{path} cannot be read: its rows have more entries than its header; separate columns by "
-                    f"{_spoken(sep)} alone, or name another separator (--sep)."
-                )
+        if how.multiline_text:
+            tables = _multiline_tables(path, file, sep, rows)
+        else:
+            tables = tables_of_lines(path, file, header_of(file, sep), sep, rows, keep_broken=keep_broken)
+        for table in tables:
             yield _with_points(table) if how.decimal == "," else table
+
+
+def _multiline_tables(path: Path, file: TextIO, sep: str, rows: int | None) -> Iterator[pd.DataFrame]:
+    read: Any = pd.read_csv(file, dtype=str, sep=sep, chunksize=rows, low_memory=False)
+    for table in [read] if rows is None else read:
+        if not isinstance(table.index, pd.RangeIndex):
+            # One long first row would shift the columns of all others.
+            raise DataError(
+                f"{path} cannot be read: its rows have more entries than its header; separate columns by "
+                f"{_spoken(sep)} alone, or name another separator (--sep)."
+            )
+        yield table
 
 
 def _check_header(path: Path, sep: str) -> None:
@@ -212,10 +229,7 @@ def _of_parser(text: str) -> str:
     lengths = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if lengths:
         expected, line, saw = map(int, lengths.groups())
-        return (
-            f"line {line:,} has {saw} entries where {expected} belong (the header is line 1); quote entries that hold "
-            "a separator, or name the right one (--sep)"
-        )
+        return wrong_length(line, saw, expected)
     quoted = re.search(r"EOF inside string starting at row (\d+)", text)
     if quoted:
         return f"a quotation mark in line {int(quoted[1]) + 1:,} is never closed (the header is line 1)"

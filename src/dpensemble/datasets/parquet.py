@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpensemble._arrays import Integers
 from dpensemble.datasets.columns import as_text
+from dpensemble.datasets.parquet_columns import exact_frame
 from dpensemble.errors import DataError, FileError
 
 #: Rows that are in memory at a time.
@@ -86,18 +87,18 @@ class ParquetTable:
         for part, seen in zip(self._parts, self._seen, strict=True):
             with _opened(part, self.path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
-                    yield batch.to_pandas(ignore_metadata=True)[wanted]
+                    yield exact_frame(batch)[wanted]
             if _state(part) != seen:
                 raise DataError(f"{self.path} was changed while it was read; train on a copy that nobody writes to.")
 
     def whole(self) -> pd.DataFrame:
         """Return all rows in one table."""
-        found = []
+        tables = []
         for part in self._parts:
             with _opened(part, self.path) as file:
-                found.append(file.read().to_pandas()[self.columns])
-        full = [table for table in found if len(table)]
-        return full[0] if len(full) == 1 else pd.concat(full, ignore_index=True)
+                tables.append(exact_frame(file.read(columns=self.columns))[self.columns])
+        full = [table for table in tables if len(table)]
+        return full[0] if len(full) == 1 else _stacked(full)
 
 
 class ParquetBlocks:
@@ -168,6 +169,15 @@ def _numbered(table: ParquetTable, unit: str) -> Integers:
         numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
         found.append(np.asarray(numbers, dtype=np.int64)[places])
     return np.concatenate(found)
+
+
+def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return tables below each other; a column of different types stays as the parts have it, entry by entry."""
+    mixed = [name for name in tables[0].columns if len({table[name].dtype for table in tables}) > 1]
+    if mixed:
+        # pandas would find one type for all: integers above 2**53 lose digits beside floats.
+        tables = [table.astype(dict.fromkeys(mixed, object)) for table in tables]
+    return pd.concat(tables, ignore_index=True)
 
 
 def is_parquet(path: Path) -> bool:

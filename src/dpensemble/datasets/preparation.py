@@ -294,6 +294,8 @@ def _days(texts: pd.Series, how: str) -> pd.Series:
     days = texts.astype(str).str.strip()
     if " " not in how:
         days = days.str.split(r"[ T]", n=1, regex=True).str[0]
+    # pandas reads "now" and "today" from the clock.
+    days = days.where(days.str.contains(r"\d"), "")
     return pd.to_datetime(days, format=how, errors="coerce")
 
 

@@ -40,7 +40,12 @@ _MOST_NAMED = 20
 
 
 def read_table(
-    path: Path | str, *, guess: bool = False, sep: str | None = None, decimal: str | None = None
+    path: Path | str,
+    *,
+    guess: bool = False,
+    sep: str | None = None,
+    decimal: str | None = None,
+    multiline_text: bool = False,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file, chosen by its ending, or a folder of Parquet files as one table.
 
@@ -58,6 +63,10 @@ def read_table(
         files, and a semicolon where ``decimal`` is a comma.
     decimal : {".", ","}, optional
         What numbers in a CSV file have before their fractions; with a comma, points group thousands: 1.234,5.
+    multiline_text : bool, default=False
+        Whether texts within quotation marks in a CSV file may hold line breaks. By default each line is one record
+        and is read by itself. With line breaks, one open quotation mark changes how all later lines are read, so that
+        the guarantee holds for records as they are read, and not for lines of the file.
 
     Returns
     -------
@@ -67,11 +76,11 @@ def read_table(
     Raises
     ------
     FileError
-        If the ending is unknown or the file cannot be read.
+        If the ending is unknown, or the file or a line of it cannot be read.
     DataError
         If the table has no rows or repeated column names, or seems to have another separator.
     """
-    path, how = Path(path), CSVFormat(sep, decimal)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     text = is_csv(path)
     with readable(path):
         table = read_csv(path, how) if text else ParquetTable(path).whole()
@@ -83,10 +92,15 @@ def read_table(
 
 
 def table_chunks(
-    path: Path | str, rows: int = 100_000, *, sep: str | None = None, decimal: str | None = None
+    path: Path | str,
+    rows: int = 100_000,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    multiline_text: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table as `read_table` would read it, in chunks of so many rows, so that it need not fit into memory."""
-    path, how = Path(path), CSVFormat(sep, decimal)
+    path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     with readable(path):
         if is_csv(path):
             yield from csv_chunks(path, how, rows)

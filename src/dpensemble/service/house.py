@@ -71,6 +71,7 @@ class House:
             blanks=True,
             sep=given.sep,
             decimal=given.decimal,
+            multiline_text=bool(given.multiline_text),
         )
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]

@@ -39,8 +39,8 @@ class EnsembleSettings:
         Learner, as for ``dpensemble train --teacher``.
     seed : int, default=0
         Public seed of the partition and of the teachers.
-    sep, decimal : str, optional
-        How the tables are written, where they are CSV.
+    sep, decimal, multiline_text
+        How the tables are written if they are CSV; see `read_table`.
     """
 
     private: str
@@ -52,6 +52,7 @@ class EnsembleSettings:
     seed: int = 0
     sep: str | None = None
     decimal: str | None = None
+    multiline_text: bool | None = None
 
     @property
     def digest(self) -> str:

@@ -172,7 +172,13 @@ def _encoded(
 
 
 def table_data(
-    path: Path, target: str, public_rows: int | None = None, *, sep: str | None = None, decimal: str | None = None
+    path: Path,
+    target: str,
+    public_rows: int | None = None,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    multiline_text: bool = False,
 ) -> ComparisonData:
     """Return a public table of one's own, all rows of which have labels, to compare methods on.
 
@@ -184,7 +190,7 @@ def table_data(
         Column to predict; its labels are the classes.
     public_rows : int, optional
         How many rows count as public; a third of all at most, and by default.
-    sep, decimal : str, optional
+    sep, decimal, multiline_text
         How the file is written; see `read_table`.
 
     Raises
@@ -192,7 +198,7 @@ def table_data(
     FileError, DataError, InvalidParameterError
         In one sentence, if the table cannot be used.
     """
-    table = read_table(path, guess=True, sep=sep, decimal=decimal)
+    table = read_table(path, guess=True, sep=sep, decimal=decimal, multiline_text=multiline_text)
     if target not in table:
         raise InvalidParameterError(f"target={target!r} is no column of {path}; it has {', '.join(table.columns)}.")
     labels = table.pop(target)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.datasets import ParquetTable, TablePreparation, read_table
-from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.columns import as_text, number_columns, numbers_of
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import table_notes
 from dpensemble.datasets.tables import as_kinds, kinds_by, require_complete, take_kinds
@@ -43,6 +43,7 @@ def file_tables(
     in_blocks: bool = False,
     sep: str | None = None,
     decimal: str | None = None,
+    multiline_text: bool = False,
 ) -> Tables:
     """Read and check the tables of one run.
 
@@ -75,7 +76,7 @@ def file_tables(
         Whether the method can read private records in blocks, as is then done with folders and large files.
     in_blocks : bool, default=False
         Whether it shall in any case.
-    sep, decimal : str, optional
+    sep, decimal, multiline_text
         How CSV files are written; see `read_table`.
 
     Returns
@@ -91,7 +92,7 @@ def file_tables(
     request = parse_budgets(budgets, levels)
     budgets_column = None if request is None else request.column
     _refuse_overlaps(private, public, test, target, {"unit": unit, "budgets": budgets_column})
-    read = partial(read_table, sep=sep, decimal=decimal)
+    read = partial(read_table, sep=sep, decimal=decimal, multiline_text=multiline_text)
     streamed = wants_blocks(private, able=takes_blocks, asked=in_blocks)
     private_table = pd.DataFrame(columns=ParquetTable(private).columns) if streamed else read(private)
     told = (
@@ -117,10 +118,10 @@ def file_tables(
     if streamed:
         stream = private_stream(
             private,
-            public_table,
             target,
             unit=unit,
             drop=drop,
+            as_kinds=partial(_like, "private", public=public_table, told=told),
             as_labels=partial(as_labels, classes=declared),
             blanks=blanks,
         )
@@ -266,8 +267,12 @@ def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
         return text.map(lambda entry: names.get(str(entry).strip().casefold(), entry), na_action="ignore")
     if set(classes) == {0, 1}:
         truth = column.map(lambda entry: _TRUTH.get(str(entry).strip().casefold(), entry), na_action="ignore")
-        return pd.to_numeric(truth, errors="coerce").astype(float)
-    return pd.to_numeric(column, errors="coerce").astype(float)
+        return _as_numbers(truth)
+    return _as_numbers(column)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    return pd.Series(numbers_of(column.to_frame())[0][:, 0], index=column.index, name=column.name)
 
 
 def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

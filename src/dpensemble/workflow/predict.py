@@ -55,6 +55,7 @@ def predictions(
     probabilities: bool = False,
     sep: str | None = None,
     decimal: str | None = None,
+    multiline_text: bool = False,
     at_once: int = ROWS_AT_ONCE,
     unread: Unread | None = None,
 ) -> Iterator[pd.DataFrame]:
@@ -70,7 +71,7 @@ def predictions(
         Columns to repeat beside the labels, as they are written.
     probabilities : bool, default=False
         Whether to give the probability of each label, too.
-    sep, decimal : str, optional
+    sep, decimal, multiline_text
         How a CSV file is written; see `read_table`.
     at_once : int
         Rows of a chunk.
@@ -88,7 +89,7 @@ def predictions(
         In one sentence, if the rows cannot be read or classified.
     """
     start = 0
-    for table in table_chunks(rows, at_once, sep=sep, decimal=decimal):
+    for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
             known = _known(student, numbered, rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpensemble.datasets import ParquetBlocks, ParquetTable
 from dpensemble.datasets.parquet import is_parquet
-from dpensemble.datasets.tables import require_complete, take_kinds
+from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 
 #: Tables that take more than this are read in blocks without being asked to, in bytes without compression.
@@ -61,11 +61,11 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
 
 def private_stream(
     private: Path,
-    public: pd.DataFrame,
     target: str,
     *,
     unit: str | None,
     drop: Sequence[str],
+    as_kinds: Callable[[pd.DataFrame], pd.DataFrame],
     as_labels: Callable[[pd.Series], pd.Series],
     blanks: bool,
 ) -> PrivateStream:
@@ -75,10 +75,10 @@ def private_stream(
     ----------
     private : path
         Parquet file or folder.
-    public : DataFrame
-        Public rows, whose columns and kinds the private ones must have.
     target, unit, drop
         As for `file_tables`.
+    as_kinds : callable
+        Returns a table with the public or declared columns and kinds.
     as_labels : callable
         Turns entries of the target into labels as they were declared.
     blanks : bool
@@ -94,7 +94,7 @@ def private_stream(
             # Messages say which row of the whole table they are about.
             rows = block.set_index(pd.RangeIndex(start, start + len(block)))
             start += len(block)
-            table = take_kinds("private", rows, public)
+            table = as_kinds(rows)
             require_complete("the private table", table, blanks=blanks)
             written = pd.Series(entries)
             if written.isna().any():

@@ -1,0 +1,64 @@
+"""Columns of Parquet as columns of pandas, whose type depends on the schema alone.
+
+By default a column of integers becomes floats when one entry is null, and integers above 2**53 lose digits: one
+record would change how all others are read.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def exact_frame(data: Any) -> pd.DataFrame:
+    """Return a table or batch of pyarrow as a DataFrame, every entry exactly as it is stored.
+
+    Parameters
+    ----------
+    data : pyarrow.Table or pyarrow.RecordBatch
+        Rows; may be private.
+
+    Returns
+    -------
+    DataFrame
+        Integers and truth values as pandas' types that may be missing, decoded dictionaries, and lists,
+        structs and maps as objects of Python.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> exact_frame(pa.table({"code": pa.array([2**53 + 1, None])}))["code"].dtype
+    Int64Dtype()
+    """
+    kinds, nested = _nullable(), {}
+    for place, column in enumerate(data.schema):
+        plain = _decoded(column.type)
+        if plain.num_fields:
+            nested[place] = data.column(place).to_pylist()
+        elif plain != column.type:
+            data = data.set_column(place, column.name, data.column(place).cast(plain))
+    table: pd.DataFrame = data.to_pandas(ignore_metadata=True, types_mapper=kinds.get)
+    for place, entries in nested.items():
+        objects = np.empty(len(entries), dtype=object)
+        objects[:] = entries
+        table.isetitem(place, objects)
+    return table
+
+
+@cache
+def _nullable() -> dict[Any, Any]:
+    import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+    integers = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    kinds = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in integers}
+    return kinds | {pa.bool_(): pd.BooleanDtype()}
+
+
+def _decoded(kind: Any) -> Any:
+    """Return the type of entries behind a dictionary or behind runs of equal ones."""
+    from pyarrow import types  # noqa: PLC0415  takes long to import
+
+    return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
