@@ -102,6 +102,19 @@ def test_rare_categories_become_other_ones():
     assert coarse.columns[0]["values"] == ["a", OTHER]
 
 
+@pytest.mark.parametrize("names", [["a", OTHER], [OTHER, f"({OTHER})"]])
+def test_a_category_with_the_name_of_all_others_is_another_one(names):
+    public = pd.DataFrame({"c": [*names, "b", *names]})
+    for grid in (observed_grid(public), declared_grid({"c": [*names, "b"]})):
+        (column,) = grid.columns
+        assert len(set(column["values"])) == 4
+        cells = grid.cells(pd.DataFrame({"c": [*names, "x", None]}))[:, 0]
+        assert len(set(cells.tolist())) == 4
+        coarse, _ = grid.joined([np.array([0.5, 0.3, 0.1, 0.05, 0.05])], 0.2)
+        assert len(set(coarse.columns[0]["values"])) == 3
+        assert grid.rows(cells[:, None])["c"].tolist()[:2] == names
+
+
 def test_codes_of_categories_become_texts():
     table = with_texts(np.array([[7.0, 1.5], [8.0, 2.5]]), declared_grid({"code": ["7", "8"], "x": (0, 3)}).empty)
     assert table["code"].tolist() == ["7", "8"]

@@ -324,6 +324,15 @@ def test_the_page_says_which_noise_was_used_and_how_it_was_chosen(settings, said
     assert said in words(render(record))
 
 
+def test_a_released_score_without_an_area_has_a_page():
+    """Three and more classes have none, nor have two of which noise hides one."""
+    score = dict.fromkeys(("auroc", "auroc_low", "auroc_high"))
+    score |= {"units": 500, "accuracy": 0.8123, "accuracy_low": 0.77, "accuracy_high": 0.85, "sigma": 6.46}
+    page = render(replace(WORST, data=WORST.data | {"released_score": score}))
+    assert "77.0% to 85.0%" in page
+    assert "area under the ROC curve, 95%" not in page
+
+
 def test_the_page_says_first_what_is_predicted_and_how_good_that_is():
     score = {
         "units": 500, "accuracy": 0.8123, "accuracy_low": 0.77, "accuracy_high": 0.85, "auroc": 0.9, "auroc_low": 0.85,

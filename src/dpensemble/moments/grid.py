@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dpensemble.datasets.tables import as_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import quantiles
 
-#: What an entry outside the known categories is called.
+#: What an entry outside the known categories is called, unless a category has that name.
 OTHER = "any other"
 # Day, month and year in any order, with or without a time.
 _DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?"
@@ -161,7 +161,15 @@ def _listed(name: Any, declared: Sequence[Any]) -> dict[str, Any]:
             f"declared_columns[{name!r}] lists dates, which cannot be declared; make a column of years, with a range.",
             parameter="declared_columns",
         )
-    return {"kind": "category", "values": [*sorted(texts), OTHER]}
+    return {"kind": "category", "values": _with_other(texts)}
+
+
+def _with_other(categories: Iterable[str]) -> list[str]:
+    """Return sorted categories, and after them a name for all others that no category has."""
+    known, other = sorted(categories), OTHER
+    while other in known:
+        other = f"({other})"
+    return [*known, other]
 
 
 def with_texts(X: Any, declared: pd.DataFrame) -> pd.DataFrame:
@@ -184,9 +192,7 @@ def observed_grid(public: pd.DataFrame) -> Grid:
         if is_number(values):
             found.append(_around(name, values.to_numpy(dtype=np.float64, na_value=np.nan)))
         else:
-            found.append(
-                {"name": name, "kind": "category", "values": [*sorted(as_text(values).dropna().unique()), OTHER]}
-            )
+            found.append({"name": name, "kind": "category", "values": _with_other(as_text(values).dropna().unique())})
     return Grid(found)
 
 
@@ -240,4 +246,4 @@ def _joined_categories(column: dict[str, Any], shares: Floats, least: float) -> 
         kept[known.argmax()] = True
     values = [name for name, keep in zip(column["values"], kept, strict=False) if keep]
     held = [*known[kept], known[~kept].sum() + shares[-2], shares[-1]]
-    return {**column, "values": [*values, OTHER]}, np.array(held)
+    return {**column, "values": [*values, column["values"][-1]]}, np.array(held)

@@ -176,7 +176,8 @@ def _score(record: RunRecord) -> dict[str, str] | None:
     found = record.data.get("released_score")
     if not found:
         return None
-    view = {"units": wording.number(found["units"]), "noise": wording.number(found["sigma"], 3)}
+    # There is no area for three and more classes, nor if the noise hides one of two.
+    view = {"units": wording.number(found["units"]), "noise": wording.number(found["sigma"], 3), "auroc": ""}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
         if found[name] is not None:
             view[name] = write(found[name])
