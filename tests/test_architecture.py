@@ -12,6 +12,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays"},
     {"_checks"},
+    {"_drawn"},
     {"_random", "_progress", "_spending", "_workers", "clusters"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
+from dpensemble._drawn import drawn_once
 
 NOISE_BITS = 63
 
@@ -31,7 +32,7 @@ class Stream(IntEnum):
 def public_entropy(random_state: object) -> int:
     """Turn ``random_state`` into entropy: None asks the system, an integer stays, a ``RandomState`` gives one draw."""
     if random_state is None:
-        return int.from_bytes(os.urandom(16), "little")
+        return int(drawn_once("a public seed", lambda: int.from_bytes(os.urandom(16), "little")))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     return integer_between("random_state", random_state, 0, 2**128)

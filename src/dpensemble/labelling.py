@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
 from dpensemble.electorate import Electorate
@@ -136,7 +137,7 @@ def ask(
     # What the student expects is public.
     if law.needs_student and expected is not None:
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]
-    outcomes = sample(law, counts, noise)
+    outcomes = drawn_once("answers", lambda: sample(law, counts, noise))
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None and diagnostics.votes:
         _note(diagnostics, counts, asked + admitted, meter)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpensemble.cli.again import command as command_of
 from dpensemble.cli.choice import Choice, choose
 from dpensemble.cli.commands import add_group, add_name
 from dpensemble.cli.ending import ENDING, INTERRUPTED
@@ -47,15 +48,16 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code."""
     if not arguments:
-        with_exit_code(_parsed_and_run, ["--help"])
+        with_exit_code(parsed_and_run, ["--help"])
         return 2
-    return with_exit_code(_parsed_and_run, arguments)
+    return with_exit_code(parsed_and_run, arguments)
 
 
 def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) -> int:
     """Call a parser with arguments, print each error as one sentence, and return the exit code."""
     try:
-        return act(list(arguments))
+        with command_of(arguments):
+            return act(list(arguments))
     except DPEnsembleError as error:
         return _fail(_message(error, arguments))
     except _UsageError as error:
@@ -68,7 +70,8 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
         return _unforeseen(error)
 
 
-def _parsed_and_run(arguments: list[str]) -> int:
+def parsed_and_run(arguments: list[str]) -> int:
+    """Parse arguments, run the command, and return its exit code; errors are raised."""
     command = arguments[0] if arguments else ""
     choice: Choice | None = None
     if command in _BY_METHOD:

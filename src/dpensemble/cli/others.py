@@ -123,9 +123,13 @@ def report(
 def recover(
     run: Annotated[Path, typer.Argument(help="What was given to `dpensemble train --out`.")],
     overwrite: Annotated[bool, _option(OUTPUT, "Replace another run that came there.", "--overwrite")] = False,
+    give_up: Annotated[bool, _option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Finish what a killed run left: put its release in place, or file the account of what it spent.
+    """Finish what a failed or killed run left, from what it has drawn, without a second charge.
+
+    A run that was finished is put in place. With --give-up the account of what was spent is filed, and the
+    folder is free again.
 
     Example: dpensemble recover demo
     """

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
-from dpensemble.workflow import recover
+from dpensemble.cli.again import Unfinished, command, finishing
+from dpensemble.workflow import Recovered, recover, require_unchanged, unfinished_run
+from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
 
 
-def run(run: Path, overwrite: bool, as_json: bool) -> None:
+def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
     """Finish what a killed run left."""
-    found = recover(run, overwrite=overwrite)
+    journal = None if give_up else unfinished_run(run)
+    found = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
     typer.echo(json.dumps(asdict(found), indent=2) if as_json else found.what)
+
+
+def _finished(journal: Journal, unfinished: Unfinished) -> Recovered:
+    """Run the command of an unfinished run again, with what the run has drawn, and without a second charge."""
+    from dpensemble.cli.app import parsed_and_run  # noqa: PLC0415 - which imports the commands
+
+    require_unchanged(journal)
+    arguments = journal.about[COMMAND]
+    with (
+        contextlib.chdir(journal.about[WORKING_FOLDER]),
+        # What the run prints is on its page, too.
+        contextlib.redirect_stdout(io.StringIO()),
+        command(arguments),
+        finishing(unfinished),
+    ):
+        parsed_and_run(arguments)
+    return Recovered(
+        out=journal.out,
+        placed=True,
+        budgets=journal.budgets,
+        account=None,
+        what=f"The run was finished from what it had drawn, and stands in {journal.out}. It spent "
+        f"{budget_words(journal.budgets)} when it began; nothing more was charged.",
+    )

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import typer
 
+from dpensemble._drawn import kept_in
 from dpensemble._progress import Hear, show_progress
 from dpensemble._spending import Spending, spending_told_to
+from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.commands import Request
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
@@ -26,10 +29,13 @@ from dpensemble.methods.repeated import uncounted
 from dpensemble.workflow import (
     RunFolder,
     Tables,
+    about_run,
     adult_tables,
     claimed_folder,
     file_tables,
     parse_budgets,
+    rehearse,
+    resumed_folder,
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
@@ -55,8 +61,8 @@ def _run(request: Request, log: Hear) -> None:
         _check_budgets(request)
     model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
     inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
-    about = {"method": request.method, "private": str(own["private"] or own["dataset"])}
-    with claimed_folder(out, overwrite=own["overwrite"], inputs=inputs, about=about) as place:
+    resumes = unfinished()
+    with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
         ENDING.follow(place.standing, lambda: place.spent)
         blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
         tables = _tables(own, request.settings.get("random_state"), blanks, _takes_blocks(model, own))
@@ -69,6 +75,13 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints say so after the run, and a column's note was told above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
+        given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
+        given |= {"certificate": own.get("certificate", False), "private_report": votes}
+        if resumes is None:
+            rehearse(tables, model, **given)
+        else:
+            # The account was charged when the run began.
+            ledger = None
         with (
             _where(own),
             warnings_as_lines(told_otherwise=hinted),
@@ -77,9 +90,7 @@ def _run(request: Request, log: Hear) -> None:
             # One command is one fit; a ledger counts those of several.
             uncounted(),
         ):
-            given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
-            given["certificate"] = own.get("certificate", False)
-            outcome = run_training(tables, model, private_report=votes, ledger=ledger, **given)
+            outcome = run_training(tables, model, ledger=ledger, **given)
         for line in outcome.warnings:
             typer.echo(f"dpensemble: for you alone: {line}", err=True)
         outcome.record.seconds["reading"] = round(read, 3)
@@ -91,6 +102,15 @@ def _run(request: Request, log: Hear) -> None:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
         print_run(outcome.record, out / REPORT, out / STUDENT)
+
+
+def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) -> AbstractContextManager[RunFolder]:
+    """Claim the folder of a new run, or of one that is being finished."""
+    own = request.own
+    if resumes is not None:
+        return resumed_folder(own["out"], overwrite=resumes.overwrite)
+    about = about_run(ARGUMENTS.get(), inputs, method=request.method, private=str(own["private"] or own["dataset"]))
+    return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
 
 def _takes_blocks(model: Any, own: dict[str, Any]) -> bool:

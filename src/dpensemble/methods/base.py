@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._checks import integer_between, member
+from dpensemble._drawn import drawn_together
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import about_to_spend, spending_told_to
@@ -187,7 +188,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
         about_to_spend(design.groups, meter.renyi_costs, worst_case=worst_case, relation=relation)
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None):
             questions = Questions(ensemble.vote, rows, order, allocation.n_teachers)
-            released = _label(design, questions, meter, noise, diagnostics, learner)
+            with drawn_together():
+                released = _label(design, questions, meter, noise, diagnostics, learner)
         if not released.answered.size:
             raise BudgetError(
                 "no query was answered, so there is nothing to learn from; lower the threshold, "

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.accounting.sums import noise_variance
@@ -136,7 +137,10 @@ def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseS
     variance = noise_variance(sigma, sensitivity)
     meter.charge(sigma, variance=variance, entries=n_entries)
     draws = DiscreteNoise(noise)
-    noisy = np.array([(int(total) + draws.gaussian(variance)) / _WHOLE for total in vectors.sum(axis=0)])
+    totals = vectors.sum(axis=0).tolist()
+    noisy = drawn_once(
+        "a noisy score", lambda: np.array([(total + draws.gaussian(variance)) / _WHOLE for total in totals])
+    )
     spread = math.sqrt(variance) / _WHOLE
     accuracy = float(np.clip(noisy[0] / n_units, 0.0, 1.0))
     half = _NORMAL_95 * math.hypot(math.sqrt(max(accuracy * (1 - accuracy), 1 / n_units) / n_units), spread / n_units)

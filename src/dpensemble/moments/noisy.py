@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting.sums import SumsMeter, noise_variance
 from dpensemble.teachers.discrete_noise import DiscreteNoise
@@ -31,6 +32,10 @@ def noisy_sum(
     sigma = meter.sigma(share)
     variance = noise_variance(sigma, sensitivity)
     meter.charge(sigma, variance=variance, entries=total.size)
-    draws = DiscreteNoise(noise)
-    noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
-    return np.array(noisy).reshape(total.shape), variance
+
+    def draw() -> Floats:
+        draws = DiscreteNoise(noise)
+        noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
+        return np.array(noisy).reshape(total.shape)
+
+    return drawn_once("a noisy sum", draw), variance

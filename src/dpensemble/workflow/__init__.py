@@ -16,9 +16,11 @@ from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 from dpensemble.workflow.outputs import Outcome, load_run, write_outcome
 from dpensemble.workflow.recover import Recovered, recover
-from dpensemble.workflow.run_folder import RunFolder, claimed_folder
+from dpensemble.workflow.rehearsal import rehearse
+from dpensemble.workflow.run_folder import RunFolder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import Tables, adult_tables
 from dpensemble.workflow.train import train
+from dpensemble.workflow.unfinished import about_run, require_unchanged, unfinished_run
 
 __all__ = [
     "COMPARED_LEARNERS",
@@ -35,6 +37,7 @@ __all__ = [
     "Recovered",
     "RunFolder",
     "Tables",
+    "about_run",
     "adult_tables",
     "claimed_folder",
     "compare",
@@ -44,7 +47,11 @@ __all__ = [
     "load_run",
     "parse_budgets",
     "recover",
+    "rehearse",
+    "require_unchanged",
+    "resumed_folder",
     "table_data",
     "train",
+    "unfinished_run",
     "write_outcome",
 ]

@@ -14,6 +14,8 @@ from dpensemble.errors import FileError
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
 _SCHEMA = 1
+#: What a run was begun with, by which it can be finished: the entries of ``about`` that say so.
+COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
 
 
 class Stage(StrEnum):
@@ -75,8 +77,14 @@ class Journal:
             )
         return (
             f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} says; "
-            f"'dpensemble recover {self.out}' keeps that account and frees the folder"
+            f"'dpensemble recover {self.out}' {self._way_on}"
         )
+
+    @property
+    def _way_on(self) -> str:
+        if COMMAND in self.about:
+            return "finishes the run from what it has drawn, and charges nothing more"
+        return "keeps that account and frees the folder"
 
 
 def read_journal(path: Path) -> Journal | None:

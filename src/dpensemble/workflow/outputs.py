@@ -16,7 +16,7 @@ from dpensemble.persistence import save_classifier
 from dpensemble.report import PrivateRecord, RunRecord, card_as_markdown, model_card, read_json, render
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import journal_path
-from dpensemble.workflow.durable import OWN_FILE, write_file
+from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file
 
 RECORD, PRIVATE_RECORD = "run.json", "private.json"
 REPORT, PRIVATE_REPORT = "report.html", "private-report.html"
@@ -56,20 +56,29 @@ class Outcome:
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
     """Write a run's files into an empty folder; those that are not for sharing are for their owner's eyes alone."""
-    # Exact scores and times are in the record.
-    write_file(folder / RECORD, json.dumps(outcome.record.to_dict(), indent=2) + "\n", OWN_FILE)
-    write_file(folder / REPORT, render(outcome.record))
-    card = model_card(outcome.record)
-    write_file(folder / CARD, json.dumps(card, indent=2) + "\n")
-    write_file(folder / CARD_TEXT, card_as_markdown(card))
-    write_file(folder / LABELS, outcome.labels.to_csv(index=False))
+    for name, (text, mode) in file_contents(outcome).items():
+        write_file(folder / name, text, mode)
     durable.step(f"write {STUDENT}")
     save_classifier(outcome.classifier, folder / STUDENT)
+
+
+def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
+    """Return the text of each file but the student, and the mode that the file is made with."""
+    record, card = outcome.record, model_card(outcome.record)
+    # Exact scores and times are in the record.
+    texts = {
+        RECORD: (json.dumps(record.to_dict(), indent=2) + "\n", OWN_FILE),
+        REPORT: (render(record), ANY_FILE),
+        CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
+        CARD_TEXT: (card_as_markdown(card), ANY_FILE),
+        LABELS: (outcome.labels.to_csv(index=False), ANY_FILE),
+    }
     if outcome.certificate is not None:
-        write_file(folder / CERTIFICATE, json.dumps(outcome.certificate, separators=(",", ":")) + "\n")
+        texts[CERTIFICATE] = (json.dumps(outcome.certificate, separators=(",", ":")) + "\n", ANY_FILE)
     if outcome.private is not None:
-        write_file(folder / PRIVATE_RECORD, json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
-        write_file(folder / PRIVATE_REPORT, render(outcome.record, outcome.private), OWN_FILE)
+        texts[PRIVATE_RECORD] = (json.dumps(outcome.private.to_dict(), indent=2) + "\n", OWN_FILE)
+        texts[PRIVATE_REPORT] = (render(record, outcome.private), OWN_FILE)
+    return texts
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:

@@ -17,10 +17,13 @@ from typing import Any
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, journal_path
+from dpensemble.workflow.drawn import DrawnFile
 from dpensemble.workflow.journal import Journal, Stage, read_journal
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
+# What was drawn, for its owner alone.
+_DRAWN = "drawn.jsonl"
 # Room on the disk for a release, which is claimed before anything is spent on it.
 _RESERVED_BYTES = 2**23
 
@@ -49,6 +52,11 @@ class RunFolder:
     def journal_path(self) -> Path:
         """Where the journal stands while there is one."""
         return journal_path(self.folder)
+
+    @property
+    def drawn(self) -> DrawnFile:
+        """What this run has drawn so far, of which it draws nothing a second time."""
+        return DrawnFile(self._beside / _DRAWN)
 
     @property
     def spent(self) -> bool:
@@ -156,11 +164,39 @@ def claimed_folder(
     _refuse_taken(folder, overwrite, inputs)
     claim = Claim(folder)
     run = RunFolder(claim, overwrite=overwrite, about=about or {})
-    try:
+    with _released(run, claim):
         settle(claim)
         # Another run may have ended between the first look and the claim.
         _refuse_taken(folder, overwrite, inputs)
         yield run
+
+
+@contextmanager
+def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFolder]:
+    """Claim a folder for the rest of a run that was ended after it had spent its budget, and before it was finished.
+
+    Raises
+    ------
+    FileError
+        If there is no such run, or it is still going on.
+    """
+    folder = checked_folder(folder)
+    claim = Claim(folder)
+    journal = read_journal(journal_path(folder))
+    if journal is None or journal.stage != Stage.SPENT:
+        claim.release(remove=journal is None)
+        raise FileError(f"{folder} is not the folder of a run that spent its budget and was not finished.")
+    run = RunFolder(claim, overwrite=overwrite or journal.overwrite, about=journal.about)
+    run.journal, run.stage = journal, Stage.SPENT
+    with _released(run, claim):
+        yield run
+
+
+@contextmanager
+def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
+    """Let go of a claim after the block, and leave nothing but the account of what was spent and drawn."""
+    try:
+        yield
     finally:
         if run.stage is Stage.SPENT:
             durable.remove(claim.beside / _RESERVE)

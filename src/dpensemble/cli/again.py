@@ -1,0 +1,45 @@
+"""The arguments of the command that runs, and whether it finishes a run that was ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments of the command", default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that is being finished, and whether it may replace files of a run that came into its folder meanwhile."""
+
+    overwrite: bool
+
+
+_UNFINISHED: ContextVar[Unfinished | None] = ContextVar("the run that is being finished", default=None)
+
+
+def unfinished() -> Unfinished | None:
+    """Return the run that this command finishes, None if the command begins one."""
+    return _UNFINISHED.get()
+
+
+@contextmanager
+def command(arguments: Sequence[str]) -> Iterator[None]:
+    """Remember the arguments of the command that the block runs."""
+    token = ARGUMENTS.set(tuple(arguments))
+    try:
+        yield
+    finally:
+        ARGUMENTS.reset(token)
+
+
+@contextmanager
+def finishing(run: Unfinished) -> Iterator[None]:
+    """Let the command that the block runs finish `run`."""
+    token = _UNFINISHED.set(run)
+    try:
+        yield
+    finally:
+        _UNFINISHED.reset(token)

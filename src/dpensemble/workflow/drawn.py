@@ -1,0 +1,122 @@
+"""A file of what a run has drawn, which is on the disk before the run uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpensemble.errors import FileError
+from dpensemble.workflow import durable
+
+_ARRAY = "array"
+
+
+class DrawnFile:
+    """Keeps drawn values as lines of JSON; a last line that is not whole was never used, and is drawn again.
+
+    Parameters
+    ----------
+    path : path
+        The file, for its owner alone. What an earlier run left in it is returned before anything is drawn.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or the run draws other things than the file holds.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "drawn.jsonl"
+    >>> DrawnFile(path).once("a sum", lambda: np.array([1.5, 2.0])).tolist()
+    [1.5, 2.0]
+    >>> DrawnFile(path).once("a sum", lambda: np.zeros(2)).tolist()
+    [1.5, 2.0]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept, n_bytes = _kept_in(path)
+        self._n_used = 0
+        self._waiting: list[str] | None = None
+        if path.exists() and path.stat().st_size > n_bytes:
+            os.truncate(path, n_bytes)
+
+    def once(self, name: str, draw: Callable[[], Any]) -> Any:
+        """Return the next kept value, or draw it and see it to the disk."""
+        if self._n_used < len(self._kept):
+            kept = self._kept[self._n_used]
+            if kept["name"] != name:
+                raise FileError(
+                    f"{self._path} holds {kept['name']} where this run draws {name}; finish it with the version and "
+                    "the files that it was begun with."
+                )
+            self._n_used += 1
+            return _as_value(kept["value"])
+        value = draw()
+        line = json.dumps({"name": name, "value": _as_json(value)}) + "\n"
+        if self._waiting is None:
+            self._append(line)
+        else:
+            self._waiting.append(line)
+        return value
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep all values of the block, or none of them if it does not end."""
+        self._waiting = []
+        try:
+            yield
+            self._append("".join(self._waiting))
+        finally:
+            self._waiting = None
+
+    def _append(self, lines: str) -> None:
+        if not lines:
+            return
+        durable.step("keep")
+        new = not self._path.exists()
+        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, durable.OWN_FILE)
+        with os.fdopen(handle, "ab") as file:
+            file.write(lines.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            durable.sync_folder(self._path.parent)
+        durable.step("kept")
+        # They were drawn in this run, which does not draw them again.
+        self._kept += [{}] * lines.count("\n")
+        self._n_used = len(self._kept)
+
+
+def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the values in a file, and the bytes up to the end of the last whole one."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise FileError(f"{path} cannot be read ({error.strerror}).") from None
+    n_bytes = data.rfind(b"\n") + 1
+    try:
+        return [json.loads(line) for line in data[:n_bytes].splitlines()], n_bytes
+    except ValueError:
+        raise FileError(f"{path} is damaged, so the run cannot be finished from it.") from None
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {_ARRAY: value.ravel().tolist(), "shape": list(value.shape), "dtype": value.dtype.str}
+    return value
+
+
+def _as_value(kept: Any) -> Any:
+    if isinstance(kept, dict) and _ARRAY in kept:
+        return np.array(kept[_ARRAY], dtype=kept["dtype"]).reshape(kept["shape"])
+    return kept

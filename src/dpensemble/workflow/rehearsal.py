@@ -1,0 +1,121 @@
+"""A whole run on stand-in records before anything is spent, so that no step after the charge meets its first test."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from dpensemble._drawn import kept_in
+from dpensemble._progress import progress_heard_by, show_progress
+from dpensemble.errors import BudgetError, DataError, TeacherError
+from dpensemble.methods.repeated import uncounted
+from dpensemble.moments import declared_grid
+from dpensemble.persistence import save_classifier
+from dpensemble.workflow.outputs import STUDENT, file_contents
+from dpensemble.workflow.streamed import PrivateStream
+from dpensemble.workflow.tables import Tables
+from dpensemble.workflow.train import train
+
+# Stand-in records, and public rows of methods that need not label all of them.
+_RECORDS, _ROWS, _RECORDS_A_TEACHER, _TEST_ROWS = 3000, 1500, 3, 50
+
+
+def rehearse(tables: Tables, model: Any, **options: Any) -> None:
+    """Run a training on stand-in records and make all of its files, which are thrown away.
+
+    Stand-ins are public rows (or entries that were declared) with made-up labels, so nothing private is used, and
+    nothing is charged. An ordinary teacher is replaced by a fast one.
+
+    Parameters
+    ----------
+    tables : Tables
+        Of the run.
+    model : estimator
+        Unfitted.
+    **options
+        Those of `dpensemble.workflow.train.train`, without a ledger.
+
+    Raises
+    ------
+    Exception
+        Whatever a step of the run raises. Errors about budgets, records and teachers are left to the run itself, which
+        raises them before it spends: stand-ins are fewer, and unlike the records.
+    """
+    options = options | {"ledger": None, "certificate": False}
+    model = clone(model)
+    if getattr(model, "teacher", None) is not None and not hasattr(model, "teacher_privacy"):
+        model.set_params(teacher=LogisticRegression(max_iter=20))
+    with (
+        kept_in(None),
+        uncounted(),
+        show_progress(False),
+        progress_heard_by(None),
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        warnings.simplefilter("ignore")
+        try:
+            outcome = train(stand_ins(tables, model), model, **options)
+        except (BudgetError, DataError, TeacherError):
+            return
+        file_contents(outcome)
+        save_classifier(outcome.classifier, Path(folder) / STUDENT)
+
+
+def stand_ins(tables: Tables, model: Any) -> Tables:
+    """Return tables of the same kinds whose private and test records are made of public ones."""
+    rng = np.random.default_rng(0)
+    n_records = _n_records(tables, model)
+    public, truth = tables.X_public, tables.y_public
+    if getattr(model, "takes_tables", False) and len(public) > _ROWS:
+        public, truth = public[:_ROWS], None if truth is None else truth[:_ROWS]
+    if len(public):
+        rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
+    else:
+        grid = declared_grid(tables.declared_columns)
+        rows = grid.rows(np.column_stack([rng.integers(size, size=n_records) for size in grid.sizes]))
+    labels = _labels(rows, tables.classes)
+    whose: Any = None
+    if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
+        whose = np.arange(n_records) // 2
+    kept = replace(tables, X_public=public, y_public=truth)
+    if tables.X_test is not None:
+        kept = replace(kept, X_test=rows[:_TEST_ROWS], y_test=labels[:_TEST_ROWS])
+    if tables.stream is not None:
+        return replace(kept, stream=_stream(rows, labels, whose))
+    if tables.budgets is not None:
+        whose = tables.units
+    return replace(kept, X_private=rows, y_private=labels, units=whose)
+
+
+def _n_records(tables: Tables, model: Any) -> int:
+    if tables.budgets is not None:
+        # Each record has a budget, which is public.
+        return tables.n_records
+    return min(tables.n_records, max(_RECORDS, _RECORDS_A_TEACHER * (getattr(model, "n_teachers", None) or 0)))
+
+
+def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:
+    """Return labels that teachers can learn: by the order of one column's entries, all classes alike often."""
+    column = max(rows.columns, key=lambda name: rows[name].nunique())
+    places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
+    return pd.Series([classes[place * len(classes) // len(rows)] for place in places], name="label")
+
+
+def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any) -> PrivateStream:
+    def read() -> Iterator[tuple[pd.DataFrame, Any]]:
+        half = len(rows) // 2
+        for part in (slice(0, half), slice(half, None)):
+            yield rows[part], labels[part].to_numpy()
+
+    return PrivateStream(len(rows), units, read)

@@ -1,0 +1,56 @@
+"""What a run needs so that somebody can finish the run after it was ended: its command, and unchanged inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpensemble.errors import FileError
+from dpensemble.workflow.claim import journal_path
+from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, Stage, read_journal
+from dpensemble.workflow.run_folder import checked_folder
+
+
+def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
+    """Return what a journal holds of a run.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Arguments of the command line; empty if the run cannot be repeated by them.
+    inputs : sequence of path
+        Files and folders that the run reads.
+    **facts
+        What else the journal says, such as the method.
+    """
+    if not command:
+        return facts
+    states = {str(path): _state(path) for path in inputs}
+    return facts | {COMMAND: list(command), WORKING_FOLDER: os.getcwd(), INPUTS: states}
+
+
+def unfinished_run(folder: Path) -> Journal | None:
+    """Return the journal of a run that spent its budget and can be finished, None if there is no such run."""
+    journal = read_journal(journal_path(checked_folder(folder)))
+    if journal is None or journal.stage != Stage.SPENT or COMMAND not in journal.about:
+        return None
+    return journal
+
+
+def require_unchanged(journal: Journal) -> None:
+    """Refuse to finish a run whose inputs are not those that it began with."""
+    working_folder = Path(journal.about[WORKING_FOLDER])
+    for name, state in journal.about[INPUTS].items():
+        if _state(working_folder / name) != state:
+            raise FileError(
+                f"{name} was changed since the run into {journal.out} began, so the run cannot be finished; put the "
+                "file back as it was, or give --give-up to keep the account of what was spent and free the folder."
+            )
+
+
+def _state(path: Path) -> list[Any]:
+    """Return names, sizes and times of change of a file or of all files in a folder."""
+    files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    return [[one.name, one.stat().st_size, one.stat().st_mtime_ns] for one in files if one.exists()]

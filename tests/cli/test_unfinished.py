@@ -1,0 +1,143 @@
+"""A run that fails after its charge is finished from what it has drawn; what can fail is tried before the charge."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpensemble.cli.train
+import dpensemble.moments.rounds  # noqa: F401 - patched by name
+from dpensemble.cli import main
+from dpensemble.ledger import Ledger
+from dpensemble.workflow.drawn import DrawnFile
+
+TEACHERS = ["--teachers", "12"]
+METHODS = {
+    "label-moments": [],
+    "soft-votes": [*TEACHERS, "--fill"],
+    "pate": [*TEACHERS, "--fill"],
+    "private-majority": [*TEACHERS, "--fill"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=500), "c": rng.choice(["a", "b", "any other"], size=500)})
+    table["y"] = (table["x"] > 0).astype(int)
+    table[:300].to_csv(tmp_path / "private.csv", index=False)
+    table[300:].drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
+    return tmp_path
+
+
+def command(method, *more):
+    line = f"train {method} --private private.csv --public public.csv --target y --classes 0,1 --epsilon 3 --delta 1e-3"
+    return [*line.split(), *METHODS[method], "--quiet", "--out", "run", *more]
+
+
+def drawn(folder):
+    lines = (folder / ".dpensemble-run" / "drawn.jsonl").read_text().splitlines()
+    return [(one["name"], one["value"]) for one in map(json.loads, lines)]
+
+
+def fail(*_, **__):
+    raise ZeroDivisionError("a private row")
+
+
+def break_step(patched, step):
+    """Let a function fail, or a method; `dpensemble.workflow.train` is a module here, not the function."""
+    where, name = step.rsplit(".", 1)
+    if where not in sys.modules:
+        module, kind = where.rsplit(".", 1)
+        patched.setattr(getattr(sys.modules[module], kind), name, fail)
+    else:
+        patched.setattr(sys.modules[where], name, fail)
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "step"),
+    [
+        ("label-moments", [], "dpensemble.cli.train.write_outcome"),
+        ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.train.scored"),
+        ("label-moments", [], "dpensemble.moments.rounds.Rounds.later"),
+        ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
+        ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
+        ("pate", [], "dpensemble.student.Learner.fit"),
+        ("private-majority", [], "dpensemble.workflow.train.told_by_labels"),
+    ],
+)
+def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, method, more, step):
+    ledger = Ledger.create(folder / "ledger.db")
+    account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
+    more = [*more, "--ledger", "ledger.db", "--data-set", "people"]
+    with monkeypatch.context() as patched:
+        patched.setattr("dpensemble.cli.train.rehearse", lambda *_, **__: None)
+        break_step(patched, step)
+        assert main(command(method, *more)) == 1
+    errors = capsys.readouterr().err
+    assert "finishes the run from what it has drawn" in errors
+    assert "private row" not in errors
+    spent, before = account.state().spent, drawn(folder)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    with monkeypatch.context() as patched:
+        values = []
+        once = DrawnFile.once
+
+        def watched(self, name, draw):
+            values.append((name, once(self, name, draw)))
+            return values[-1][1]
+
+        patched.setattr(DrawnFile, "once", watched)
+        assert main(["recover", "../run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placed"], found["account"]) == (True, None)
+    assert [name for name, _ in values[: len(before)]] == [name for name, _ in before]
+    for (_, kept), (_, used) in zip(before, values, strict=False):
+        assert (used.ravel().tolist() if isinstance(used, np.ndarray) else used) == (
+            kept["array"] if isinstance(kept, dict) else kept
+        )
+    assert account.state().spent == spent
+    assert json.loads((folder / "run" / "run.json").read_text())["guarantee"]["epsilon"] <= 3.0
+    assert (folder / "run" / "student.skops").exists()
+    assert not (folder / ".dpensemble-run").exists()
+
+
+def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("dpensemble.cli.train.write_outcome", fail)
+        assert main(command("label-moments")) == 1
+    with (folder / "private.csv").open("a") as file:
+        file.write("1.0,a,1\n")
+    capsys.readouterr()
+    assert main(["recover", "run"]) == 2
+    assert "private.csv was changed since the run" in capsys.readouterr().err
+    assert main(["recover", "run", "--give-up", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placed"], found["budgets"][0]["epsilon"]) == (False, 3.0)
+    assert not (folder / ".dpensemble-run").exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        "dpensemble.report.page._score",
+        "dpensemble.workflow.outputs.save_classifier",
+        "dpensemble.workflow.train.RunRecord",
+    ],
+)
+def test_steps_after_the_charge_are_rehearsed_before_it(folder, capsys, monkeypatch, method, step):
+    """A page or a file that cannot be made costs nothing."""
+    ledger = Ledger.create(folder / "ledger.db")
+    account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
+    break_step(monkeypatch, step)
+    monkeypatch.setattr("dpensemble.workflow.rehearsal.save_classifier", fail)
+    assert main(command(method, "--ledger", "ledger.db", "--data-set", "people")) == 1
+    assert "nothing was written" in capsys.readouterr().err
+    assert account.state().spent.loss == 0
+    assert not (folder / ".dpensemble-run").exists()

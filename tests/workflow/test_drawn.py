@@ -1,0 +1,85 @@
+"""The file of drawn values: each is drawn once, kept before it is used, and returned in order."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpensemble._drawn import drawn_once, drawn_together, kept_in
+from dpensemble.errors import FileError
+from dpensemble.workflow.drawn import DrawnFile
+
+
+def never():
+    raise AssertionError("drawn a second time")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "drawn.jsonl"
+
+
+@pytest.mark.parametrize(
+    "value", [7, 2**100, 0.1, np.array([[0.1, -3e300]]), np.array([2**62, -1]), np.empty((0, 3)), {"a": [1, 2.5]}]
+)
+def test_a_value_comes_back_to_the_last_bit(path, value):
+    for draw in (lambda: value, never):
+        with kept_in(DrawnFile(path)):
+            found = drawn_once("it", draw)
+        if isinstance(value, np.ndarray):
+            assert (found.dtype, found.tolist()) == (value.dtype, value.tolist())
+        else:
+            assert found == value
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_run_goes_on_where_it_ended(path):
+    with kept_in(DrawnFile(path)):
+        assert [drawn_once("sum", lambda: 1), drawn_once("sum", lambda: 2)] == [1, 2]
+    with kept_in(DrawnFile(path)):
+        assert [drawn_once("sum", never), drawn_once("sum", never), drawn_once("sum", lambda: 3)] == [1, 2, 3]
+    with kept_in(DrawnFile(path)):
+        assert [drawn_once("sum", never) for _ in range(3)] == [1, 2, 3]
+
+
+def test_without_a_store_nothing_is_kept():
+    assert [drawn_once("sum", draw) for draw in (lambda: 0, lambda: 1)] == [0, 1]
+
+
+def test_a_line_that_is_not_whole_is_drawn_again(path):
+    with kept_in(DrawnFile(path)):
+        drawn_once("sum", lambda: 1)
+        drawn_once("sum", lambda: 2)
+    data = path.read_bytes()
+    for cut in range(data.index(b"\n") + 1, len(data)):
+        path.write_bytes(data[:cut])
+        with kept_in(DrawnFile(path)):
+            assert [drawn_once("sum", never), drawn_once("sum", lambda: 5)] == [1, 5]
+        assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == [1, 5]
+
+
+def test_values_that_belong_together_are_all_kept_or_none(path):
+    def half():
+        with drawn_together():
+            drawn_once("answers", lambda: 1)
+            raise ZeroDivisionError
+
+    with kept_in(DrawnFile(path)), pytest.raises(ZeroDivisionError):
+        half()
+    assert not path.exists()
+    for draw in (lambda: 9, never):
+        with kept_in(DrawnFile(path)), drawn_together():
+            assert [drawn_once("answers", draw) for _ in range(2)] == [9, 9]
+    with kept_in(DrawnFile(path)):
+        assert [drawn_once("answers", never) for _ in range(2)] == [9, 9]
+        assert drawn_once("sum", lambda: 4) == 4
+
+
+def test_another_run_is_refused(path):
+    with kept_in(DrawnFile(path)):
+        drawn_once("answers", lambda: 1)
+    with kept_in(DrawnFile(path)), pytest.raises(FileError, match="holds answers where this run draws a noisy sum"):
+        drawn_once("a noisy sum", never)
+    path.write_text("no json\n")
+    with pytest.raises(FileError, match="is damaged"):
+        DrawnFile(path)
