@@ -47,6 +47,9 @@ def check(folder: Path) -> None:
     expect(plan["labels"] > 0, True, "plan able to answer")
     output(folder, programs / "dpensemble", *TRAIN.split())
     expect((folder / "run" / "report.html").is_file(), True, "report written")
+    output(folder, programs / "dpensemble", *PLAN.split(), "--scale", "25", "--certificate", "plan.certificate")
+    verdict = json.loads(output(folder, programs / "dpensemble", "verify", "plan.certificate", "--json"))
+    expect(verdict["confirmed"], True, "certificate confirmed")
     print(f"{wheel.name} installs, plans and trains in a fresh environment.")
 
 

@@ -18,6 +18,11 @@ def test_the_newest_changelog_entry_the_citation_and_the_package_name_one_versio
     assert date == str(CITATION["date-released"])
 
 
+def test_what_a_command_suggests_works_in_a_base_install():
+    """`train` and `plan --certificate` suggest `dpensemble verify`, which needs python-flint."""
+    assert any(one.startswith("python-flint>=") for one in PROJECT["dependencies"])
+
+
 def test_one_licence_is_named_and_every_licence_file_is_there():
     assert PROJECT["license"] == CITATION["license"] == "Apache-2.0"
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text(encoding="utf-8")

@@ -44,6 +44,10 @@ def entries(value, low, high, name):
 def wholes(values, size, low, high, name):
     return [whole(each, low, high, name) for each in entries(values, size, size, name)]
 
+def once(pairs):
+    need(len(found := dict(pairs)) == len(pairs), "an object names a field twice")
+    return found
+
 def fields(value, names, name):
     need(type(value) is dict and set(value) == set(names.split()), f"{name} must have exactly the fields {names}")
     return [value[each] for each in names.split()]
@@ -65,6 +69,8 @@ LAWS = {
     "exponential": lambda gap: 1 / (1 + gap.exp()),
 }
 
+NAMES = {"lnmax": ["scale"], "gnmax": ["sigma"], "exponential": ["scale"], "optimal": ["reach", "shape"]}
+
 def of_law(law, rows, weights):
     name, *settings = entries(law, 1, 4, "law")
     if name == "table":
@@ -81,7 +87,7 @@ def of_law(law, rows, weights):
             fits = abs(ball(trailing) - LAWS[name](ball(gap))) <= ball(NEAR)
         need(fits, f"the weights for counts {first}, {second} are not those of the law")
         need(first == second or (row[0] > row[1]) == (first > second), f"counts {first}, {second} favour the loser")
-    return f"weights are those of {name}"
+    return f"weights are those of {name}, {', '.join(f'{n} {float(x):g}' for n, x in zip(NAMES[name], rest))}"
 
 def sorted_counts(total, classes, most):
     if classes == 1:
@@ -206,7 +212,7 @@ def polygon(gate, moved):  # prices, and corners around all chances to pass a th
     for slope, (q, p) in zip(slopes, sorted(path)):
         beyond = gaussian(mu, ball(slope).log()) - ball((p - slope * q) / TOTAL)
         need(beyond / ball(slope) <= ball(NEAR), "some chances to pass lie outside the corners")
-    return *wholes([check, label], 2, 1, 100, "a price"), {pair for q, p in path for pair in ((p, q), (q, p))}
+    return *wholes([check, label], 2, 1, 100, "a price"), {pair for q, p in path for pair in ((p, q), (q, p))}, sigma
 
 def times(one, other):  # the pair of both answers: P rounded up, Q down, a constant and the sum of Q up
     p = [-(-value >> BITS) for value in (fmpz_poly(one[0]) * fmpz_poly(other[0])).coeffs()]
@@ -244,7 +250,7 @@ def votes(body, epsilon, delta):
         need(count <= MOST_PAIRS and below(pair, *curves[which]), f"pair {count} of counts is not covered by its group")
     need(next(covered, None) is None, "cover has too many entries")
     ratio = Fraction(whole(ratio, (1 << 40) + (1 << 20), 1 << 42, "ratio"), 1 << 40)
-    check, label, passing = polygon(gate, weight * votes_) if gate is not None else (0, 1, set())
+    check, label, passing, noise = polygon(gate, weight * votes_) if gate is not None else (0, 1, set(), None)
     outcomes = [(p, q) for p, q in passing if 0 < p < TOTAL] + [pair for group in groups for pair in zip(*group)]
     need((far := max(abs(log(p) - log(q)) for p, q in outcomes) / log(ratio)) < 4000, "the grid is too fine")
     for window in entries(windows, 2, 20_000, "windows"):
@@ -266,19 +272,24 @@ def votes(body, epsilon, delta):
     rounded = classes**3 * answers * (classes > 2) + 7 * ((blocks * size + rest) * query // max(check, 1)) * (check > 0)
     found += rounded * NEAR * (1 + exponential(epsilon, 1))
     need(found <= delta, f"so many answers are shown to be private at delta {float(found):.6g} only")
-    costs = f"a check costs {check} units and a label {label}, " * (check > 0)
-    return f"{answers} answers, {said}, {costs}{count} neighbouring pairs, delta at most {float(found):.6g}"
+    costs = f"a check of sigma {noise} costs {check} units and a label {label}, " * (check > 0)
+    asked = f"{answers} answers, each from {ballots} ballots in {classes} classes"
+    moved = f"a record changes {votes_} ballot{'s' * (votes_ > 1)} of weight {weight}"
+    return f"{asked}, {moved}, {said}, {costs}{count} neighbouring pairs, delta at most {float(found):.6g}"
 
 def sums(body, epsilon, delta):  # discrete noise is Gaussian noise but for a factor of exp(181 / variance) an entry
-    squares, slack = Fraction(0), Fraction(0)
+    squares, slack, rounds = Fraction(0), Fraction(0), []
     for each in entries(fields(body, "rounds", "sums")[0], 1, 1000, "rounds"):
         sigma, weight, variance, size = fields(each, "sigma weight variance entries", "a round")
-        squares += (number(weight, 0, 1, "weight") / number(sigma, Decimal("1e-6"), 10**12, "sigma")) ** 2
+        rounds.append((number(weight, 0, 1, "weight"), number(sigma, Decimal("1e-6"), 10**12, "sigma")))
+        squares += (rounds[-1][0] / rounds[-1][1]) ** 2
         slack += Fraction(181 * whole(size, 1, 2**62, "entries"), whole(variance, 2**40, 2**500, "variance"))
     need(squares > 0 and epsilon >= 2 * slack, "there is nothing to check, or the slack of the noise is above epsilon")
     found = gaussian(ball(squares).sqrt(), ball(epsilon - 2 * slack))
     need(found * ball(slack).exp() <= ball(delta), f"these sums are private at delta {float(found):.6g} only")
-    return f"Gaussian sums, delta at most {float(found):.6g}"
+    weights, sigmas = (" to ".join(f"{float(x):g}" for x in sorted({min(side), max(side)})) for side in zip(*rounds))
+    noisy = f"{len(rounds)} round{'s' * (len(rounds) > 1)} of Gaussian sums, sigma {sigmas}"
+    return f"{noisy}, a record's weight {weights}, delta at most {float(found):.6g}"
 
 def drawn(body, epsilon, delta):  # Balle, Barthe and Gaboardi 2018, Theorem 2, by how many models hold a record
     scheme, *sizes, parts = fields(body, "scheme records subsample models parts", "draws")
@@ -287,21 +298,25 @@ def drawn(body, epsilon, delta):  # Balle, Barthe and Gaboardi 2018, Theorem 2, 
     need(type(scheme) is str and scheme in held and k * m <= 10**6 and held[scheme] <= 1, "such draws are not known")
     h, tries, same = held[scheme], 1 if scheme == "distinct" else m, "answers ballots classes weight weights gate"
     any_ = left = 1 - (1 - h) ** tries  # what no part is about is charged in full
+    asked = ""
     for b, part in enumerate(entries(parts, 0, 20, "parts"), start=1):
         *own, its = fields(part, "epsilon delta body", "votes of some models")
         e, d = (number(each, 0, 100, "epsilon or delta") for each in own)
-        votes(its, e, d)
+        asked, _, more = votes(its, e, d).partition(", a record changes ")
+        asked += f", {more.split(', ', 1)[1].rsplit(', ', 2)[0]}, "
         need(all(its[name] == parts[0]["body"][name] for name in same.split()), "the parts are of different votes")
         need((its["ballots"], its["votes"], its["weight"], its["gate"]) == (m, b, 1, None), "votes are not the models'")
         need(1 + any_ * (ball(e).exp() - 1) <= ball(epsilon).exp(), "epsilon is above what chance makes of it")
         left -= comb(tries, b) * h**b * (1 - h) ** (tries - b) * (1 - ball(d))
     need(left <= ball(delta), f"such draws are private at delta {float(left):.6g} only")
-    asked = f"{parts[0]['body']['answers']} answers, " if parts else ""
-    return f"{m} models of drawn records, {asked}{len(parts)} numbers of holders, delta at most {float(left):.6g}"
+    drew = f"{m} model{'s' * (m > 1)} of {k} drawn records of {n} each ({scheme})"
+    return f"{drew}, {asked}{len(parts)} numbers of holders, delta at most {float(left):.6g}"
 
 def majority(body, epsilon, delta):  # linear in each teacher's chances (p, p'): worst at one of three corners each
     e, d, table = fields(body, "epsilon delta weights", "majority")
-    e, d = ball(number(e, 0, 100, "epsilon")).exp(), ball(number(d, 0, 1, "delta"))
+    e, d = number(e, 0, 100, "epsilon"), number(d, 0, 1, "delta")
+    own = f"each (epsilon {float(e):g}, delta {float(d):g})"
+    e, d = ball(e).exp(), ball(d)
     law = [whole(each, 0, TOTAL, "a weight") for each in entries(table, 2, 200, "weights")]
     need(law == sorted(law), "the second answer must never lose by a vote")
     k, corners = len(law) - 1, ((d, 0 * d), ((e + d) / (1 + e), (1 - d) / (1 + e)), (1 + 0 * d, 1 - d))
@@ -311,27 +326,49 @@ def majority(body, epsilon, delta):  # linear in each teacher's chances (p, p'):
             votes_ = [(powers[0][i][a] * powers[1][i][b] * powers[2][i][k - a - b]).coeffs() for i in (0, 1)]
             here, there = (sum(w * chance for w, chance in zip(weights, each)) / TOTAL for each in votes_)
             need(here - ball(epsilon).exp() * there <= ball(delta), f"{a}, {b} and {k - a - b} teachers lose more")
-    return f"a majority of {k} private teachers, {(k + 1) * (k + 2) // 2} placements"
+    return f"a majority of {k} private teachers, {own}, {(k + 1) * (k + 2) // 2} placements"
+
+def statement(value):  # what a part is about, without help and what it claims; 1.0 and 1.00 are one number
+    if type(value) is dict:
+        left = HELP + ["epsilon", "delta"] * ("body" in value)
+        return [(name, statement(value[name])) for name in sorted(value) if name not in left]
+    if type(value) is list:
+        return [statement(each) for each in value]
+    return Decimal(value) if type(value) is str and set(value) <= set("0123456789.e+-") else value
+
+HELP = ["groups", "cover", "ratio", "windows", "block", "law"]  # weights say all that a law says
+UNSTATED = "whether this is for release is not stated"
+RELEASE = {UNSTATED: UNSTATED, True: "stated to be for release", False: ""}
+SEEDED = "NOT FOR RELEASE: the noise came from a seed, with which it can be removed. The arithmetic holds: "
 
 def check(path):
     with open(path, "rb") as file:
         text = file.read(MOST_BYTES + 1)
     need(len(text) <= MOST_BYTES, "the file is larger than 5 MB")
-    found = json.loads(text, parse_constant=Decimal, parse_float=Decimal)  # neither is taken for a number below
+    # Neither constants nor floats are taken for a number below.
+    found = json.loads(text, parse_constant=Decimal, parse_float=Decimal, object_pairs_hook=once)
+    release = found.pop("for_release", UNSTATED) if type(found) is dict else UNSTATED  # as of older files and plans
+    need(type(release) in (bool, str) and release in RELEASE, "for_release must be true or false")
     kind, version, *claimed, parts = fields(found, "format version epsilon delta parts", "the file")
     need(kind == "dpensemble certificate" and version == 2, "the format or its version is not known")
-    said, WORK[:], (epsilon, delta) = [], [], (number(each, 0, 100, "epsilon or delta") for each in claimed)
-    for part in entries(parts, 1, 20, "parts"):
+    said, about, WORK[:], (epsilon, delta) = [], [], [], (number(each, 0, 100, "epsilon or delta") for each in claimed)
+    for number_, part in enumerate(entries(parts, 1, 20, "parts"), start=1):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)
         kinds = {"votes": votes, "sums": sums, "drawn": drawn, "majority": majority}
         need(type(name) is str and name in kinds, "a part is of an unknown kind")
         need(mine <= epsilon and (name == "majority" or its) and its <= delta < 1, "a part claims less than the file")
-        said.append(kinds[name](body, mine, its))
-    return f"(epsilon {float(epsilon):g}, delta {float(delta):g}) confirmed: {'; '.join(said)}"
+        others = f"part {number_} of {len(parts)}{', for other records' * (number_ > 1)}: " * (len(parts) > 1)
+        said.append(others + kinds[name](body, mine, its))
+        about.append(statement(part))
+        need(about[-1] not in about[:-1], f"part {number_} repeats part {about.index(about[-1]) + 1}")
+    confirmed = f"(epsilon {float(epsilon):g}, delta {float(delta):g}) confirmed: {'; '.join(said)}"
+    return SEEDED + confirmed if release is False else f"{confirmed}; {RELEASE[release]}"
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(f"yes: {check(sys.argv[1])}\n")
+        text = check(sys.argv[1])
+        sys.stdout.write(f"{'' if text.startswith(SEEDED) else 'yes: '}{text}\n")
+        sys.exit(text.startswith(SEEDED))
     except (OSError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError) as problem:
         sys.exit(sys.stdout.write(f"no: {problem}\n") and 1)

@@ -3,11 +3,8 @@
 import importlib.util
 import json
 
-import pytest
-
 from dpensemble.certificates import verifier_path
 
-pytest.importorskip("flint")
 _SPEC = importlib.util.spec_from_file_location("verify_alone", verifier_path())
 verify = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(verify)

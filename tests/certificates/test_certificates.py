@@ -19,6 +19,7 @@ from dpensemble.certificates import (
     certificate_of_majority,
     certificate_of_sums,
     confirmed,
+    release_stated,
     verifier_path,
 )
 from dpensemble.darrm import optimise_gamma
@@ -442,7 +443,85 @@ def test_the_verifier_shares_no_code_and_is_short():
     assert names <= set(sys.stdlib_module_names) | {"flint"}
     assert "__import__" not in source
     assert "importlib" not in source
-    assert sum(bool(line.strip()) for line in source.splitlines()) <= 300
+    assert sum(bool(line.strip()) for line in source.splitlines()) <= 335
+
+
+def test_a_yes_states_what_it_confirms(tmp_path):
+    """Ballots, classes, votes that a record changes, law and scale; rounds and noise of sums; whose part it is."""
+    votes = said(tmp_path, text_of(OptimalVote(40.0, 0.5)))
+    for fact in ("20 ballots in 2 classes", "a record changes 1 ballot of weight 1", "optimal, reach 40, shape 0.5"):
+        assert fact in votes
+    first, second = said(tmp_path, sums()).split("; ")[:2]
+    assert "confirmed: part 1 of 2: 2 rounds of Gaussian sums, sigma " in first
+    assert second.startswith("part 2 of 2, for other records: 2 rounds")
+    assert "a record's weight 0.5, delta at most" in second
+    assert "each (epsilon 0.2, delta 0), 55 placements" in said(tmp_path, majority())
+
+
+def again(certificate, **changes):
+    """A copy of the first part behind all others, with changes that do not matter."""
+    part = copy.deepcopy(certificate["parts"][0])
+    part.update(changes)
+    certificate["parts"].append(part)
+    return part["body"]
+
+
+def test_a_repeated_part_is_refused(tmp_path):
+    """Two releases of the same records cost more than one, and no part may stand for both."""
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    again(certificate)["windows"].insert(0, [0, 0])
+    del certificate["parts"][1]["body"]["windows"][1]
+    certificate["parts"][1]["body"]["windows"][-1][0] -= 1
+    assert said(tmp_path, certificate) == "no: part 2 repeats part 1"
+    certificate = sums()
+    body = again(certificate, delta="1.000e-5")
+    body["rounds"][0]["weight"] = "1.00"
+    assert said(tmp_path, certificate) == "no: part 3 repeats part 1"
+
+
+def test_groups_with_the_same_loss_share_a_part(tmp_path):
+    groups = [WeightedGroup(name, Budget(epsilon=epsilon, delta=1e-5)) for name, epsilon in (("a", 1.2), ("b", 1.0))]
+    sigma = SumsMeter(tuple(groups)).sigma(0.5)
+    certificate = certificate_of_sums(tuple(groups), [{"sigma": sigma, "variance": 2**60, "entries": 500}])
+    assert [part["epsilon"] for part in certificate["parts"]] == ["1.0"]
+    assert "confirmed" in said(tmp_path, certificate)
+
+
+@pytest.mark.parametrize(
+    ("written", "twice"),
+    [('"version": 2', '"version": 2, "version": 2'), ('"answers": 8', '"answers": 8, "answers": 1000')],
+)
+def test_a_field_that_is_named_twice_is_refused(tmp_path, written, twice):
+    text = text_of(LaplaceNoisyMax(10.0)).replace(written, twice)
+    assert said(tmp_path, text) == "no: an object names a field twice"
+
+
+def test_seeded_noise_is_not_for_release(tmp_path):
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0)))
+    path = tmp_path / "certificate.json"
+
+    def stated():
+        path.write_text(json.dumps(certificate))
+        yes, text = confirmed(path)
+        return yes, release_stated(text), text
+
+    assert stated()[:2] == (True, None)
+    assert stated()[2].endswith("; whether this is for release is not stated")
+    certificate["for_release"] = True
+    assert stated()[:2] == (True, True)
+    certificate["for_release"] = False
+    assert stated()[:2] == (False, False)
+    assert "NOT FOR RELEASE" in stated()[2]
+    assert "(epsilon 1, delta 1e-05) confirmed: 8 answers" in stated()[2]
+    # An error in the arithmetic comes first.
+    body_of(certificate)["answers"] = 9
+    assert stated()[2].startswith("no: ")
+
+
+@pytest.mark.parametrize("odd", [None, 0, 1, "true", "False", [], {}])
+def test_release_is_true_or_false(tmp_path, odd):
+    certificate = json.loads(text_of(LaplaceNoisyMax(10.0))) | {"for_release": odd}
+    assert said(tmp_path, certificate).startswith("no: ")
 
 
 def test_it_runs_in_a_process_of_its_own(tmp_path):
@@ -450,7 +529,7 @@ def test_it_runs_in_a_process_of_its_own(tmp_path):
     path.write_text(text_of(LaplaceNoisyMax(10.0)))
     yes, text = confirmed(path)
     assert yes
-    assert text.startswith("yes: (epsilon 1, delta 1e-05) confirmed: 8 answers")
+    assert text.startswith("yes: (epsilon 1, delta 1e-05) confirmed: 8 answers, each from 20 ballots in 2 classes, ")
     path.write_text("{}")
     assert confirmed(path) == (False, "no: the file must have exactly the fields format version epsilon delta parts")
 

@@ -40,7 +40,10 @@ def test_every_label_is_confirmed_and_more_are_not(tmp_path, n_classes, weights,
     """Of three classes the votes of few teachers lose less than those of many, for which labels are planned."""
     certificate = json.loads(text_of(n_classes=n_classes))
     body = body_of(certificate)
-    assert f"{body['answers']} answers, weights {weights}, a check costs" in said(tmp_path, certificate)
+    text = said(tmp_path, certificate)
+    assert f"{body['answers']} answers, each from 20 ballots in {n_classes} classes" in text
+    assert f"weights {weights}, " in text
+    assert "a check of sigma 200.0 costs " in text
     body["answers"] += more
     body["windows"] += [body["windows"][-1]] * (body["gate"]["check"] + body["gate"]["label"]) * more
     assert said(tmp_path, certificate).startswith("no: so many answers")

@@ -14,6 +14,7 @@ RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(400, 3)), RNG.normal(size=(250, 3))
 Y = (X[:, 0] > 0).astype(int)
 SHARED = {"classes": [0, 1], "delta": 1e-4, "insecure_release_seed": 0, "random_state": 0}
+ARITHMETIC = "NOT FOR RELEASE: the noise came from a seed, with which it can be removed. The arithmetic holds: "
 
 
 def told(tmp_path, certificate):
@@ -28,11 +29,23 @@ def test_sums_of_a_run_are_confirmed(tmp_path, relation):
     model = LabelMomentsClassifier(**SHARED, relation=relation).fit(X, Y, X_public=PUBLIC)
     found = certificate_of_fit(model)
     assert len(found["parts"][0]["body"]["rounds"]) == model.spend_[-1][0]
-    assert told(tmp_path, found)[0]
+    assert told(tmp_path, found)[1].startswith(ARITHMETIC)
     # One sum more than was charged for.
     rounds = found["parts"][0]["body"]["rounds"]
     rounds.append(rounds[0])
-    assert not told(tmp_path, found)[0]
+    assert told(tmp_path, found)[1].startswith("no: ")
+
+
+def test_a_seeded_run_is_not_confirmed_as_a_release(tmp_path):
+    settings = SHARED | {"rounds": 1}
+    certificate = certificate_of_fit(LabelMomentsClassifier(**settings).fit(X, Y, X_public=PUBLIC))
+    yes, said = told(tmp_path, certificate)
+    assert certificate["for_release"] is False
+    assert not yes
+    assert said.startswith(ARITHMETIC)
+    assert "(epsilon 1, delta 0.0001) confirmed: 1 round of Gaussian sums" in said
+    secure = LabelMomentsClassifier(**settings | {"insecure_release_seed": None}).fit(X, Y, X_public=PUBLIC)
+    assert certificate_of_fit(secure)["for_release"] is True
 
 
 def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
@@ -40,13 +53,13 @@ def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
     model.fit(X, Y, X_public=PUBLIC, personal_epsilons=np.where(np.arange(400) % 2, 1.0, 0.5))
     found = certificate_of_fit(model)
     assert sorted(float(part["epsilon"]) for part in found["parts"]) == [0.5, 1.0]
-    assert told(tmp_path, found)[0]
+    assert told(tmp_path, found)[1].startswith(ARITHMETIC)
 
 
 @pytest.mark.slow
 def test_votes_of_a_run_are_confirmed(tmp_path):
     model = PATEClassifier(**SHARED, n_teachers=20, max_labels=5, law="lnmax").fit(X, Y, X_public=PUBLIC)
-    assert told(tmp_path, certificate_of_fit(model))[0]
+    assert told(tmp_path, certificate_of_fit(model))[1].startswith(ARITHMETIC)
 
 
 def test_what_cannot_be_certified_is_refused_in_a_sentence():

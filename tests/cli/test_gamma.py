@@ -25,7 +25,6 @@ def test_json_is_what_the_library_finds_and_is_private(capsys):
 
 
 def test_a_certificate_is_written_and_confirmed(capsys, tmp_path):
-    pytest.importorskip("flint")
     path = tmp_path / "certificate.json"
     assert "dpensemble verify" in printed(capsys, "--certificate", str(path))
     assert main(["verify", str(path)]) == 0

@@ -6,8 +6,6 @@ import pytest
 
 from dpensemble.cli import main
 
-pytest.importorskip("flint")
-
 
 @pytest.fixture
 def certificate(tmp_path, capsys):
@@ -25,7 +23,20 @@ def test_a_plan_is_confirmed(certificate, capsys):
     assert main(["verify", str(certificate)]) == 0
     assert capsys.readouterr().out.startswith("yes: (epsilon 1, delta 1e-05) confirmed: 8 answers")
     assert main(["verify", str(certificate), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["confirmed"] is True
+    found = json.loads(capsys.readouterr().out)
+    assert (found["confirmed"], found["arithmetic"], found["for_release"]) == (True, True, None)
+
+
+def test_an_experiment_ends_with_exit_code_1(certificate, capsys):
+    """The arithmetic of a run with seeded noise is confirmed, and the run is still no release."""
+    text = certificate.read_text()
+    for stated, code in ((False, 1), (True, 0)):
+        certificate.write_text(text.replace("{", f'{{"for_release":{json.dumps(stated)},', 1))
+        assert main(["verify", str(certificate)]) == code
+        assert ("NOT FOR RELEASE" in capsys.readouterr().out) is not stated
+        assert main(["verify", str(certificate), "--json"]) == code
+        found = json.loads(capsys.readouterr().out)
+        assert (found["confirmed"], found["arithmetic"], found["for_release"]) == (stated, True, stated)
 
 
 def test_a_folder_stands_for_the_certificate_in_it(certificate, tmp_path, capsys):

@@ -7,6 +7,7 @@ from dpensemble.certificates.certificate import (
     certificate_of_majority,
     certificate_of_sums,
     confirmed,
+    release_stated,
     verifier_path,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "certificate_of_majority",
     "certificate_of_sums",
     "confirmed",
+    "release_stated",
     "verifier_path",
 ]

@@ -25,8 +25,13 @@ from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
 
 _FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 2, 5_000_000
+# Room for what is stated beside the parts.
+_MARGIN = 100
 _SECONDS = 600
 _MOST_TEACHERS = 199
+# What a part says beyond how it is checked; of several parts with the same statement the strictest claim is kept.
+_HELP = frozenset({"groups", "cover", "ratio", "windows", "block"})
+_SEEDED, _RELEASE = "NOT FOR RELEASE", "stated to be for release"
 
 
 def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
@@ -160,6 +165,8 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
 def certificate_of_fit(model: Any) -> dict[str, Any]:
     """Return the certificate of what a fitted estimator released.
 
+    The field ``for_release`` is False when the noise came from a seed. The verifier does not accept such a run.
+
     Parameters
     ----------
     model : estimator
@@ -172,8 +179,10 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
     """
     charges = getattr(model, "charges_", None)
     if charges is not None:
-        return certificate_of_sums(model.design_.groups, list(charges))
-    return certificate_of(model.design_, model.labels_.n_asked)
+        found = certificate_of_sums(model.design_.groups, list(charges))
+    else:
+        found = certificate_of(model.design_, model.labels_.n_asked)
+    return found | {"for_release": bool(model.guarantee_.for_release)}
 
 
 def verifier_path() -> Path:
@@ -186,7 +195,25 @@ def verifier_path() -> Path:
 
 
 def confirmed(path: Path) -> tuple[bool, str]:
-    """Run the verifier on a file, in a process of its own; return whether it says yes, and what it says."""
+    """Run the verifier on a file in a process of its own.
+
+    Parameters
+    ----------
+    path : path
+        The certificate.
+
+    Returns
+    -------
+    yes : bool
+        Whether the verifier confirms the certificate. False for an experiment, whose arithmetic may be right.
+    said : str
+        The verifier's sentence; see `release_stated`.
+
+    Raises
+    ------
+    FileError
+        If the verifier or python-flint is not installed.
+    """
     try:
         # -I: neither this library nor the folder at hand is on its path.
         found = subprocess.run(  # noqa: S603
@@ -199,9 +226,27 @@ def confirmed(path: Path) -> tuple[bool, str]:
     except subprocess.TimeoutExpired:
         return False, f"no: not done after {_SECONDS} seconds"
     if "No module named 'flint'" in found.stderr:
-        raise FileError("the verifier needs python-flint; pip install 'dpensemble[verify]'.")
+        raise FileError("the verifier needs python-flint; pip install python-flint.")
     said = found.stdout.strip() or f"no: the verifier failed ({found.returncode})"
     return found.returncode == 0 and said.startswith("yes:"), said
+
+
+def release_stated(said: str) -> bool | None:
+    """Return whether a confirmed certificate is stated to be for release: None when that is not stated.
+
+    Parameters
+    ----------
+    said : str
+        The verifier's sentence, from `confirmed`.
+
+    Examples
+    --------
+    >>> release_stated("NOT FOR RELEASE: the noise came from a seed.")
+    False
+    """
+    if said.startswith(_SEEDED):
+        return False
+    return True if said.startswith("yes:") and said.endswith(f"; {_RELEASE}") else None
 
 
 def _part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +256,7 @@ def _part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict
 def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
     if not parts:
         raise AccountingError("no answer is charged to anybody, so there is nothing to certify.")
+    parts = _distinct(parts)
     found = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -219,6 +265,16 @@ def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
         "parts": parts,
     }
     size = len(json.dumps(found, separators=(",", ":")))
-    if size > _MOST_BYTES:
+    if size > _MOST_BYTES - _MARGIN:
         raise AccountingError(f"the certificate would have {size:,} bytes, and the verifier takes {_MOST_BYTES:,}.")
     return found
+
+
+def _distinct(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return parts with different statements: groups with the same loss share one part, the strictest."""
+    kept: dict[str, dict[str, Any]] = {}
+    for part in sorted(parts, key=lambda one: float(one["epsilon"])):
+        body = {name: value for name, value in part["body"].items() if name not in _HELP}
+        kept.setdefault(json.dumps([part["kind"], body]), part)
+    strictest = {id(part) for part in kept.values()}
+    return [part for part in parts if id(part) in strictest]

@@ -245,7 +245,9 @@ def verify(
     file: Annotated[Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`.")],
     as_json: _Json = False,
 ) -> None:
-    """Check a certificate by a program that shares no code with this library; exit code 1 if it says no.
+    """Check a certificate by a program that shares no code with this library.
+
+    Exit code 1 if the program says no, or if the certificate is of a run with seeded noise (NOT FOR RELEASE).
 
     Example: dpensemble verify certificate.json
     """

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import typer
 
-from dpensemble.certificates import confirmed
+from dpensemble.certificates import confirmed, release_stated
 from dpensemble.errors import FileError
 from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
 
 
 def run(file: Path, as_json: bool) -> None:
-    """Print what the verifier says of a certificate."""
+    """Print what the verifier reports; end with exit code 1 unless the certificate is confirmed and for release."""
     if file.is_dir():
         if not (file / CERTIFICATE).is_file():
             raise FileError(
@@ -29,6 +29,8 @@ def run(file: Path, as_json: bool) -> None:
     if file.name in (RECORD, PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")
     yes, said = confirmed(file)
-    typer.echo(json.dumps({"confirmed": yes, "said": said}, indent=2) if as_json else said)
+    release = release_stated(said)
+    found = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": said}
+    typer.echo(json.dumps(found, indent=2) if as_json else said)
     if not yes:
         raise typer.Exit(1)

@@ -1,0 +1,134 @@
+"""``--json`` of every command: standard output is one JSON document, with what compiled libraries print too."""
+
+import ctypes
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from dpensemble.cli import main
+from dpensemble.cli.choice import METHODS, methods_of
+from dpensemble.cli.others import _KEYS, _LEDGER, compare, gamma, predict, recover, report, serve, verify
+
+TABLES = "--private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --jobs 1 --seed 0"
+SERVICE = """
+ledger = "ledger.db"
+keys = "keys.json"
+[[grants]]
+name = "october"
+data_set = "patients"
+law = "gnmax"
+classes = ["no", "yes"]
+voters = 100
+epsilon = 2
+delta = 1e-6
+"""
+# What a method needs beyond the tables, in `train` and in `plan`.
+TRAINED = {
+    "bagged-pate": "--teachers 40 --subsample 10",
+    "dpbag": "--teachers 20 --partitions 1",
+    "pate": "--teachers 40",
+    "private-majority": "",
+    "random-subspace": "--teachers 40",
+    "saa": "--teachers 40 --certificate --private-report",
+    "soft-votes": "--teachers 40",
+    "upsampling-pate": "--teachers 40 --budgets 2:50%,4:50%",
+    "vanishing-pate": "--teachers 40 --budgets 2:50%,4:50%",
+    "weighting-pate": "--teachers 40 --budgets 2:50%,4:50%",
+}
+PLANNED = {"bagged-pate": "--records 6000", "bagging": "--records 6000 --delta 0.01"} | dict.fromkeys(
+    ("upsampling-pate", "vanishing-pate", "weighting-pate"), "--teachers 60 --budgets high=1:50%,low=2:50%"
+)
+# Each after those above it.
+LINES = {
+    "gamma": "gamma --teachers 5 --epsilon 0.1 --m 2 --certificate gamma.json --plot gamma.svg",
+    "verify": "verify gamma.json",
+    "compare": "compare --table private.csv --target y --methods bagging --delta 0.1 --repeats 1 --seed 0 --jobs 1",
+    "report": "report run --out page.html --registry entry.yaml",
+    "predict": "predict run public.csv --proba --keep a",
+    "recover": "recover killed",
+    "ledger create": "ledger create ledger.db",
+    "ledger open": "ledger open ledger.db patients --epsilon 3 --delta 1e-5",
+    "ledger show": "ledger show ledger.db",
+    "ledger verify": "ledger verify ledger.db",
+    "ledger export": "ledger export ledger.db --out entries.jsonl",
+    "ledger checkpoint": "ledger checkpoint ledger.db --out checkpoint.json",
+    "keys create": "keys create keys.json alice --scope read",
+    "keys list": "keys list keys.json",
+    "keys revoke": "keys revoke keys.json {id}",
+    "serve": "serve service.toml --check",
+}
+
+
+@pytest.fixture
+def document(tmp_path, monkeypatch, capfd):
+    """Run a command line, and return the one JSON document that it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPENSEMBLE_STATE", str(tmp_path / "state"))
+    rng = np.random.default_rng(0)
+    for name, columns, rows in (("private", "a,b,y", 800), ("public", "a,b", 300)):
+        table = rng.normal(size=(rows, 2))
+        labels = (table[:, :1] > 0).astype(int)
+        table = np.hstack([table, labels]) if columns.endswith("y") else table
+        np.savetxt(f"{name}.csv", table, delimiter=",", header=columns, comments="", fmt="%g")
+
+    def document(line):
+        code = main([*line.split(), "--json"])
+        if sys.platform != "win32":
+            # What a compiled library printed may wait in its own buffer.
+            ctypes.CDLL(None).fflush(None)
+        printed, errors = capfd.readouterr()
+        assert code == 0, errors
+        return json.loads(printed)
+
+    return document
+
+
+def test_every_command_has_a_line():
+    others = {one.__name__ for one in (compare, gamma, report, recover, predict, verify, serve)}
+    grouped = {f"{group} {name}" for group, names in (("ledger", _LEDGER), ("keys", _KEYS)) for name in names}
+    assert set(LINES) == others | grouped
+    assert set(TRAINED) | {"auto", "label-moments"} == set(methods_of("train"))
+    assert set(PLANNED) <= set(methods_of("plan")) <= set(METHODS)
+
+
+def test_gamma_and_verify(document):
+    assert document(LINES["gamma"])["gamma"]
+    assert document(LINES["verify"])["confirmed"] is True
+
+
+@pytest.mark.parametrize("method", methods_of("plan"))
+def test_plan(document, method):
+    found = document(f"plan {method} {PLANNED.get(method, '--teachers 60')}")
+    assert "delta" in found
+
+
+def test_train_report_and_predict(document, tmp_path):
+    assert document(f"train label-moments {TABLES.replace('--jobs 1 ', '')} --out run")["method"] == "label-moments"
+    assert document(LINES["report"])
+    assert len(document(LINES["predict"])) == 300
+    (tmp_path / ".dpensemble-killed").mkdir()
+    assert document(LINES["recover"])["placed"] is False
+
+
+@pytest.mark.parametrize("method", [*TRAINED, "auto"])
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_train(document, method):
+    options = TRAINED.get(method, "")
+    found = document(f"train {method} {TABLES if options else TABLES.replace('--jobs 1 ', '')} {options} --out run")
+    assert found["settings"]
+
+
+def test_ledger_keys_and_service(document, tmp_path):
+    for name in ("create", "open", "show", "verify", "export", "checkpoint"):
+        assert document(LINES[f"ledger {name}"]) is not None
+    made = document(LINES["keys create"])
+    assert document(LINES["keys list"])
+    (tmp_path / "service.toml").write_text(SERVICE)
+    assert document(LINES["serve"])
+    assert document(LINES["keys revoke"].format(**made)) is not None
+
+
+def test_compare(document):
+    assert document(LINES["compare"])["methods"]
