@@ -10,7 +10,7 @@ import dpensemble
 PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
-    {"_start", "errors", "relations", "_rounding", "_arrays"},
+    {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks"},
     {"_drawn"},
     {"_random", "_progress", "_spending", "_workers", "clusters"},

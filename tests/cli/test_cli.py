@@ -249,7 +249,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(run, tables, tmp_path, cha
     if spoiled is not None:
         spoil(tables, *spoiled)
     before = sorted(p for p in tmp_path.rglob("*"))
-    code, out, errors = run(*arguments(tables, tmp_path / "out", **changes))
+    code, out, errors = run(*arguments(tables, tmp_path / "out", **changes), "--on-bad-record", "raise")
     assert code == 2
     assert out == ""
     assert message in errors

@@ -90,7 +90,7 @@ def test_private_entries_are_not_quoted(folder, capsys):
     table = pd.read_csv("private.csv").astype({"x": object})
     table.loc[5, "x"] = ODD
     table.to_csv("private.csv", index=False)
-    assert main(f"{ASKED} --unit who --out run".split()) == 2
+    assert main(f"{ASKED} --unit who --on-bad-record raise --out run".split()) == 2
     errors = capsys.readouterr().err
     assert ODD not in errors
     assert "numbers in --declared-columns" in errors.replace("\n", " ")

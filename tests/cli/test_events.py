@@ -46,7 +46,7 @@ def test_a_run_from_its_beginning_to_its_end(folder, capsys):
 def test_a_refusal_is_told_without_its_words(folder, capsys):
     pd.read_csv("private.csv").assign(x="Zaphod").to_csv("private.csv", index=False)
     for _ in range(2):
-        assert main([*ASKED.split(), "--out", "run", "--log-json", "log"]) == 2
+        assert main([*ASKED.split(), "--out", "run", "--log-json", "log", "--on-bad-record", "raise"]) == 2
     found = events(folder / "log")
     assert [one["event"] for one in found] == ["run begins", "run failed"] * 2
     assert found[1]["error"] == "DataError"

@@ -19,7 +19,7 @@ def refused(command, tmp_path, tables, capsys):
 
     def refused(private, *more, header=True, without=()):
         private.to_csv(tmp_path / "private.csv", index=False, header=header)
-        line = [*map(str, command(tmp_path / "out", *more))]
+        line = [*map(str, command(tmp_path / "out", "--on-bad-record", "raise", *more))]
         for option in without:
             at = line.index(option)
             del line[at : at + 2]

@@ -102,9 +102,35 @@ class Strict(TransformerMixin, BaseEstimator):
         return X[["age"]].to_numpy()
 
 
+def test_an_encoder_that_reads_rows_together_gets_each_private_row_by_itself():
+    """What a record becomes does not depend on the records beside it."""
+    seen = []
+
+    class Watched(Ranks):
+        def transform(self, X):
+            seen.append(len(X))
+            return super().transform(X)
+
+    with pytest.warns(UserWarning, match="makes other numbers of a row if other rows are beside it"):
+        fitted(EncodedClassifier(METHOD, encoder=Watched()))
+    assert seen.count(1) >= 1000
+    seen.clear()
+    with pytest.warns(UserWarning, match="makes other numbers"):
+        fitted(EncodedClassifier(METHOD, encoder=Watched(), in_batches=True))
+    assert seen.count(1) <= 20
+
+
+def test_an_encoder_that_changes_itself_is_refused():
+    class Counts(Ranks):
+        def transform(self, X):
+            self.n_seen_ = getattr(self, "n_seen_", 0) + len(X)
+            return np.zeros((len(X), 1))
+
+    with pytest.raises(InvalidParameterError, match="encoder=Counts changes its own state"):
+        fitted(EncodedClassifier(METHOD, encoder=Counts()))
+
+
 def test_bad_input():
-    with pytest.raises(DataError, match="encoder=Ranks makes other numbers of a row where other rows"):
-        fitted(EncodedClassifier(METHOD, encoder=Ranks()))
     with pytest.raises(InvalidParameterError, match="method=None is no estimator"):
         fitted(EncodedClassifier())
     with pytest.raises(InvalidParameterError, match="fill='nan' is of the default encoder"):

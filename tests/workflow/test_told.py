@@ -120,7 +120,7 @@ def test_labels_that_cannot_be(train, tmp_path, labels, classes, said):
     rows = table(300)
     values = np.where(rows["x"] > 0, *labels)
     values[0] = labels[0]
-    code, out, errors = train(rows.assign(y=values), classes=classes)
+    code, out, errors = train(rows.assign(y=values), "--on-bad-record=raise", classes=classes)
     assert (code, out, errors.count("\n")) == (2, "", 1)
     assert said in errors
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,6 @@
 """Which records teach which teachers."""
 
-from dpensemble.allocation.base import Allocation
+from dpensemble.allocation.base import Allocation, Taught
 from dpensemble.allocation.bootstrap import Bootstrap, BootstrapScheme
 from dpensemble.allocation.everyone import everyone
 from dpensemble.allocation.partition import keyed_partitions, partitions, slot_partitions
@@ -10,6 +10,7 @@ __all__ = [
     "Allocation",
     "Bootstrap",
     "BootstrapScheme",
+    "Taught",
     "everyone",
     "grouped_partitions",
     "keyed_partitions",

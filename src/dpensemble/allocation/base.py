@@ -77,6 +77,18 @@ class Allocation:
         """Number of units: equal to the number of records unless units were declared."""
         return int(self.offsets.size - 1)
 
+    def without(self, unusable: NDArray[np.bool_]) -> Taught:
+        """Return the shards without some records, whose places and units stay as they are.
+
+        Parameters
+        ----------
+        unusable : ndarray of shape (n_records,)
+            True for each record that no teacher may learn from; private.
+        """
+        if not unusable.any():
+            return Taught(self.shards)
+        return Taught(tuple(shard[~unusable[shard]] for shard in self.shards))
+
     @cached_property
     def multiplicity(self) -> NDArray[np.int64]:
         """Number of teachers that each unit touches, shape (n_units,)."""
@@ -112,3 +124,16 @@ class Allocation:
         order = np.argsort(teachers, kind="stable")
         bounds = np.searchsorted(teachers[order], np.arange(1, self.n_teachers))
         return tuple(np.split(records[order], bounds))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Taught:
+    """The records that each teacher learns from; private if the records that nobody learns from are.
+
+    Parameters
+    ----------
+    shards : tuple of ndarray
+        Positions of each teacher's records.
+    """
+
+    shards: tuple[NDArray[np.int64], ...]

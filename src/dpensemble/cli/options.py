@@ -45,7 +45,7 @@ _PRIVACY = {"epsilon", "delta", "relation", "accounting", "analysis", "max_label
 # Settings of laws that are found where they are left out.
 _NOISE = {"scale", "sigma", "reach"}
 # Given by the data, or by an option of another name.
-_GIVEN_OTHERWISE = {"classes", "declared_columns", "law"}
+_GIVEN_OTHERWISE = {"classes", "on_bad_record", "declared_columns", "law"}
 _NOT_PLANNED = {
     "teacher", "student", "analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "n_jobs",
 }  # fmt: skip
@@ -97,6 +97,12 @@ _TRAIN = (
     _own("--unit", "Private column naming whose record it is."),
     _own("--drop", "Columns to leave out, comma-separated."),
     _own("--fill", "Fill blanks in from public rows.", bool, default=False),
+    _own(
+        "--on-bad-record",
+        "What a bad record does: zero (default) or raise",
+        choices=("zero", "raise"),
+        default="zero",
+    ),
     _own("--strict", "Refuse columns that a note would be about.", bool, default=False),
     _own("--sep", "Separator of columns in CSV, such as ';' or tab."),
     _own("--decimal", "Decimal sign of numbers in CSV: . or ,"),

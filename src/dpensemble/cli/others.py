@@ -136,6 +136,29 @@ def recover(
     _run("recover", **locals())
 
 
+def check(
+    private: Annotated[Path, _option(DATA, "Private records: CSV, Parquet, Parquet folder. Required.")],
+    target: Annotated[str, _option(DATA, "Column to predict. Required.")],
+    classes: Annotated[str, _option(DATA, "All possible labels, comma-separated. Required.")],
+    public: Annotated[Path | None, _option(DATA, "Public rows with the same features.")] = None,
+    declared_columns: Annotated[Path | None, _option(DATA, "Columns as JSON, where no rows are public.")] = None,
+    unit: Annotated[str | None, _option(DATA, "Private column naming whose record it is.")] = None,
+    drop: Annotated[str | None, _option(DATA, "Columns to leave out, comma-separated.")] = None,
+    sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
+    decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
+    multiline_text: Annotated[bool, _option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    no_blanks: Annotated[
+        bool, _option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
+    ] = False,
+    as_json: _Json = False,
+) -> None:
+    """Count the private records that cannot be read, before anything is charged. The counts are for the owner alone.
+
+    Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
+    """
+    _run("check", **locals())
+
+
 def predict(
     student: Annotated[Path, typer.Argument(help="student.skops of a run, or its folder.")],
     rows: Annotated[Path, typer.Argument(help="Rows to classify, CSV or Parquet; any number.")],
@@ -317,7 +340,7 @@ def _run(command: str, **values: Any) -> None:
 
 def add_others(app: typer.Typer) -> None:
     """Add these commands."""
-    for function in (compare, gamma, report, recover, predict, verify, serve):
+    for function in (check, compare, gamma, report, recover, predict, verify, serve):
         app.command(cls=PlainCommand)(function)
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _LEDGER.items():

@@ -59,7 +59,10 @@ def _run(request: Request, log: Hear) -> None:
     own, out = request.own, request.own["out"]
     if "budgets" in own:
         _check_budgets(request)
-    model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
+    model, ledger = (
+        estimator(request).set_params(on_bad_record=str(own["on_bad_record"])),
+        _account(own["ledger"], own["data_set"]),
+    )
     inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
@@ -206,5 +209,11 @@ def _tables(own: dict[str, Any], seed: int | None, blanks: bool, takes_blocks: b
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
     return file_tables(
-        **given, **optional, **dealt, blanks=blanks, takes_blocks=takes_blocks, in_blocks=own.get("in_blocks", False)
+        **given,
+        **optional,
+        **dealt,
+        blanks=blanks,
+        takes_blocks=takes_blocks,
+        in_blocks=own.get("in_blocks", False),
+        on_bad_record=str(own["on_bad_record"]),
     )

@@ -116,6 +116,8 @@ class ParquetBlocks:
         Columns to leave out.
     rows : int
         Most rows of a block.
+    keep_bad : bool, default=False
+        Whether a row without a unit is kept, with the number -1 in `units`. By default it raises.
 
     Attributes
     ----------
@@ -143,6 +145,7 @@ class ParquetBlocks:
         unit: str | None = None,
         drop: Sequence[str] = (),
         rows: int = ROWS_AT_ONCE,
+        keep_bad: bool = False,
     ) -> None:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
         for parameter, name in (("target", target), ("unit", unit)):
@@ -150,7 +153,7 @@ class ParquetBlocks:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
-        self.units = None if unit is None else _numbered(self._table, unit)
+        self.units = None if unit is None else _numbered(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
@@ -158,16 +161,20 @@ class ParquetBlocks:
             yield block[self._features], block[self._target].to_numpy()
 
 
-def _numbered(table: ParquetTable, unit: str) -> Integers:
-    """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit."""
+def _numbered(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
+    """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit.
+
+    A record without a unit is refused, or has the number -1.
+    """
     known: dict[str, int] = {}
     found = []
     for block in table.blocks([unit], 2**20):
         places, names = pd.factorize(block[unit])
-        if (places < 0).any():
+        if (places < 0).any() and not keep_bad:
             raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
         numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
-        found.append(np.asarray(numbers, dtype=np.int64)[places])
+        # The place -1 of a missing name is that of the last number.
+        found.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
     return np.concatenate(found)
 
 

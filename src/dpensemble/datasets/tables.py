@@ -46,6 +46,7 @@ def read_table(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
+    keep_broken: bool = False,
 ) -> pd.DataFrame:
     """Read a CSV or Parquet file, chosen by its ending, or a folder of Parquet files as one table.
 
@@ -67,6 +68,8 @@ def read_table(
         Whether texts within quotation marks in a CSV file may hold line breaks. By default each line is one record
         and is read by itself. With line breaks, one open quotation mark changes how all later lines are read, so that
         the guarantee holds for records as they are read, and not for lines of the file.
+    keep_broken : bool, default=False
+        Whether a broken line of a CSV file becomes a row in which every entry is missing. By default it raises.
 
     Returns
     -------
@@ -83,7 +86,7 @@ def read_table(
     path, how = Path(path), CSVFormat(sep, decimal, multiline_text)
     text = is_csv(path)
     with readable(path):
-        table = read_csv(path, how) if text else ParquetTable(path).whole()
+        table = read_csv(path, how, keep_broken=keep_broken) if text else ParquetTable(path).whole()
     if table.empty:
         raise DataError(f"{path} has no rows.")
     if not table.columns.is_unique:
@@ -143,15 +146,19 @@ def as_table(X: Any) -> pd.DataFrame:
     return X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).infer_objects()
 
 
-def same_columns(name: str, X: Any, public: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows called `name` as a table with the public columns and kinds, refusing infinite entries."""
+def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
+    """Return the rows called `name` as a table with the public columns and kinds.
+
+    Infinite entries and text among numbers are refused. With `keep_bad` infinite entries stay, and text among numbers
+    is a blank.
+    """
     # No kinds are guessed: an odd entry would change how all others are read.
     table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     if not hasattr(X, "columns") and table.shape[1] == public.shape[1]:
         table.columns = public.columns
-    table = take_kinds(name, table, public)
+    table = take_kinds(name, table, public, keep_bad=keep_bad)
     infinite = infinite_columns(table)
-    if infinite.any():
+    if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
         raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
     return table
@@ -166,8 +173,11 @@ def kinds_by(name: str) -> Iterator[None]:
         raise DataError(str(error).replace("the public table", name)) from None
 
 
-def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataFrame:
-    """Return the table called `name` with the public table's columns, in its order and of its kinds."""
+def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:
+    """Return the table called `name` with the public table's columns, in its order and of its kinds.
+
+    Text among numbers is refused; with `keep_bad` such an entry is a blank.
+    """
     # All at once, as each look-up of a name in very many takes its time.
     lacks = [str(column) for column in public.columns[~public.columns.isin(table.columns)]]
     extra = [str(column) for column in table.columns[~table.columns.isin(public.columns)]]
@@ -178,7 +188,8 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame) -> pd.DataF
             f"the {name} table has columns that the public table lacks: {_named(extra, table)}; drop them (--drop), or "
             "name the one that says whose record it is (--unit)."
         )
-    return as_kinds(name, table[list(public.columns)], list(public.columns[number_columns(public)]))
+    numeric = list(public.columns[number_columns(public)])
+    return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
 
 
 def _named(extra: list[str], table: pd.DataFrame) -> str:
@@ -191,8 +202,11 @@ def _named(extra: list[str], table: pd.DataFrame) -> str:
     return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
 
 
-def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame:
-    """Return a table with some columns as numbers and all others as text, refusing text among numbers."""
+def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False) -> pd.DataFrame:
+    """Return a table with some columns as numbers and all others as text.
+
+    Text among numbers is refused; with `keep_bad` such an entry is a blank.
+    """
     wanted = table.columns.isin(numeric)
     clash = number_columns(table) & ~wanted
     if clash.any():
@@ -203,7 +217,7 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str]) -> pd.DataFrame
     values = np.empty((len(numbers), len(table))).T
     done = 0
     for part, (found, odd) in in_parts(table, numbers, numbers_of):
-        if odd.any():
+        if odd.any() and not keep_bad:
             raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
         values[:, done : done + len(part)] = found
         done += len(part)

@@ -121,6 +121,9 @@ class AutoClassifier(TableClassifier):
         Neighbouring relation.
     random_state : int, RandomState or None
         Public seed.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        What a record with an infinite entry, an undeclared label or a row that cannot be read does. ``"raise"``
+        refuses the run, which one person can then cause. ``"zero"``: the record adds nothing, and still counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
@@ -160,6 +163,7 @@ class AutoClassifier(TableClassifier):
         delta: float = 1e-5,
         relation: str = "replace-one",
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

@@ -48,6 +48,8 @@ class BaggedPATEClassifier(VotesInBlocks):
         `subsample`, `max_labels` and a law object, none of which may follow from that number.
     max_labels, random_state
         As for `SubsampleAggregateClassifier`. The seed does not seed the draws.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        As for `SubsampleAggregateClassifier`.
     insecure_release_seed : int, optional
         Seeds the draws and the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs
@@ -94,6 +96,7 @@ class BaggedPATEClassifier(VotesInBlocks):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

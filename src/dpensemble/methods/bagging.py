@@ -65,6 +65,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         Neighbouring relation. Delta is the same; the number of records is public under both.
     random_state : int, RandomState or None
         Public seed of the models. It does not seed the draw.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        As for `SubsampleAggregateClassifier`.
     insecure_release_seed : int, optional
         Seeds the draw for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
@@ -116,6 +118,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         scheme: str = "with-replacement",
         relation: str = "replace-one",
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -161,9 +164,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             return self._fit(X, y, units)
 
     def _fit(self, X: Any, y: Any, units: ArrayLike | None) -> BaggingPrivacyClassifier:
-        X, y = inputs.private_rows(self, X, y)
-        inputs.require_finite("X", X)
-        classes, targets = inputs.class_ids(self, y)
+        X, classes, targets = inputs.array_records(self, X, y, nan=False)
+        units, targets, _ = inputs.whose(self, units, targets)
         inputs.require_workers(self.n_jobs)
         relation = member("relation", self.relation, Relation)
         # By position under either relation: equal records are separate units, and no position favours a record.

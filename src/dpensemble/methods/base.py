@@ -21,6 +21,7 @@ from dpensemble.accounting import Accounting, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import VotingDesign, with_least_error
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
@@ -150,10 +151,9 @@ class VotingEnsembleClassifier(ArrayClassifier):
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         if units is None:
             warn_of_persons(X_public)
-        X, y = inputs.private_rows(self, X, y)
+        X, classes, targets = inputs.array_records(self, X, y, nan=self._takes_nan())
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
-        inputs.require_finite("X", X, nan=self._takes_nan())
-        classes, targets = inputs.class_ids(self, y)
+        units, targets, _ = inputs.whose(self, units, targets)
         inputs.require_workers(self.n_jobs)
         relation = member("relation", self.relation, Relation)
         records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
@@ -293,7 +293,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
         entropy: int,
     ) -> tuple[Any, VotingDesign]:
         """Return what votes, and the design, in which private teachers may know more of their privacy now."""
-        ensemble = TeacherEnsemble(self._base_learner(), allocation, classes, entropy=entropy, n_jobs=self.n_jobs)
+        taught = allocation.without(records.targets == BAD)
+        ensemble = TeacherEnsemble(self._base_learner(), taught, classes, entropy=entropy, n_jobs=self.n_jobs)
         with progress_bar("Fitting teachers", allocation.n_teachers) as advance:
             return ensemble.fit(records.X, records.targets, advance), design
 

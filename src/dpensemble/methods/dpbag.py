@@ -40,7 +40,7 @@ class DPBaggingClassifier(VotesInBlocks):
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Neighbouring relation; decides how records are allocated. A data-dependent analysis gains nothing under
         add-or-remove-one with two classes, since an added record might join any teachers and is charged for that.
-    max_labels, random_state, insecure_release_seed, n_jobs
+    max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
@@ -82,6 +82,7 @@ class DPBaggingClassifier(VotesInBlocks):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
+from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
 from dpensemble.methods.base import all_or_nothing
@@ -32,10 +35,13 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     method : estimator of this library
         The method, unfitted; any that takes arrays of numbers.
     encoder : scikit-learn transformer, optional
-        Cloned and fitted on public rows: a ``ColumnTransformer``, a pipeline, ``TruncatedSVD`` for sparse rows. It must
-        read each row for itself. By default a `TableEncoder`.
+        Cloned and fitted on public rows: a ``ColumnTransformer``, a pipeline, ``TruncatedSVD`` for sparse rows. Each
+        private row is given to the encoder by itself. By default a `TableEncoder`.
     fill : {"median", "nan"}, optional
         What the default encoder makes of blanks; see `TableEncoder`. By default they are refused.
+    in_batches : bool, default=False
+        Declares that `encoder` reads each row by itself, to the last digit, so that private rows may be given to it
+        together, which is faster. The guarantee rests on this declaration.
 
     Attributes
     ----------
@@ -59,7 +65,9 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, method: Any = None, *, encoder: Any = None, fill: str | None = None) -> None:
+    def __init__(
+        self, method: Any = None, *, encoder: Any = None, fill: str | None = None, in_batches: bool = False
+    ) -> None:
         keep(self, locals())
 
     def __sklearn_tags__(self) -> Any:
@@ -88,9 +96,9 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidParameterError
-            If there is no method, or an encoder and ``fill`` are given.
+            If there is no method, an encoder and ``fill`` are given, or the encoder changes its own state.
         DataError
-            If there are no public rows, or the encoder does not read rows one by one.
+            If there are no public rows, or the encoder cannot read a private row.
         """
         if self.method is None or not hasattr(self.method, "fit"):
             raise InvalidParameterError(
@@ -109,9 +117,14 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         with all_or_nothing(self, records=(X, y)):
             encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(own_copy(X_public))
-            _require_rows_alone(encoder, X_public)
+            state = fingerprint(encoder)
+            _warn_unless_alone(encoder, X_public)
             public = _encoded(encoder, X_public)
-            model = clone(self.method).fit(_of_private(encoder, X), y, X_public=public, **more)
+            _require_state(encoder, state)
+            together = self.in_batches or isinstance(encoder, TableEncoder)
+            private = _of_private(encoder, X) if together else _each_of_private(encoder, X)
+            _require_state(encoder, state)
+            model = clone(self.method).fit(private, y, X_public=public, **more)
             self.fitted_, self.encoder_ = model, encoder
             self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
             self.classes_, self.labels_, self.design_ = model.classes_, model.labels_, model.design_
@@ -133,16 +146,38 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _of_private(encoder: Any, X: Any) -> Any:
-    """Encode private records; errors of other libraries may quote entries, so of them the kind is told only."""
+    """Encode private records; errors of other libraries may quote entries, so only their kind is named."""
     try:
         return _encoded(encoder, X)
     except DPEnsembleError:
         raise
     except Exception as error:
-        raise DataError(
-            f"encoder={type(encoder).__name__} cannot read the private rows ({type(error).__name__}), though it read "
-            "the public ones; let it take what those do not have, such as other categories."
-        ) from None
+        kind = type(error).__name__
+    raise DataError(
+        f"encoder={type(encoder).__name__} cannot read the private rows ({kind}), though it read the public ones; let "
+        "it take what those do not have, such as other categories."
+    )
+
+
+def _each_of_private(encoder: Any, X: Any) -> Any:
+    """Encode each private record by itself."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X, dtype=object)
+    rows = [_of_private(encoder, one) for one in _single_rows(X, X.shape[0])]
+    return np.vstack(rows)
+
+
+def _single_rows(rows: Any, n_rows: int) -> Iterator[Any]:
+    return (rows.iloc[[i]] if hasattr(rows, "iloc") else rows[i : i + 1] for i in range(n_rows))
+
+
+def _require_state(encoder: Any, state: str) -> None:
+    if fingerprint(encoder) != state:
+        raise InvalidParameterError(
+            f"encoder={type(encoder).__name__} changes its own state when it transforms rows, so that one record could "
+            "change the numbers of others; use an encoder whose transform changes nothing.",
+            parameter="encoder",
+        )
 
 
 def _encoded(encoder: Any, rows: Any) -> Any:
@@ -151,14 +186,16 @@ def _encoded(encoder: Any, rows: Any) -> Any:
     return found.toarray() if hasattr(found, "toarray") else found
 
 
-def _require_rows_alone(encoder: Any, public: Any) -> None:
-    """Refuse an encoder in whose output other rows show: one record could then change those of others."""
+def _warn_unless_alone(encoder: Any, public: Any) -> None:
+    """Warn if other rows show in what an encoder makes of a public row: batches would not be private."""
     some = public[:_ROWS_TRIED] if not hasattr(public, "iloc") else public.iloc[:_ROWS_TRIED]
     together = np.asarray(_encoded(encoder, some), dtype=float)
-    each = [some.iloc[[i]] if hasattr(some, "iloc") else some[i : i + 1] for i in range(len(together))]
+    each = _single_rows(some, len(together))
     alone = np.vstack([np.asarray(_encoded(encoder, one), dtype=float) for one in each])
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9, equal_nan=True):
-        raise DataError(
-            f"encoder={type(encoder).__name__} makes other numbers of a row where other rows are beside it, so that "
-            "one record could change those of others; use one that reads each row for itself."
+        warnings.warn(
+            f"encoder={type(encoder).__name__} makes other numbers of a row if other rows are beside it; private rows "
+            "are given to it one by one, public ones together.",
+            UserWarning,
+            stacklevel=4,
         )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
+from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.methods import inputs
@@ -80,12 +81,13 @@ class VotesInBlocks(VotingEnsembleClassifier):
             inputs.require_workers(self.n_jobs)
             classes, targets = self._first_pass(read)
             X = RowsInBlocks(lambda: (self._block(X) for X, _ in read() if len(X)), len(targets), rows.shape[1])
+            units, targets, _ = inputs.whose(self, units, targets)
             records = PrivateRecords(X, targets, units, _identities(units, len(targets)))
             return self._learn(records, classes, rows, diagnostics)
 
     def _first_pass(self, read: _Read) -> tuple[NDArray[Any], Integers]:
         """Check every record before anything is spent; return the classes, and each record's class."""
-        classes = inputs.class_ids(self, np.asarray(self.classes))[0]
+        classes, zeroes = inputs.class_ids(self, np.asarray(self.classes))[0], zeroes_bad(self)
         found: list[Integers] = []
         done = 0
         for X, y in read():
@@ -93,9 +95,14 @@ class VotesInBlocks(VotingEnsembleClassifier):
                 raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
             if not len(X):
                 continue
-            inputs.require_finite("X", self._block(X), nan=self._takes_nan(), first=done)
-            ids = inputs.class_ids(self, np.asarray(y), first=done)[1]
-            found.append(ids.astype(np.min_scalar_type(len(classes))))
+            rows = self._block(X)
+            if zeroes:
+                ids = class_ids_or_bad(classes, y)
+                ids[~readable_array(rows, nan=self._takes_nan())] = BAD
+            else:
+                inputs.require_finite("X", rows, nan=self._takes_nan(), first=done)
+                ids = inputs.class_ids(self, np.asarray(y), first=done)[1]
+            found.append(ids.astype(np.min_scalar_type(-len(classes))))
             done += len(ids)
         if done < 2:
             raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
@@ -103,6 +110,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
     def _block(self, X: Any) -> Floats:
         inputs.require_dense("X", X)
+        X = as_numbers(X) if zeroes_bad(self) else X
         try:
             block: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
         except ValueError as error:

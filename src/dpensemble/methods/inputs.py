@@ -15,6 +15,16 @@ from sklearn.utils.validation import validate_data
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing
 from dpensemble.datasets import as_table, same_columns
+from dpensemble.datasets.bad_records import (
+    BAD,
+    as_numbers,
+    class_ids_or_bad,
+    named_units,
+    readable_array,
+    readable_rows,
+    units_or_none,
+    zeroes_bad,
+)
 from dpensemble.datasets.tables import kinds_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import declared_grid, with_texts
@@ -116,8 +126,8 @@ def public_table(estimator: Any, X_public: Any) -> Any:
 
 
 def block(estimator: Any, X: Any, public: Any) -> Any:
-    """Return private rows as a table of the public columns' kinds."""
-    return _like("private", estimator, X, public)
+    """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are."""
+    return _like("private", estimator, X, public, keep_bad=zeroes_bad(estimator))
 
 
 def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
@@ -136,7 +146,10 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
         validate_data(estimator, X, skip_check_array=True)
         y = np.asarray(y).ravel()
     else:
-        X, y = validate_data(estimator, X, y, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
+        labels = {} if zeroes_bad(estimator) else {"y": y}
+        checked = validate_data(estimator, X, **labels, dtype=None, ensure_all_finite=False, ensure_min_samples=2)
+        X, y = (checked, y) if zeroes_bad(estimator) else checked
+    y = np.asarray(y, dtype=None if hasattr(y, "dtype") else object).ravel() if zeroes_bad(estimator) else y
     if len(y) != len(X):
         raise DataError(f"X has {len(X)} records and y {len(y)} labels; give one for each.")
     return block(estimator, X, public), y, public
@@ -163,12 +176,12 @@ def _array(X: Any) -> NDArray[Any]:
     return np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
 
 
-def _like(name: str, estimator: Any, X: Any, columns: Any) -> Any:
+def _like(name: str, estimator: Any, X: Any, columns: Any, *, keep_bad: bool = False) -> Any:
     X = each_alone("X", X)
     if estimator.declared_columns is None:
-        return same_columns(name, X, columns)
+        return same_columns(name, X, columns, keep_bad=keep_bad)
     with kinds_by("declared_columns"):
-        return same_columns(name, with_texts(X, columns), columns)
+        return same_columns(name, with_texts(X, columns), columns, keep_bad=keep_bad)
 
 
 def required(y: Any) -> Any:
@@ -188,9 +201,23 @@ def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     return _like("new", estimator, X, columns)
 
 
-def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-    """Return records and labels as arrays, checked in form but not yet in content."""
+def array_records(estimator: Any, X: Any, y: Any, *, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    """Return private records as an array, the declared classes, and each record's class.
+
+    A bad record is refused or, if the estimator zeroes bad records, a row of zeros of the class `BAD`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `fit` was called; learns the columns of X.
+    X, y : array-like
+        Private records and labels.
+    nan : bool
+        Whether entries may be missing.
+    """
     require_dense("X", X)
+    if zeroes_bad(estimator):
+        return _with_zeros(estimator, X, y, nan)
     try:
         X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     except ValueError as error:
@@ -200,7 +227,74 @@ def private_rows(estimator: Any, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
                 "X has entries that are not numbers; encode text columns first, as EncodedClassifier does."
             ) from None
         raise
-    return X, y
+    require_finite("X", X, nan=nan)
+    classes, targets = class_ids(estimator, y)
+    return X, classes, targets
+
+
+def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    numbers = as_numbers(X)
+    rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+    classes = _declared(estimator)
+    targets = _targets_or_bad(classes, required(y), len(rows))
+    targets[~readable_array(rows, nan=nan)] = BAD
+    return np.where((targets == BAD)[:, None], 0.0, rows), classes, targets
+
+
+def table_targets(estimator: Any, table: Any, y: Any, *, first: int = 0) -> tuple[Any, NDArray[Any], Integers]:
+    """Return private rows, the declared classes, and each record's class.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `fit` was called.
+    table : DataFrame
+        Private rows, from `tables` or `block`.
+    y : array-like of shape (n_records,)
+        Private labels.
+    first : int
+        Number of the first row, for messages.
+    """
+    if not zeroes_bad(estimator):
+        classes, targets = class_ids(estimator, np.asarray(y), first=first)
+        return table, classes, targets
+    classes = _declared(estimator)
+    table, readable = readable_rows(table)
+    targets = _targets_or_bad(classes, y, len(table))
+    targets[~readable] = BAD
+    return table, classes, targets
+
+
+def _declared(estimator: Any) -> NDArray[Any]:
+    return class_ids(estimator, np.asarray(estimator.classes))[0]
+
+
+def _targets_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
+    labels = y if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    if classes.dtype.kind in "OUS" and getattr(labels.dtype, "kind", "O") in "biufc":
+        # By type, before any label is looked at: else every record would be bad.
+        raise DataError(f"Unknown label type: classes={classes.tolist()!r} and the labels in y are of different types.")
+    targets = class_ids_or_bad(classes, np.asarray(labels).ravel())
+    if len(targets) != n_records:
+        raise DataError(f"X has {n_records} records and y {len(targets)} labels; give one for each.")
+    return targets
+
+
+def whose(
+    estimator: Any, units: ArrayLike | None, targets: Integers
+) -> tuple[ArrayLike | None, Integers, NDArray[np.bool_]]:
+    """Return units, targets, and which records have a unit.
+
+    If the estimator zeroes bad records, a record without a unit is bad, and has a name of its own.
+    """
+    present = np.ones(len(targets), dtype=bool)
+    if units is None or not zeroes_bad(estimator):
+        return units, targets, present
+    names, present = units_or_none(units)
+    require_one_per_record("units", names, len(targets))
+    if present.all():
+        return units, targets, present
+    return named_units(units), np.where(present, targets, BAD), present
 
 
 def class_ids(estimator: Any, y: NDArray[Any], *, first: int = 0) -> tuple[NDArray[Any], Integers]:

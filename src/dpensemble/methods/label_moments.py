@@ -21,6 +21,7 @@ from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
+from dpensemble.datasets.bad_records import BAD, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import SoftVotes, soft_votes
 from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
@@ -68,6 +69,9 @@ class LabelMomentsClassifier(TableClassifier):
         Neighbouring relation. Under the second the number of units is released with noise, too.
     random_state : int, RandomState or None
         Public seed of the distilled student; nothing else is drawn by chance but the noise.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        What a record with an infinite entry, an undeclared label or a row that the map cannot read does. ``"raise"``
+        refuses the run, which one person can then cause. ``"zero"``: the record adds nothing, and still counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
 
@@ -124,6 +128,7 @@ class LabelMomentsClassifier(TableClassifier):
         delta: float = 1e-5,
         relation: str = "replace-one",
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
     ) -> None:
         keep(self, locals())
@@ -206,11 +211,15 @@ class LabelMomentsClassifier(TableClassifier):
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
-            classes, targets = inputs.class_ids(self, y)
+            X, classes, targets = inputs.table_targets(self, X, y)
+            units, targets, present = inputs.whose(self, units, targets)
             units_of = _numbered(units, len(targets))
             weights, groups, total = self._weights(units_of, personal_epsilons)
+            # A record without a unit adds nothing to any sum, nor to the number of units.
+            n_without = int((~present).sum())
+            weights, total = np.where(present, weights, 0.0), total - n_without
             Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(
-                int(units_of.max()) + 1, "records" if units is None else "units"
+                int(units_of.max()) + 1 - n_without, "records" if units is None else "units"
             )
             self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
             return self
@@ -252,8 +261,12 @@ class LabelMomentsClassifier(TableClassifier):
             validate_data(self, public, skip_check_array=True)
             classes = inputs.class_ids(self, np.asarray(self.classes))[0]
 
-            units_of = None if units is None else _numbered(units, len(np.asarray(units)))
-            weights = None if units_of is None else 1 / np.bincount(units_of)[units_of]
+            n_of_units = 0 if units is None else len(np.asarray(units))
+            units, _, present = inputs.whose(self, units, np.zeros(n_of_units, dtype=np.int64))
+            units_of = None if units is None else _numbered(units, n_of_units)
+            # A record without a unit adds nothing to any sum, nor to the number of units.
+            weights = None if units_of is None else present / np.bincount(units_of)[units_of]
+            n_without = int((~present).sum())
 
             def blocks() -> Iterator[tuple[Any, Integers, Floats]]:
                 done = 0
@@ -263,17 +276,21 @@ class LabelMomentsClassifier(TableClassifier):
                     if not len(X):
                         continue
                     table = inputs.block(self, X, public)
-                    targets = inputs.class_ids(self, np.asarray(y), first=done)[1]
+                    table, _, targets = inputs.table_targets(self, table, y, first=done)
                     done += len(targets)
                     own = np.ones(len(targets)) if weights is None else weights[done - len(targets) : done]
                     if len(own) != len(targets):
                         raise DataError("units has fewer entries than blocks have records; give one for each.")
+                    if weights is not None:
+                        targets = np.where(present[done - len(targets) : done], targets, BAD)
                     yield from blocks_of(table, targets, own)()
                 if weights is not None and done != len(weights):
                     raise DataError("units has more entries than blocks have records; give one for each.")
 
             n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
-            n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
+            n = integer_between(
+                "n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1 - n_without, 1, 2**40
+            )
             Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(n, "records" if units is None else "units")
             self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
             return self
@@ -317,7 +334,13 @@ class LabelMomentsClassifier(TableClassifier):
         run = MomentsRun.of(self, public, classes, groups, total)
         noise, meter = noise_source(self.insecure_release_seed), run.design.meter()
         source = MomentsSource(
-            blocks=PrivateBlocks(read, run.transform, alone=run.reads_alone(has_units)),
+            blocks=PrivateBlocks(
+                read,
+                run.transform,
+                alone=run.reads_alone(has_units),
+                zeroes_bad=zeroes_bad(self),
+                n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
+            ),
             n_classes=len(classes),
             nonnegative=run.nonnegative,
             relation=run.design.relation,

@@ -16,6 +16,7 @@ from dpensemble.moments import (
     MANY_COLUMNS,
     VERY_FEW_ROWS,
     Grid,
+    ImageMap,
     Learned,
     MomentsSource,
     bounded_map,
@@ -109,9 +110,13 @@ class MomentsRun:
 
     def reads_alone(self, has_units: bool) -> bool:
         """Return whether each row is given to the map by itself."""
+        if self.grid is not None or getattr(self.feature_map, "reads_rows_alone", False):
+            return False
+        if not isinstance(self.feature_map, ImageMap):
+            # A map of others may read rows together, and only its author knows.
+            return True
         # Where a unit can have more or fewer records, the others are at other places without it.
-        moves = has_units or self.design.relation is not Relation.REPLACE_ONE
-        return moves and self.grid is None and not getattr(self.feature_map, "reads_rows_alone", False)
+        return has_units or self.design.relation is not Relation.REPLACE_ONE
 
     def learn(self, source: MomentsSource, on_done: Callable[[int], None]) -> Learned:
         """Release all rounds and fit the model."""

@@ -34,7 +34,7 @@ class PATEClassifier(VotesInBlocks):
         more labels where teachers agree, but the spend must not be published; it needs `max_labels`.
         ``"until-spent"`` answers until the budget is used up; the number of answers then depends on secret votes and
         is not protected. Neither is for laws that compare with a student.
-    accounting, epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
+    accounting, epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
@@ -77,6 +77,7 @@ class PATEClassifier(VotesInBlocks):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

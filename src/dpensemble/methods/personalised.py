@@ -50,6 +50,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

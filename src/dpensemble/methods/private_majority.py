@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
@@ -85,6 +86,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         Number of public rows to label; needed unless the models are private.
     random_state : int, RandomState or None
         Public seed of allocation, ordinary teachers, order of public rows and student; not noise or private teachers.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        As for `SubsampleAggregateClassifier`; a private teacher reads such a record as zeros of the first class.
     insecure_release_seed : int, optional
         Seeds all noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs
@@ -137,6 +140,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -204,7 +208,8 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             return fit_private(
                 teacher,
                 records.X,
-                records.targets,
+                # A private teacher needs a label from every record: that of a bad one is the first class.
+                np.maximum(records.targets, 0),
                 allocation.shards,
                 classes=classes,
                 seeds=seeds,

@@ -54,7 +54,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
         Draw the columns from the operating system's generator instead of the public seed. The guarantee is the same.
     law : ReleaseLaw or str, default="gnmax"
         As for `PATEClassifier`.
-    accounting, epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
+    accounting, epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
@@ -96,6 +96,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

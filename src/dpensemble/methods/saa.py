@@ -46,6 +46,9 @@ class SubsampleAggregateClassifier(VotesInBlocks):
         Number of public rows to ask about; by default all, as far as the budget lasts.
     random_state : int, RandomState or None
         Public seed of allocation, teachers, the order of public rows and the student. It does not seed the noise.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        What a record with an undeclared label, an infinite or a missing entry does. ``"raise"`` refuses the run, which
+        one person can then cause. ``"zero"``: no teacher learns from the record, and the record still counts.
     insecure_release_seed : int, optional
         Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
     n_jobs : int, optional
@@ -99,6 +102,7 @@ class SubsampleAggregateClassifier(VotesInBlocks):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
@@ -78,7 +79,9 @@ def bin_edges(public: Floats) -> Floats:
     return np.quantile(public, np.linspace(0, 1, BINS + 1)[1:-1])
 
 
-def unit_vectors(right: Integers, cells: Integers | None, unit_of: Integers, n_units: int) -> Integers:
+def unit_vectors(
+    right: Integers, cells: Integers | None, unit_of: Integers, n_units: int, usable: NDArray[np.bool_] | None = None
+) -> Integers:
     """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private.
 
     Parameters
@@ -91,9 +94,13 @@ def unit_vectors(right: Integers, cells: Integers | None, unit_of: Integers, n_u
         Number of each record's unit.
     n_units : int
         Number of units, all of which have a record.
+    usable : ndarray of shape (n_records,), optional
+        False for a bad record, which adds zeros but counts among the records of its unit. By default no record is bad.
     """
     # Rounded down, so that the records of a unit weigh 1 at most together.
     weight = _WHOLE // np.bincount(unit_of, minlength=n_units)[unit_of]
+    if usable is not None:
+        weight = np.where(usable, weight, 0)
     found = np.zeros((n_units, 1 if cells is None else 1 + 2 * BINS), dtype=np.int64)
     np.add.at(found[:, 0], unit_of, weight * right)
     if cells is not None:

@@ -19,6 +19,7 @@ from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
+from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import Answers, TeacherAverages, answers_of
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.methods import inputs, promises
@@ -67,7 +68,7 @@ class SoftVotesClassifier(ArrayClassifier):
         Neighbouring relation; under both one unit changes one teacher.
     max_labels : int, optional
         Number of public rows to ask about; by default all. The noise on each grows with the root of their number.
-    random_state, insecure_release_seed, n_jobs
+    random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.
 
     Attributes
@@ -124,6 +125,7 @@ class SoftVotesClassifier(ArrayClassifier):
         relation: str = "replace-one",
         max_labels: int | None = None,
         random_state: Any = None,
+        on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -202,10 +204,9 @@ class SoftVotesClassifier(ArrayClassifier):
         with all_or_nothing(self, ledger, (X, y)):
             if X_public is X and X is not None:
                 raise DataError("X_public is X itself; the public rows must be others than the private records.")
-            X, y = inputs.private_rows(self, X, y)
+            X, classes, targets = inputs.array_records(self, X, y, nan=self._takes_nan())
             rows = self._public_rows(X_public)
-            inputs.require_finite("X", X, nan=self._takes_nan())
-            classes, targets = inputs.class_ids(self, y)
+            units, targets, _ = inputs.whose(self, units, targets)
             inputs.require_workers(self.n_jobs)
             relation = member("relation", self.relation, Relation)
             records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
@@ -242,7 +243,8 @@ class SoftVotesClassifier(ArrayClassifier):
             records.identities, entropy=entropy, group_of_record=by_record, group_of_unit=by_unit
         )
         teacher = LogisticRegression() if self.teacher is None else self.teacher
-        ensemble = SoftTeacherEnsemble(teacher, allocation, classes, entropy=entropy, n_jobs=self.n_jobs)
+        taught = allocation.without(records.targets == BAD)
+        ensemble = SoftTeacherEnsemble(teacher, taught, classes, entropy=entropy, n_jobs=self.n_jobs)
         with progress_bar("Fitting teachers", allocation.n_teachers) as advance:
             ensemble.fit(records.X, records.targets, advance)
         seconds, start = {"teachers": perf_counter() - start}, perf_counter()

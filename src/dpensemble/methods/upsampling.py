@@ -28,7 +28,7 @@ class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
     analysis, accounting
         As for `PATEClassifier`, for each group at its own number of copies. Exact for two classes; with
         more, several copies are charged by pure privacy or the Gaussian mechanism.
-    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
+    epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `WeightingPATEClassifier`.
 
     Attributes

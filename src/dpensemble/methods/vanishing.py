@@ -24,7 +24,7 @@ class VanishingPATEClassifier(PersonalisedPATEClassifier):
         or proportional to the squares of epsilons. There is no precision to set: voters are whole teachers.
     analysis, accounting
         As for `PATEClassifier`, for each teacher on the queries that it votes on.
-    epsilon, delta, relation, max_labels, random_state, insecure_release_seed, n_jobs
+    epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `WeightingPATEClassifier`.
 
     Attributes

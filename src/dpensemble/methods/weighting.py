@@ -28,7 +28,7 @@ class WeightingPATEClassifier(PersonalisedPATEClassifier):
         Budget of every record where `fit` is given none.
     delta : float, default=1e-5
         Delta of every budget; must be below 1 / n_records.
-    relation, max_labels, random_state, insecure_release_seed, n_jobs
+    relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`. Neighbours differ within one group: who is in which is public.
 
     Attributes

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._state import fingerprint
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.whole import UNIT, whole_features
 
@@ -18,65 +20,131 @@ ROWS_AT_ONCE = 8192
 # Whole features fit a 16-bit integer; what all blocks take may be kept between rounds up to this.
 _KEPT_BYTES = 2**29
 
-#: A block of private records: rows as the map takes them, class ids, and weights that add up to at most 1 a unit.
+#: A block of private records: rows as the map takes them, class ids, and weights that add up to at most 1 a unit. The
+#: class id of a bad record is negative.
 Block = tuple[Any, Integers, Floats]
 
 
 @dataclass(eq=False)
 class PrivateBlocks:
-    """All private records, read anew every round unless their features are small enough to keep.
+    """All private records, read again every round unless their features are small enough to keep.
 
     Parameters
     ----------
     read : callable
         Returns an iterator over blocks; called once a round, and gives every record once, in any order.
     transform : callable
-        The public feature map.
+        The public feature map, a method of a fitted map.
     alone : bool, default=False
-        Whether to give the map every row by itself. A product of matrices rounds a row differently in a larger block or
-        at another place in it, which must not happen where a unit can move the rows of others.
+        Whether to give the map every row by itself. A map of others may read rows together, and a product of matrices
+        rounds a row differently in a larger block or at another place in it.
+    zeroes_bad : bool, default=False
+        Whether a row that the map cannot read is a bad record, whose features are zeros. By default such a row raises.
+    n_features : int
+        Number of features of the map; needed if bad records are zeros and rows are given by themselves.
+    judge : PrivateBlocks, optional
+        The same records behind another map, whose bad records are bad here too.
     """
 
     read: Callable[[], Iterator[Block]]
     transform: Callable[[Any], Any]
     alone: bool = False
+    zeroes_bad: bool = False
+    n_features: int = 0
+    judge: PrivateBlocks | None = None
     _kept: list[tuple[Any, Integers, Floats]] | None = field(default_factory=list, init=False)
     _complete: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[tuple[Any, Integers, Floats]]:
-        """Yield whole features, class ids and weights."""
+        """Yield whole features, class ids and weights; a bad record has zeros, the first class and its own weight."""
         if self._complete and self._kept is not None:
             for small, targets, weights in self._kept:
                 yield small.astype(np.float64), targets, weights
             return
         kept_bytes = 0
         self._kept = None if self._complete else []
+        state = fingerprint(self._map) if self.alone else None
         for rows, targets, weights in self.read():
-            features = whole_features(self._features(rows))
+            features = self._whole(rows, targets)
+            classes = np.maximum(targets, 0)
             if self._kept is not None:
                 small = features.astype(np.int16)
                 kept_bytes += (small.data.nbytes + small.indices.nbytes) if sparse.issparse(small) else small.nbytes
-                self._kept.append((small, targets, weights))
+                self._kept.append((small, classes, weights))
                 if kept_bytes > _KEPT_BYTES:
                     self._kept = None
-            yield features, targets, weights
+            yield features, classes, weights
+        if state is not None and fingerprint(self._map) != state:
+            raise DataError(
+                f"feature_map={type(self._map).__name__} changes its own state when it transforms rows, so that one "
+                "record could change the features of others; use a map whose transform changes nothing."
+            )
         self._complete = True
 
-    def _features(self, rows: Any) -> Any:
+    def reading(self, transform: Callable[[Any], Any]) -> PrivateBlocks:
+        """Return the same records behind a map of the library, with the same bad ones."""
+        judge = self if self.alone and self.zeroes_bad else self.judge
+        return PrivateBlocks(self.read, transform, zeroes_bad=self.zeroes_bad, judge=judge)
+
+    @property
+    def _map(self) -> Any:
+        return getattr(self.transform, "__self__", self.transform)
+
+    def _whole(self, rows: Any, targets: Integers) -> Any:
+        if not self.zeroes_bad:
+            return whole_features(self._each(rows) if self.alone else _guarded(self.transform, rows))
+        good = targets >= 0
+        if self.judge is not None:
+            good &= self.judge.readable(rows, good)[1]
+        features, readable = self.readable(rows, good)
+        if not readable.all():
+            kept = sparse.diags_array(readable.astype(np.float64))
+            features = kept @ features if sparse.issparse(features) else np.where(readable[:, None], features, 0.0)
+        return whole_features(features)
+
+    def readable(self, rows: Any, good: NDArray[np.bool_]) -> tuple[Any, NDArray[np.bool_]]:
+        """Return features of rows, zeros for those that are bad or cannot be read, and which could be read."""
+        if not self.alone:
+            # Maps of the library read every row.
+            return _guarded(self.transform, rows), good
+        found = [self._row(rows, place) if good[place] else None for place in range(len(good))]
+        readable = np.array([one is not None for one in found], dtype=bool)
+        of_sparse = any(sparse.issparse(one) for one in found)
+        empty = sparse.csr_matrix((1, self.n_features)) if of_sparse else np.zeros((1, self.n_features))
+        stacked = [empty if one is None else one for one in found]
+        return sparse.vstack(stacked, format="csr") if of_sparse else np.vstack(stacked), readable
+
+    def _row(self, rows: Any, place: int) -> Any:
+        """Return the features of one row, None if the map cannot read the row."""
         try:
-            if not self.alone:
-                return self.transform(rows)
-            parts = rows.iloc if hasattr(rows, "iloc") else rows
-            found = [self.transform(parts[i : i + 1]) for i in range(len(rows))]
-            return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
-        except DPEnsembleError:
-            raise
-        except Exception as error:
-            # Its own text may quote the row.
-            raise DataError(
-                f"feature_map cannot read a private row ({type(error).__name__}); use one that takes whatever a row "
-                "may hold, such as categories that no public row has."
-            ) from None
+            features = self.transform(_one(rows, place))
+            entries = features.data if sparse.issparse(features) else np.asarray(features, dtype=np.float64)
+        except Exception:
+            return None
+        return features if np.isfinite(entries).all() else None
+
+    def _each(self, rows: Any) -> Any:
+        found = [_guarded(self.transform, _one(rows, place)) for place in range(len(rows))]
+        return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
+
+
+def _one(rows: Any, place: int) -> Any:
+    return (rows.iloc if hasattr(rows, "iloc") else rows)[place : place + 1]
+
+
+def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
+    """Return features of private rows; an error of others is replaced, as its text may quote a row."""
+    try:
+        return transform(rows)
+    except DPEnsembleError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    # Outside of the handler, so that the error is not in the context of this one.
+    raise DataError(
+        f"feature_map cannot read a private row ({kind}); use one that takes whatever a row may hold, such as "
+        "categories that no public row has, or give on_bad_record='zero'."
+    )
 
 
 def blocks_of(X: Any, targets: Integers, weights: Floats) -> Callable[[], Iterator[Block]]:

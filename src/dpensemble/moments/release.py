@@ -192,9 +192,8 @@ class MomentsSource:
         return noisy[:, 0] / WHOLE / total_weight, math.sqrt(variance) / WHOLE / total_weight
 
     def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
-        """Return the same records, meter and noise behind another public map."""
-        blocks = PrivateBlocks(self.blocks.read, transform, self.blocks.alone)
-        return replace(self, blocks=blocks, nonnegative=nonnegative)
+        """Return the same records, meter and noise behind another map of the library."""
+        return replace(self, blocks=self.blocks.reading(transform), nonnegative=nonnegative)
 
     def first(self, share: float, total_weight: float) -> Moments:
         """Release the first round, which expects even shares of the classes."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import Stream, seed_integer
-from dpensemble.allocation import Allocation
+from dpensemble.allocation import Allocation, Taught
 from dpensemble.clusters import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
@@ -38,7 +38,7 @@ class TeacherEnsemble:
     estimator : scikit-learn classifier
         Cloned for each teacher. Plain logistic regression is fitted in batches; an estimator with a method
         ``fit_together``, such as `TorchClassifier`, fits all teachers itself.
-    allocation : Allocation
+    allocation : Allocation or Taught
         Which records teach which teachers.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
@@ -53,7 +53,13 @@ class TeacherEnsemble:
     """
 
     def __init__(
-        self, estimator: Any, allocation: Allocation, classes: NDArray[Any], *, entropy: int, n_jobs: int | None = None
+        self,
+        estimator: Any,
+        allocation: Allocation | Taught,
+        classes: NDArray[Any],
+        *,
+        entropy: int,
+        n_jobs: int | None = None,
     ) -> None:
         self._estimator = estimator
         self._allocation = allocation

@@ -1,6 +1,7 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
 from dpensemble.workflow.budgets import BudgetRequest, parse_budgets
+from dpensemble.workflow.check import Checked, check
 from dpensemble.workflow.comparison import compare
 from dpensemble.workflow.comparison_data import (
     ComparedDataset,
@@ -28,6 +29,7 @@ __all__ = [
     "METHODS",
     "STUDENTS",
     "BudgetRequest",
+    "Checked",
     "ComparedDataset",
     "ComparedMethod",
     "ComparedRows",
@@ -39,6 +41,7 @@ __all__ = [
     "Tables",
     "about_run",
     "adult_tables",
+    "check",
     "claimed_folder",
     "compare",
     "comparison_data",

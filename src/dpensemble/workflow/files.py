@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from dpensemble._checks import member
 from dpensemble.datasets import ParquetTable, TablePreparation, read_table
+from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.datasets.columns import as_text, number_columns, numbers_of
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import table_notes
@@ -44,6 +46,7 @@ def file_tables(
     sep: str | None = None,
     decimal: str | None = None,
     multiline_text: bool = False,
+    on_bad_record: str = "raise",
 ) -> Tables:
     """Read and check the tables of one run.
 
@@ -78,6 +81,8 @@ def file_tables(
         Whether it shall in any case.
     sep, decimal, multiline_text
         How CSV files are written; see `read_table`.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        Whether a bad private record is refused, or kept for the method, which lets the record add nothing.
 
     Returns
     -------
@@ -94,7 +99,10 @@ def file_tables(
     _refuse_overlaps(private, public, test, target, {"unit": unit, "budgets": budgets_column})
     read = partial(read_table, sep=sep, decimal=decimal, multiline_text=multiline_text)
     streamed = wants_blocks(private, able=takes_blocks, asked=in_blocks)
-    private_table = pd.DataFrame(columns=ParquetTable(private).columns) if streamed else read(private)
+    keep_bad = member("on_bad_record", on_bad_record, OnBadRecord) is OnBadRecord.ZERO
+    private_table = (
+        pd.DataFrame(columns=ParquetTable(private).columns) if streamed else read(private, keep_broken=keep_bad)
+    )
     told = (
         None if declared_columns is None else _declared(declared_columns, public, {target, unit, budgets_column}, drop)
     )
@@ -121,14 +129,19 @@ def file_tables(
             target,
             unit=unit,
             drop=drop,
-            as_kinds=partial(_like, "private", public=public_table, told=told),
-            as_labels=partial(as_labels, classes=declared),
+            as_kinds=partial(_like, "private", public=public_table, told=told, keep_bad=keep_bad),
+            as_labels=partial(alike_labels if keep_bad else as_labels, classes=declared),
             blanks=blanks,
+            keep_bad=keep_bad,
         )
         X_private, labels, units = public_table.iloc[:0], y_private, None
     else:
-        X_private = _like("private", private_table, public_table, told)
-        labels = _complete(X_private, y_private, units, declared, blanks)
+        X_private = _like("private", private_table, public_table, told, keep_bad=keep_bad)
+        if keep_bad:
+            _require_two(X_private)
+            labels = alike_labels(y_private, declared)
+        else:
+            labels = _complete(X_private, y_private, units, declared, blanks)
     # As read, entries are texts, which take several times the room of numbers.
     del private_table
     release_unused()
@@ -177,12 +190,19 @@ def _declared(columns: Path, public: Path | None, others: set[str | None], drop:
     return found
 
 
-def _like(name: str, table: pd.DataFrame, public: pd.DataFrame, told: dict[str, Any] | None) -> pd.DataFrame:
+def _like(
+    name: str, table: pd.DataFrame, public: pd.DataFrame, told: dict[str, Any] | None, *, keep_bad: bool = False
+) -> pd.DataFrame:
     """Return a table with the public columns and kinds, or with the declared ones."""
     if told is None:
-        return take_kinds(name, table, public)
+        return take_kinds(name, table, public, keep_bad=keep_bad)
     with kinds_by("--declared-columns"):
-        return take_kinds(name, with_texts(table, public), public)
+        return take_kinds(name, with_texts(table, public), public, keep_bad=keep_bad)
+
+
+def _require_two(X_private: pd.DataFrame) -> None:
+    if len(X_private) < 2:
+        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
 
 
 def _complete(
@@ -197,8 +217,7 @@ def _complete(
                 f"{int(column.isna().to_numpy().argmax()):,}, counting from 0); drop those rows, in which it is blank "
                 "or written as NA, None or the like."
             )
-    if len(X_private) < 2:
-        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
+    _require_two(X_private)
     labels = as_labels(y_private, declared)
     if labels.isna().any():
         raise DataError(
@@ -273,6 +292,15 @@ def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
 
 def _as_numbers(column: pd.Series) -> pd.Series:
     return pd.Series(numbers_of(column.to_frame())[0][:, 0], index=column.index, name=column.name)
+
+
+def alike_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
+    """Return labels as `as_labels` does; a text that differs from a class in capitals or spaces only is that class."""
+    labels = as_labels(column, classes)
+    if not isinstance(classes[0], str):
+        return labels
+    names = {name.strip().casefold(): name for name in classes}
+    return labels.map(lambda entry: names.get(str(entry).strip().casefold(), entry), na_action="ignore")
 
 
 def _without(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from dpensemble._checks import real_between
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, about_to_spend
 from dpensemble.allocation.partition import number_units
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
 from dpensemble.relations import Relation
@@ -37,6 +38,8 @@ class HeldBack:
     unit_of: Any
     n_units: int
     by_unit: bool
+    # False for a record whose unit is missing.
+    has_unit: Any = True
 
 
 class WithScore:
@@ -105,7 +108,8 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     if tables.budgets is not None or tables.stream is not None:
         what = "records have budgets of their own" if tables.stream is None else "private records are read in blocks"
         raise InvalidParameterError(f"holdout_score is not for runs where {what}; give test rows (--test) instead.")
-    unit_of = np.arange(tables.n_records) if tables.units is None else number_units(tables.units.tolist())[1]
+    names = None if tables.units is None else named_units(tables.units)
+    unit_of = np.arange(tables.n_records) if names is None else number_units(names.tolist())[1]
     n_units = int(unit_of.max()) + 1
     n_held = int(share * n_units) if tables.units is None else min(int(share * n_units), _MOST_UNITS)
     if n_held < _FEWEST:
@@ -124,10 +128,12 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
         units=None if tables.units is None else tables.units[~held],
     )
     numbers = np.unique(unit_of[held], return_inverse=True)[1]
-    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, tables.units is not None)
+    has_unit = np.ones(len(held), dtype=bool) if tables.units is None else units_or_none(tables.units)[1]
+    by_unit = tables.units is not None
+    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit, has_unit[held])
 
 
-def scored(model: Any, held: HeldBack, encode: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
+def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
     """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself.
 
     Parameters
@@ -136,8 +142,8 @@ def scored(model: Any, held: HeldBack, encode: Any, public: Any, paid: WithScore
         Fitted on other units; what it says may be published.
     held : HeldBack
         Private.
-    encode : callable
-        Turns rows into what the model takes.
+    read : callable
+        Turns rows into what the model takes, and says which rows can be read; see `Reader.held_back`.
     public : array, DataFrame or None
         Encoded public rows, by which bins are chosen.
     paid : WithScore, optional
@@ -146,29 +152,32 @@ def scored(model: Any, held: HeldBack, encode: Any, public: Any, paid: WithScore
     if paid is not None:
         paid.require_paid(model.guarantee_.epsilon, model.guarantee_.delta)
     classes = model.classes_
-    probable = _probabilities(model, held, encode)
-    truth = np.searchsorted(classes, held.y.to_numpy())
-    # A label that was not declared is wrong whatever is said.
-    known = np.isin(held.y.to_numpy(), classes)
+    probable, readable = _probabilities(model, held, read)
+    ids = class_ids_or_bad(classes, held.y.to_numpy())
+    # A label that was not declared is wrong, whatever the student answers.
+    truth, known = np.maximum(ids, 0), ids != BAD
     right = ((probable.argmax(axis=1) == truth) & known).astype(np.int64)
+    usable = readable & known & held.has_unit if zeroes_bad(model) else np.ones(len(known), dtype=bool)
     cells = None
     if len(classes) == 2:
         # Without public rows, even bins.
         edges = bin_edges(np.linspace(0, 1, 1001) if public is None else model.predict_proba(public)[:, 1])
         cells = np.searchsorted(edges, probable[:, 1], side="right") + BINS * (truth == 1)
-    vectors = unit_vectors(right, cells, held.unit_of, held.n_units)
+    vectors = unit_vectors(right, cells, held.unit_of, held.n_units, usable)
     seed = model.insecure_release_seed
     noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
     about_to_spend(model.design_.groups)
     return release_score(vectors, model.guarantee_.epsilon, model.guarantee_.delta, noise)
 
 
-def _probabilities(model: Any, held: HeldBack, encode: Any) -> Any:
+def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
     if not held.by_unit:
-        return model.predict_proba(encode(held.X))
+        rows, readable = read(held.X)
+        return model.predict_proba(rows), readable
     # With more or fewer rows before them, other units' rows could come out otherwise in the last digit.
-    found = np.empty((len(held.X), len(model.classes_)))
+    found, readable = np.empty((len(held.X), len(model.classes_))), np.empty(len(held.X), dtype=bool)
     order = np.argsort(held.unit_of, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
-        found[rows] = model.predict_proba(encode(held.X.iloc[rows]))
-    return found
+    for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
+        rows, readable[places] = read(held.X.iloc[places])
+        found[places] = model.predict_proba(rows)
+    return found, readable

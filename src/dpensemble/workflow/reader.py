@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from dpensemble.datasets import TableEncoder, TablePreparation
+from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import InvalidParameterError
 
@@ -46,6 +48,7 @@ class Reader:
             )
         how = None if not fill else "nan" if takes_nan else "median"
         self._public, self._tabular = public, tabular
+        self._keep_bad = zeroes_bad(model)
         self._preparation = TablePreparation(how).fit(public) if len(public) else None
         self._encoder = None if tabular else TableEncoder(how).fit(public)
         self.blanks = {"median": "filled in from public rows", "nan": "filled in from public rows, NaN in numbers"}.get(
@@ -61,9 +64,36 @@ class Reader:
             return table
         return self._preparation.transform(table)
 
+    def private(self, table: pd.DataFrame) -> Any:
+        """Return private rows as the method takes them; for a method of arrays a bad row is a row of NaN."""
+        if self._encoder is None or self._preparation is None:
+            return self.transform(table)
+        if not self._keep_bad:
+            return self._encoder.transform(table)
+        table, readable = readable_rows(table)
+        prepared = self._preparation.transform(table)
+        rows = np.array(self._encoder.encoder_.transform(prepared), dtype=np.float64)
+        if not self._encoder.takes_blanks:
+            readable &= ~prepared.isna().to_numpy().any(axis=1)
+        rows[~readable] = np.nan
+        return rows
+
+    def held_back(self, table: pd.DataFrame) -> tuple[Any, NDArray[np.bool_]]:
+        """Return private rows as the student takes them, and which of them can be read; the others are zeros."""
+        if not self._keep_bad:
+            return self.transform(table), np.ones(len(table), dtype=bool)
+        if self._encoder is None:
+            table, readable = readable_rows(table)
+            return self.transform(table), readable
+        rows = self.private(table)
+        readable = readable_array(rows, nan=self._encoder.fill == "nan")
+        if self._encoder.fill == "nan":
+            readable &= ~np.isnan(rows).all(axis=1)
+        return np.where(readable[:, None], rows, 0.0), readable
+
     def each(self, read: Callable[[], Iterator[tuple[pd.DataFrame, Any]]]) -> Callable[[], Iterator[tuple[Any, Any]]]:
         """Return what reads blocks of rows and labels, the rows as the method takes them."""
-        return lambda: ((self.transform(table), labels) for table, labels in read())
+        return lambda: ((self.private(table), labels) for table, labels in read())
 
     def encoded(self, table: pd.DataFrame | None) -> Any:
         """Return rows as numbers, also for a method that reads tables by itself."""

@@ -68,6 +68,7 @@ def private_stream(
     as_kinds: Callable[[pd.DataFrame], pd.DataFrame],
     as_labels: Callable[[pd.Series], pd.Series],
     blanks: bool,
+    keep_bad: bool = False,
 ) -> PrivateStream:
     """Return the private records in blocks, of the public table's columns and kinds.
 
@@ -83,8 +84,10 @@ def private_stream(
         Turns entries of the target into labels as they were declared.
     blanks : bool
         Whether features may be missing.
+    keep_bad : bool
+        Whether bad records are kept for the method, which lets them add nothing. By default they are refused.
     """
-    blocks = ParquetBlocks(private, target, unit=unit, drop=drop)
+    blocks = ParquetBlocks(private, target, unit=unit, drop=drop, keep_bad=keep_bad)
     if blocks.n_records < 2:
         raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
 
@@ -95,8 +98,11 @@ def private_stream(
             rows = block.set_index(pd.RangeIndex(start, start + len(block)))
             start += len(block)
             table = as_kinds(rows)
-            require_complete("the private table", table, blanks=blanks)
             written = pd.Series(entries)
+            if keep_bad:
+                yield table, as_labels(written).to_numpy()
+                continue
+            require_complete("the private table", table, blanks=blanks)
             if written.isna().any():
                 raise DataError(f"the private table has rows without a target in column {target!r}; drop those rows.")
             labels = as_labels(written)

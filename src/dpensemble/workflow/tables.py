@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.datasets.bad_records import units_or_none
 from dpensemble.datasets.notes import Note
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.budgets import BudgetRequest, assign_at_random, column_entries, parse_budgets
@@ -90,7 +91,10 @@ class Tables:
         """Number of units that private records belong to, or of records where each is one."""
         if self.stream is not None:
             return self.stream.n_units
-        return len(self.X_private if self.units is None else set(self.units.tolist()))
+        if self.units is None:
+            return len(self.X_private)
+        names, present = units_or_none(self.units)
+        return len(set(names[present].tolist()))
 
 
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble.certificates import certificate_of_fit
+from dpensemble.datasets.bad_records import readable_rows
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.labelling import PrivateDiagnostics
@@ -112,7 +113,8 @@ def train(
     seconds |= model.seconds_
     score: dict[str, Any] = {}
     if held is not None:
-        score = {"released_score": scored(model, held, encode, public, ledger).to_dict(), "held_back": held.n_units}
+        released = scored(model, held, reader.held_back, public, ledger)
+        score = {"released_score": released.to_dict(), "held_back": held.n_units}
     tables = everybody
 
     student_scores = baseline_scores = None
@@ -206,7 +208,7 @@ def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple
 def _fit(model: Any, reader: Reader, tables: Tables, given: dict[str, Any]) -> None:
     """Fit a model to private records in memory or in blocks."""
     if tables.stream is None:
-        model.fit(reader.transform(tables.X_private), tables.y_private.to_numpy(), **given)
+        model.fit(reader.private(tables.X_private), tables.y_private.to_numpy(), **given)
         return
     # Counted anew, so that every record is checked before anything is spent.
     model.fit_blocks(reader.each(tables.stream.read), **given | {"units": tables.stream.units})
@@ -216,7 +218,9 @@ def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, fl
     """Fit the student's kind of model without privacy, and score it where there are test rows."""
     # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
     estimator = default_student() if model.student is None else model.student
-    plain = fit_student(estimator, reader.encoded(tables.X_private), tables.y_private.to_numpy(), seed=0)
+    rows, labels = reader.encoded(readable_rows(tables.X_private)[0]), tables.y_private.to_numpy()
+    known = np.isin(labels, model.classes_)
+    plain = fit_student(estimator, rows[known], labels[known], seed=0)
     if tables.X_test is None or tables.y_test is None:
         return None
     found = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
-from dpensemble.errors import DataError
+from dpensemble._state import fingerprint
+from dpensemble.errors import DataError, InvalidParameterError
 
 # Squared length of the constant, and the share of public rows that are not shortened.
 _CONSTANT, _KEPT_SHARE = 0.2, 0.95
@@ -25,6 +26,10 @@ class BoundedMap(TransformerMixin, BaseEstimator):
     transformer : scikit-learn transformer
         Cloned and fitted on public rows. One that was fitted before on other public data goes in
         `sklearn.frozen.FrozenEstimator`.
+    in_batches : bool, default=False
+        Declares that the transformer reads each row by itself, to the last digit, so that private rows may be given to
+        it many at a time, which is faster. By default each private row is given by itself. The guarantee rests on this
+        declaration: `NMF`, for example, reads rows together, and one record then changes the features of others.
 
     Attributes
     ----------
@@ -43,13 +48,21 @@ class BoundedMap(TransformerMixin, BaseEstimator):
 
     is_bounded = True
 
-    def __init__(self, transformer: Any = None) -> None:
+    def __init__(self, transformer: Any = None, in_batches: bool = False) -> None:
         self.transformer = transformer
+        self.in_batches = in_batches
 
     def fit(self, X: Any, y: Any = None) -> BoundedMap:  # noqa: ARG002
         """Fit the transformer on public rows; never pass private ones."""
         self.transformer_ = clone(self.transformer).fit(own_copy(X))
+        state = fingerprint(self.transformer_)
         features = self._features(X)
+        if fingerprint(self.transformer_) != state:
+            raise InvalidParameterError(
+                f"feature_map={type(self.transformer).__name__} changes its own state when it transforms rows, so that "
+                "one record could change the features of others; use a map whose transform changes nothing.",
+                parameter="feature_map",
+            )
         lengths = np.sqrt(_squares(features))
         self.length_ = max(float(np.quantile(lengths, _KEPT_SHARE)), 1e-12)
         least = features.min() if features.shape[1] else 0.0
@@ -57,6 +70,11 @@ class BoundedMap(TransformerMixin, BaseEstimator):
         self.n_features_out_ = features.shape[1] + 1
         self.blocks_ = np.append(np.zeros(features.shape[1], dtype=np.int64), 1)
         return self
+
+    @property
+    def reads_rows_alone(self) -> bool:
+        """Whether private rows may be given many at a time."""
+        return bool(self.in_batches)
 
     def _features(self, X: Any) -> Any:
         # Rounds read the same rows again: a transformer that writes into them must not reach the next one.

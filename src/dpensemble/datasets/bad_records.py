@@ -1,0 +1,122 @@
+"""Which records are bad: a function of each record alone, the same in every round and in a held-out score.
+
+A record is bad if its label is not declared, an entry is infinite, an entry is missing where the method takes no
+blanks, or a feature map cannot read the row. A bad record adds a zero vector to every sum, and no teacher learns from
+it. The record still counts in the number of records, in its unit and in noisy counts. So one person cannot stop a run,
+and how many records are bad shows nowhere but in what is released with noise.
+
+Replacing a record by a zero vector is a function of that record alone, so neighbouring data sets stay neighbours, and
+the vector of a bad record is no longer than any other: every sensitivity holds as it is.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import is_missing, member
+from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
+
+#: Class id of a bad record.
+BAD = -1
+
+
+class OnBadRecord(StrEnum):
+    """What a bad record does."""
+
+    RAISE = "raise"
+    ZERO = "zero"
+
+
+def zeroes_bad(estimator: Any) -> bool:
+    """Return whether an estimator takes bad records as zero vectors; an unknown setting raises."""
+    return member("on_bad_record", estimator.on_bad_record, OnBadRecord) is OnBadRecord.ZERO
+
+
+def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
+    """Return each label's position among the declared classes, `BAD` for a label that is not declared.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    labels : array-like of shape (n_records,)
+        Private labels. Each is compared by itself. A text that writes a declared number stands for the number, and a
+        number for the text that writes it.
+    """
+    places: dict[Any, int] = {label: place for place, label in enumerate(classes.tolist())}
+    numeric = classes.dtype.kind not in "OUS"
+    return np.array([_place(label, places, numeric) for label in np.asarray(labels).tolist()], dtype=np.int64)
+
+
+def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
+    try:
+        if numeric and isinstance(label, str):
+            label = float(label)
+        elif not numeric and isinstance(label, (int, float)):
+            label = as_text(pd.Series([label], dtype=object))[0]
+        return places.get(label, BAD)
+    except (TypeError, ValueError, ArithmeticError):
+        return BAD
+
+
+def readable_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """Return a table without infinite entries, and which rows had none.
+
+    A row with an infinite entry becomes a row of zeros and blanks, which every map of the library can read.
+    """
+    numeric = number_columns(table)
+    numbers = table.iloc[:, np.flatnonzero(numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
+    infinite: NDArray[np.bool_] = np.isinf(numbers).any(axis=1)
+    if infinite.any():
+        numbers = np.where(infinite[:, None], 0.0, numbers)
+        texts = table.iloc[:, np.flatnonzero(~numeric)]
+        texts = texts.where(np.broadcast_to(~infinite[:, None], texts.shape))
+        table = assembled(table, np.flatnonzero(numeric), numbers, texts)
+    return table, ~infinite
+
+
+def readable_array(X: Floats, *, nan: bool) -> NDArray[np.bool_]:
+    """Return which rows of an array can be learned from: those without infinity and, unless `nan`, without NaN."""
+    bad = np.isinf(X) if nan else ~np.isfinite(X)
+    return np.asarray(~bad.any(axis=1), dtype=bool)
+
+
+def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return units as objects, and which records have one.
+
+    Parameters
+    ----------
+    units : array-like of shape (n_records,)
+        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing.
+    """
+    declared = np.asarray(units)
+    if declared.dtype.kind in "iu":
+        return declared, declared >= 0
+    objects = np.asarray(units, dtype=object)
+    missing = np.array([is_missing(one) or one is pd.NA for one in objects.ravel().tolist()], dtype=bool)
+    return objects, ~missing
+
+
+def named_units(units: ArrayLike) -> NDArray[Any]:
+    """Return units in which each record without one has a name of its own."""
+    names, present = units_or_none(units)
+    if present.all():
+        return names
+    names = names.astype(object)
+    for place in np.flatnonzero(~present).tolist():
+        names[place] = f"record {place} without a unit"
+    return names
+
+
+def as_numbers(X: Any) -> Any:
+    """Return rows as numbers, each entry read by itself, NaN for an entry that is not a number."""
+    if hasattr(X, "columns"):
+        return pd.DataFrame(numbers_of(X)[0], columns=X.columns)
+    rows = np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
+    return rows if rows.dtype.kind in "biuf" or rows.ndim != 2 else numbers_of(pd.DataFrame(rows))[0]

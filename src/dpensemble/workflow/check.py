@@ -1,0 +1,93 @@
+"""How many private records are bad, and why: exact counts for the owner, before anything is charged."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpensemble._checks import declared_classes
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
+from dpensemble.workflow.files import file_tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Exact counts of private records; for the owner alone, never to be published.
+
+    Parameters
+    ----------
+    records : int
+        All records.
+    bad : int
+        Records that add nothing: those with at least one of the next four.
+    without_class : int
+        Records whose label is missing or not declared.
+    infinite : int
+        Records with an infinite entry.
+    incomplete : int
+        Records with a missing or unreadable entry. They are bad only for methods that take no blanks.
+    without_unit : int
+        Records whose unit is missing.
+    missing_entries : dict of str to int
+        Missing or unreadable entries of each column that has some.
+    """
+
+    records: int
+    bad: int
+    without_class: int
+    infinite: int
+    incomplete: int
+    without_unit: int
+    missing_entries: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return asdict(self)
+
+
+def check(private: Path, public: Path | None, target: str, *, blanks: bool = True, **how: Any) -> Checked:
+    """Count the bad records of a private table.
+
+    Parameters
+    ----------
+    private, public, target
+        As for `file_tables`.
+    blanks : bool, default=True
+        Whether the method takes missing entries; otherwise a record with one is bad.
+    **how
+        Further arguments of `file_tables`, such as ``classes`` and ``unit``.
+
+    Raises
+    ------
+    FileError, DataError, InvalidParameterError
+        If the tables cannot be used at all.
+    """
+    tables = file_tables(private, public, target, blanks=True, takes_blocks=True, on_bad_record="zero", **how)
+    classes = np.unique(np.asarray(declared_classes(tables.classes)))
+    units = tables.units if tables.stream is None else tables.stream.units
+    present = np.ones(tables.n_records, dtype=bool) if units is None else units_or_none(units)[1]
+    blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
+    counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
+    missing = pd.Series(0, index=tables.X_public.columns)
+    done = 0
+    for table, labels in blocks:
+        undeclared = class_ids_or_bad(classes, labels) == BAD
+        infinite = ~readable_rows(table)[1]
+        blank = table.isna()
+        missing += blank.sum()
+        incomplete = blank.to_numpy().any(axis=1)
+        lost = ~present[done : done + len(table)]
+        bad = undeclared | infinite | lost | (incomplete & (not blanks))
+        for name, which in zip(counts, (undeclared, infinite, incomplete, bad), strict=True):
+            counts[name] += int(which.sum())
+        done += len(table)
+    return Checked(
+        records=tables.n_records,
+        without_unit=int((~present).sum()),
+        missing_entries={str(name): int(number) for name, number in missing.items() if number},
+        **counts,
+    )

@@ -1,0 +1,109 @@
+"""Exact counts of bad records for the owner, and runs of the command line that bad records do not stop."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=600), "c": rng.choice(["a", "b"], size=600)}).astype(object)
+    table["y"], table["who"] = np.where(table["x"] > 0, "yes", "no"), np.arange(600) // 2
+    table[400:].drop(columns=["y", "who"]).to_csv(tmp_path / "public.csv", index=False)
+    private = table[:400].copy()
+    private.loc[3, "x"], private.loc[4, "y"], private.loc[5, "x"] = "inf", "perhaps", "zaphod"
+    private.loc[6, "who"], private.loc[7, "c"], private.loc[8, "y"] = None, None, None
+    private.to_csv(tmp_path / "private.csv", index=False)
+    with (tmp_path / "private.csv").open("a") as file:
+        file.write('1.0,"a,yes,7\n1.0,a,yes,7,more\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+DATA = "--private private.csv --public public.csv --target y --classes no,yes --unit who"
+
+
+def test_counts_are_exact(folder, capsys):
+    assert main(["check", *DATA.split(), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["records"] == 402
+    assert found["without_class"] == 4
+    assert found["infinite"] == 1
+    assert found["without_unit"] == 3
+    assert found["incomplete"] == 4
+    assert found["missing_entries"] == {"x": 3, "c": 3}
+    assert found["bad"] == 6
+    assert main(["check", *DATA.split(), "--no-blanks", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bad"] == 8
+    assert main(["check", *DATA.split()]) == 0
+    shown = capsys.readouterr().out
+    assert "do not publish them" in shown
+    assert "402 records, of which 6 are bad" in shown
+
+
+def test_counts_of_a_parquet_folder(folder, capsys):
+    table = pd.read_csv("public.csv").assign(y="yes", who=1.0)
+    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"] = np.nan, "perhaps", np.inf
+    (folder / "parts").mkdir()
+    table.to_parquet(folder / "parts" / "1.parquet")
+    assert main(["check", *DATA.replace("private.csv", "parts").split(), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[name] for name in ("records", "bad", "without_class", "infinite", "without_unit")] == [
+        200,
+        3,
+        1,
+        1,
+        1,
+    ]
+
+
+def test_all_bad_is_said(folder, capsys):
+    assert main(["check", *DATA.replace("no,yes", "0,1").split()]) == 0
+    assert "Every record is bad: compare --classes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [["--target", "z"], ["--private", "none.csv"], ["--classes", "a"]])
+def test_bad_input_is_one_sentence(folder, capsys, wrong):
+    assert main(["check", *DATA.split(), *wrong]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+
+
+RUNS = [
+    ("label-moments", []),
+    ("label-moments", ["--holdout-score", "0.2"]),
+    ("soft-votes", ["--teachers", "10", "--fill"]),
+    ("pate", ["--teachers", "10", "--holdout-score", "0.2"]),
+    ("private-majority", ["--teachers", "5", "--fill"]),
+]
+
+
+@pytest.mark.parametrize(("method", "more"), RUNS)
+def test_bad_records_stop_no_run_and_are_told_to_nobody(folder, capsys, method, more):
+    line = ["train", method, *DATA.split(), "--epsilon", "5", "--delta", "1e-3", "--quiet", "--out", "run", *more]
+    assert main([*line, "--on-bad-record", "raise"]) == 2
+    assert "cannot be read: a quotation mark in line 402" in capsys.readouterr().err
+    assert main(line) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "" or "note:" in shown.err
+    assert all(word not in shown.out + shown.err for word in ("bad record", "perhaps", "zaphod"))
+    record = json.loads((folder / "run" / "run.json").read_text())
+    assert record["data"]["private_records"] == 402
+    assert "perhaps" not in (folder / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["label-moments", "pate --teachers 5"])
+def test_a_folder_with_bad_records_is_learned_from(folder, capsys, method):
+    table = pd.read_csv("public.csv").assign(y="yes", who=np.arange(200.0))
+    table.loc[table["x"] > 0, "y"] = "no"
+    table.loc[3, "who"], table.loc[4, "y"], table.loc[5, "x"], table.loc[6, "x"] = np.nan, "perhaps", np.inf, np.nan
+    (folder / "parts").mkdir()
+    table.to_parquet(folder / "parts" / "1.parquet")
+    line = f"train {method} {DATA.replace('private.csv', 'parts')} --epsilon 9 --delta 1e-3 --quiet --out run"
+    assert main(line.split()) == 0, capsys.readouterr().err
+    assert main([*line.split(), "--overwrite", "--on-bad-record", "raise"]) == 2
