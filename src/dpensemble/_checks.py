@@ -1,14 +1,17 @@
 """Checks of scalars in the positive form: fail unless the value is known to be good, so NaN never passes."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+_MOST_NAMED = 20
 
 
 def real_between(name: str, value: object, low: float, high: float) -> float:
@@ -73,3 +76,63 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
     if len(declared) < 2 or len(set(declared)) != len(declared) or any(map(is_missing, declared)):
         raise InvalidParameterError(f"classes={declared!r} must name at least two distinct labels.")
     return declared
+
+
+def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
+    """Return a table with the columns `names` in this order, refusing one that lacks needed columns or has others.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Rows to classify.
+    names : sequence of str
+        Columns that a student was trained on.
+    needed : sequence of str, optional
+        Those that must be there. By default all.
+
+    Raises
+    ------
+    DataError
+        With the names of missing and extra columns.
+    """
+    columns, names = list(X.columns), list(names)
+    if columns == names:
+        return X
+    own, known = set(columns), set(names)
+    if len(own) < len(columns):
+        raise DataError("X names a column twice; give each column once.")
+    missing = [str(name) for name in (names if needed is None else needed) if name not in own]
+    extra = [str(name) for name in columns if name not in known]
+    if missing or extra:
+        parts = []
+        if missing:
+            rest = len(missing) - _MOST_NAMED
+            shown = ", ".join(map(repr, missing[:_MOST_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+            parts.append(f"it lacks {shown}")
+        if extra:
+            parts.append(f"it has in excess {in_words(extra, columns)}")
+        raise DataError(
+            f"X must have the columns that the student was trained on: {' and '.join(parts)}; rename or drop columns."
+        )
+    return X[[name for name in names if name in own]]
+
+
+def in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
+    """Name columns that are called like columns; without a header, or in a table turned round, names are records."""
+    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
+    numbered = any(str(column).strip()[:1].isdigit() for column in columns)
+    if numbered or not names or len(extra) == len(columns):
+        return f"{len(extra)} of {len(columns)}"
+    rest = len(extra) - len(names[:_MOST_NAMED])
+    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
+
+
+@contextmanager
+def names_checked() -> Iterator[None]:
+    """Raise scikit-learn's error about names of columns as a `DataError`, in its words."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("The feature names should match those"):
+            raise
+        raise DataError(str(error)) from None

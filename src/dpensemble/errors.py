@@ -11,7 +11,8 @@
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
-Warnings: `ColumnWarning`, `UnlikeRowsWarning` and `RepeatedReleaseWarning`, which are each a `UserWarning`.
+Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning` and `NotForReleaseWarning`, which are each a
+`UserWarning`.
 
 Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
 """
@@ -89,3 +90,7 @@ class UnlikeRowsWarning(UserWarning):
 
 class RepeatedReleaseWarning(UserWarning):
     """Several private fits were made on the same records, so that their losses add up."""
+
+
+class NotForReleaseWarning(UserWarning):
+    """A saved student comes from a run with seeded noise, so that its guarantee does not hold."""

@@ -5,6 +5,7 @@ import hashlib
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpensemble.cli import main
@@ -185,8 +186,10 @@ def test_training(answer, folder, line):
     else:
         student = [found["student"][key] for key in ("accuracy", "auroc")]
         assert student == pytest.approx([accuracy, auroc], rel=1e-6)
-    # Rows that were chosen, and each label.
-    assert hashlib.sha256((folder / "out" / "labels.csv").read_bytes()).hexdigest()[:16] == digest
+    # Rows that were chosen, and each label; the mark of an experiment stands beside them.
+    table = pd.read_csv(folder / "out" / "labels.csv", dtype=str)
+    assert set(table.pop("for_release")) == {"false"}
+    assert hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()[:16] == digest
 
 
 @pytest.mark.parametrize("line", BAD)

@@ -9,7 +9,7 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.cli.choice import METHODS, methods_of
-from dpensemble.cli.others import _KEYS, _LEDGER, compare, gamma, predict, recover, report, serve, verify
+from dpensemble.cli.others import _KEYS, _LEDGER, check, compare, gamma, predict, recover, report, serve, verify
 
 TABLES = "--private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --jobs 1 --seed 0"
 SERVICE = """
@@ -45,6 +45,7 @@ LINES = {
     "gamma": "gamma --teachers 5 --epsilon 0.1 --m 2 --certificate gamma.json --plot gamma.svg",
     "verify": "verify gamma.json",
     "compare": "compare --table private.csv --target y --methods bagging --delta 0.1 --repeats 1 --seed 0 --jobs 1",
+    "check": "check --private private.csv --public public.csv --target y --classes 0,1",
     "report": "report run --out page.html --registry entry.yaml",
     "predict": "predict run public.csv --proba --keep a",
     "recover": "recover killed",
@@ -86,7 +87,7 @@ def document(tmp_path, monkeypatch, capfd):
 
 
 def test_every_command_has_a_line():
-    others = {one.__name__ for one in (compare, gamma, report, recover, predict, verify, serve)}
+    others = {one.__name__ for one in (check, compare, gamma, report, recover, predict, verify, serve)}
     grouped = {f"{group} {name}" for group, names in (("ledger", _LEDGER), ("keys", _KEYS)) for name in names}
     assert set(LINES) == others | grouped
     assert set(TRAINED) | {"auto", "label-moments"} == set(methods_of("train"))
@@ -96,6 +97,10 @@ def test_every_command_has_a_line():
 def test_gamma_and_verify(document):
     assert document(LINES["gamma"])["gamma"]
     assert document(LINES["verify"])["confirmed"] is True
+
+
+def test_check(document):
+    assert document(LINES["check"])["records"] == 800
 
 
 @pytest.mark.parametrize("method", methods_of("plan"))

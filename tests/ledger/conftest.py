@@ -27,7 +27,7 @@ def patients(ledger):
     return ledger.open_account("patients", epsilon=3, delta=1e-5)
 
 
-def votes(grant, answers=30, sigma=60.0):
+def votes(grant, answers=30, sigma=60.0, seed=None):
     """Return an aggregator whose answers are nearly coins, so that a replay proves something."""
     return Aggregator(
         GaussianNoisyMax(sigma),
@@ -37,6 +37,7 @@ def votes(grant, answers=30, sigma=60.0):
         budget=Budget(epsilon=2, delta=1e-6),
         ledger=grant,
         answers=answers,
+        insecure_release_seed=seed,
     )
 
 

@@ -30,6 +30,14 @@ def test_a_grant_is_charged_once_and_gone_on_with(patients, where):
     assert patients.ledger.verify().requests == 12
 
 
+def test_a_seeded_answer_keeps_its_mark(patients, where):
+    assert not votes(patients.grant("october"), seed=1).answer(counts=[50, 50], key="1").for_release
+    later = votes(Ledger(where).account("patients").grant("october"))
+    replayed, fresh = (later.answer(counts=[50, 50], key=key) for key in ("1", "2"))
+    assert (replayed.replayed, replayed.for_release) == (True, False)
+    assert fresh.for_release
+
+
 def test_what_can_never_fit_charges_no_grant(patients):
     for account in (patients, patients.grant("october")):
         asked = votes(account)

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -359,16 +360,16 @@ class Aggregator:
 
     def _drawn_text(self, votes: Any) -> str:
         """Draw the noise of answers that are paid for."""
-        law = self.design.law
+        law, as_released = self.design.law, partial(as_text, for_release=self._noise.for_release)
         if isinstance(law, GaussianSum):
             draws, variance = DiscreteNoise(self._noise), self.design.sum_variance
             units = SOFT_UNIT * self.design.n_voters
             means = [[(entry + draws.gaussian(variance)) / units for entry in row] for row in votes.tolist()]
-            return as_text([int(np.argmax(row)) for row in means], means)
+            return as_released([int(np.argmax(row)) for row in means], means)
         if isinstance(law, SparseNoisyMax):
-            return as_text([self._sparse(law, one) for one in votes], None)
+            return as_released([self._sparse(law, one) for one in votes], None)
         found = sample(law, self._table(votes), self._noise)
-        return as_text(np.where(found < self.design.n_classes, found, -1).tolist(), None)
+        return as_released(np.where(found < self.design.n_classes, found, -1).tolist(), None)
 
     def _sparse(self, law: SparseNoisyMax, votes: Named) -> int:
         place = law.sample(votes.counts, self._noise)

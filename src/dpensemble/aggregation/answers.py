@@ -29,12 +29,15 @@ class Answer:
         Name of the request: asking again by it gives the same answer for nothing.
     replayed : bool
         Whether the answer was stored from before.
+    for_release : bool
+        False when the noise came from a seed.
     """
 
     labels: tuple[Any, ...]
     means: tuple[tuple[float, ...], ...] | None
     key: str
     replayed: bool
+    for_release: bool = True
 
     @property
     def label(self) -> Any:
@@ -113,9 +116,10 @@ def check_key(key: object) -> str:
     raise DataError(f"key={key!r:.40} is not a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
 
 
-def as_text(outcomes: Sequence[int], means: Sequence[Sequence[float]] | None) -> str:
-    """Return what was drawn as text, the same to the byte whenever it is told."""
-    return json.dumps({"outcomes": list(outcomes), "means": means}, separators=(",", ":"))
+def as_text(outcomes: Sequence[int], means: Sequence[Sequence[float]] | None, *, for_release: bool) -> str:
+    """Return what was drawn as text, the same to the byte whenever it is told; seeded noise leaves a mark."""
+    mark = {} if for_release else {"for_release": False}
+    return json.dumps({"outcomes": list(outcomes), "means": means} | mark, separators=(",", ":"))
 
 
 def from_text(text: str, labels: Sequence[Any] | range, key: str, *, replayed: bool) -> Answer:
@@ -123,4 +127,4 @@ def from_text(text: str, labels: Sequence[Any] | range, key: str, *, replayed: b
     found = json.loads(text)
     named = tuple(None if one < 0 else labels[one] for one in found["outcomes"])
     means = None if found["means"] is None else tuple(tuple(row) for row in found["means"])
-    return Answer(named, means, key, replayed)
+    return Answer(named, means, key, replayed, for_release=found.get("for_release", True))

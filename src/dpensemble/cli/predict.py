@@ -7,13 +7,15 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 import typer
 
-from dpensemble.errors import FileError
+from dpensemble.errors import FileError, NotForReleaseWarning
+from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
 from dpensemble.workflow.unread import Unread
@@ -34,7 +36,10 @@ def run(
     kept = [] if keep is None else [name.strip() for name in keep.split(",")]
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
-    loaded = load_student(student)
+    with warnings.catch_warnings():
+        # Told in a note, as below.
+        warnings.simplefilter("ignore", NotForReleaseWarning)
+        loaded = load_student(student)
     unread = Unread(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unread=unread, **written)
@@ -56,6 +61,8 @@ def run(
         raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
     if as_json:
         typer.echo(json.dumps(told))
+    if getattr(loaded, MARK) is False:
+        typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
     said = unread.sentence()
     if said is not None:
         typer.echo(f"dpensemble: note: {said}", err=True)

@@ -100,7 +100,7 @@ def _run(request: Request, log: Hear) -> None:
         outcome.record.seconds["total"] = round(perf_counter() - start, 3)
         place.finish(partial(write_outcome, outcome))
         place.place()
-        log("release placed", {"out": str(out)})
+        log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
     if own["json"]:
         typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
     else:
@@ -112,7 +112,10 @@ def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) ->
     own = request.own
     if resumes is not None:
         return resumed_folder(own["out"], overwrite=resumes.overwrite)
-    about = about_run(ARGUMENTS.get(), inputs, method=request.method, private=str(own["private"] or own["dataset"]))
+    facts: dict[str, Any] = {"method": request.method, "private": str(own["private"] or own["dataset"])}
+    if request.settings.get("insecure_release_seed") is not None:
+        facts["for_release"] = False
+    about = about_run(ARGUMENTS.get(), inputs, **facts)
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
 

@@ -6,7 +6,6 @@ guessed; private and test tables take the public columns' kinds, and labels and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
+from dpensemble._checks import in_words
 from dpensemble.datasets.columns import (
     assembled,
     in_parts,
@@ -185,21 +185,11 @@ def take_kinds(name: str, table: pd.DataFrame, public: pd.DataFrame, *, keep_bad
         raise DataError(f"the {name} table lacks the columns {', '.join(lacks)}, which the public table has.")
     if extra:
         raise DataError(
-            f"the {name} table has columns that the public table lacks: {_named(extra, table)}; drop them (--drop), or "
-            "name the one that says whose record it is (--unit)."
+            f"the {name} table has columns that the public table lacks: {in_words(extra, table.columns)}; drop them "
+            "(--drop), or name the one that says whose record it is (--unit)."
         )
     numeric = list(public.columns[number_columns(public)])
     return as_kinds(name, table[list(public.columns)], numeric, keep_bad=keep_bad)
-
-
-def _named(extra: list[str], table: pd.DataFrame) -> str:
-    """Name columns that are called like columns; without a header, or in a table turned round, names are records."""
-    names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
-    numbered = any(str(column).strip()[:1].isdigit() for column in table.columns)
-    if numbered or not names or len(extra) == len(table.columns):
-        return f"{len(extra)} of {len(table.columns)}"
-    rest = len(extra) - len(names[:_MOST_NAMED])
-    return ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {rest:,} more" if rest else "")
 
 
 def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bool = False) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
+from dpensemble.student import marked, with_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +243,8 @@ class AutoClassifier(TableClassifier):
             encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
             model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)
-            self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
+            student = Pipeline([("encoder", encoder), ("student", model.student_)])
+            self.student_ = marked(with_names(student), for_release=model.guarantee_.for_release)
         self.fitted_, self.columns_ = model, public.iloc[:0]
         for name in _PASSED_ON:
             setattr(self, name, getattr(model, name))

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between, member
+from dpensemble._checks import integer_between, member, names_checked
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
@@ -31,7 +31,7 @@ from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.promises import UNITS_TOGETHER
 from dpensemble.methods.settings import keep
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import class_probabilities
+from dpensemble.student import class_probabilities, published
 from dpensemble.teachers.ensemble import constant_voters
 from dpensemble.teachers.separate import fit_separately
 from dpensemble.votes import Votes
@@ -178,7 +178,9 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
         # An epsilon of 0 is no budget; the smallest one stands for it.
         about_to_spend([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
         allocation = scheme.draw(owners, relation=relation, noise=noise)
-        self.models_ = self._fit_models(X, targets, allocation, classes, entropy)
+        models = self._fit_models(X, targets, allocation, classes, entropy)
+        names = getattr(self, "feature_names_in_", None)
+        self.models_ = [published(model, for_release=noise.for_release, names=names) for model in models]
         self.classes_, self.subsample_ = classes, scheme.subsample
         self.published_ = published_bagging(scheme, n_units)
         self.guarantee_ = Guarantee(
@@ -253,7 +255,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Labels among ``classes_``; of several with equally many votes the first there.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        with names_checked():
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
         labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
         return labels
 
@@ -271,7 +274,8 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        with names_checked():
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):
             return class_probabilities(self.models_[0], rows, self.classes_)
         return self._votes(rows).counts / len(self.models_)

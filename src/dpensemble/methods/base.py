@@ -35,7 +35,7 @@ from dpensemble.methods.on_arrays import ArrayClassifier
 from dpensemble.methods.records import PrivateRecords, ReleasedLabels
 from dpensemble.methods.repeated import counted
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import Learner, default_student
+from dpensemble.student import Learner, default_student, published
 from dpensemble.teachers import TeacherEnsemble
 
 
@@ -199,7 +199,9 @@ class VotingEnsembleClassifier(ArrayClassifier):
         with _timed(seconds, "student"):
             student = learner.fit(released.lesson_rows, released.lesson_labels)
 
-        self.classes_, self.labels_, self.student_ = classes, labels, student
+        names = getattr(self, "feature_names_in_", None)
+        self.student_ = published(student, for_release=noise.for_release, names=names)
+        self.classes_, self.labels_ = classes, labels
         self.design_, self.law_ = design, design.law
         self.guarantee_ = self._state(design, meter, allocation, noise.for_release, records.units is not None)
         with _timed(seconds, "accounting of the spend"), progress_bar("Adding up what was spent", None):

@@ -17,8 +17,10 @@ from dpensemble._arrays import Floats, own_copy
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.settings import keep
+from dpensemble.student import NamedPipeline, marked, with_names
 
 _ROWS_TRIED = 20
 _ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."
@@ -126,7 +128,9 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             _require_state(encoder, state)
             model = clone(self.method).fit(private, y, X_public=public, **more)
             self.fitted_, self.encoder_ = model, encoder
-            self.student_ = Pipeline([("encoder", encoder), ("student", model.student_)])
+            student = Pipeline([("encoder", encoder), ("student", model.student_)])
+            student = with_names(student, inputs.names_of(X_public))
+            self.student_ = marked(student, for_release=model.guarantee_.for_release)
             self.classes_, self.labels_, self.design_ = model.classes_, model.labels_, model.design_
             stated = model.guarantee_
             self.guarantee_ = replace(stated, assumptions=(*stated.assumptions, _ASSUMPTION))
@@ -135,14 +139,17 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, X))
+        labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, self._by_name(X)))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
         check_is_fitted(self)
-        found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, X))
+        found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, self._by_name(X)))
         return found
+
+    def _by_name(self, X: Any) -> Any:
+        return self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
 
 
 def _of_private(encoder: Any, X: Any) -> Any:

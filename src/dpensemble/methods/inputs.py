@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, integer_between, is_missing
+from dpensemble._checks import declared_classes, integer_between, is_missing, names_checked
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import (
     BAD,
@@ -40,6 +40,12 @@ def require_finite(name: str, X: Floats, *, nan: bool = False, first: int = 0) -
             f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {first + row}, column {column}, "
             "counting from 0); fill or drop such values, using statistics of public rows only."
         )
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Return the names of a table's columns; None when X is no table, or when a column has no name."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def require_dense(name: str, X: Any) -> None:
@@ -194,10 +200,11 @@ def required(y: Any) -> Any:
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     """Return rows to classify as a table with the columns and kinds of `columns`, a table without rows."""
     X = each_alone("X", X)
-    if hasattr(X, "columns"):
-        validate_data(estimator, X, skip_check_array=True, reset=False)
-    else:
-        X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
+    with names_checked():
+        if hasattr(X, "columns"):
+            validate_data(estimator, X, skip_check_array=True, reset=False)
+        else:
+            X = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=False)
     return _like("new", estimator, X, columns)
 
 

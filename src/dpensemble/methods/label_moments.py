@@ -33,6 +33,7 @@ from dpensemble.methods.records import ReleasedLabels
 from dpensemble.methods.settings import keep
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
+from dpensemble.student import marked, with_names
 
 _EVERYONE = "everyone"
 
@@ -356,13 +357,15 @@ class LabelMomentsClassifier(TableClassifier):
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}
         start = perf_counter()
-        self.model_ = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])
+        model = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])
+        self.model_ = marked(with_names(model, inputs.names_of(public)), for_release=noise.for_release)
         entropy = public_entropy(self.random_state)
         self.student_ = self.model_
         if self.student is not None:
             # Synthetic rows may have blanks by chance of the noise.
             rows = learned.table.dropna() if learned.synthetic else learned.table
-            self.student_ = distilled(self.student, self.model_, rows, seed_integer(entropy, Stream.STUDENT))
+            student = distilled(self.student, self.model_, rows, seed_integer(entropy, Stream.STUDENT))
+            self.student_ = marked(with_names(student, inputs.names_of(public)), for_release=noise.for_release)
         seconds["student"] = perf_counter() - start
         self.effects_ = column_effects(learned.feature_map, learned.model.coefficients_, learned.table)
         found = np.empty(0, dtype=classes.dtype)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpensemble._checks import names_checked
 from dpensemble.methods import inputs
 from dpensemble.student import class_probabilities
 
@@ -63,4 +64,5 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _new_rows(self, X: ArrayLike) -> NDArray[np.float64]:
         finite: Any = "allow-nan" if self._takes_nan() else True
-        return validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
+        with names_checked():
+            return validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)

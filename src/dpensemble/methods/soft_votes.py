@@ -29,7 +29,7 @@ from dpensemble.methods.records import PrivateRecords, ReleasedLabels
 from dpensemble.methods.settings import keep
 from dpensemble.moments import AnswerBound, noisy_average
 from dpensemble.relations import Relation
-from dpensemble.student import fit_soft_student
+from dpensemble.student import fit_soft_student, published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
 
@@ -264,7 +264,9 @@ class SoftVotesClassifier(ArrayClassifier):
             if self.student is not None:
                 student = fit_soft_student(self.student, rows, student.predict_proba(rows), classes, seed)
         seconds["student"] = perf_counter() - start
-        self.classes_, self.student_, self.averages_, self.spread_ = classes, student, averages, spread
+        names = getattr(self, "feature_names_in_", None)
+        self.student_ = published(student, for_release=noise.for_release, names=names)
+        self.classes_, self.averages_, self.spread_ = classes, averages, spread
         labels = student.predict(rows[asked]) if len(asked) else classes[:0]
         self.labels_ = ReleasedLabels(asked, labels, len(asked))
         self.design_, self.law_, self.seconds_ = design, design.law, seconds

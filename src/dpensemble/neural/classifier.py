@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpensemble._checks import names_checked
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
@@ -139,7 +140,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
         check_is_fitted(self)
         torch = require_torch()
-        X = validate_data(self, X, dtype=np.float32, reset=False)
+        with names_checked():
+            X = validate_data(self, X, dtype=np.float32, reset=False)
         device = resolve_device(self.device)
         module = self.fitted_module().to(device)
         with torch.no_grad():

@@ -10,6 +10,7 @@ same, so a file made with malice might still crash a program that predicts with 
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,11 @@ from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
+from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 
 _CLASSIFIERS = (
     LogisticRegression,
@@ -42,7 +44,8 @@ _CLASSIFIERS = (
 )
 # What boosted trees are made of.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
-_OWN_CLASSES = (TableEncoder, TablePreparation, TableMap, DirectionsMap, SnappedMap, ImageMap, MomentsModel)
+_OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap)
+_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(
@@ -113,12 +116,18 @@ def load_classifier(path: Path | str) -> Any:
     Returns
     -------
     fitted scikit-learn estimator
-        Its ``predict`` takes what the classifier was trained on.
+        Its ``predict`` takes what the classifier was trained on. Its attribute ``for_release_`` is True for a release,
+        False for an experiment with seeded noise, and None when the file does not state which.
 
     Raises
     ------
     FileError
         If the file cannot be read, holds anything that is not on the list, or a broken tree or encoder.
+
+    Warns
+    -----
+    NotForReleaseWarning
+        If the noise of the run came from a seed, so that its guarantee does not hold.
     """
     try:
         content = Path(path).read_bytes()
@@ -128,11 +137,19 @@ def load_classifier(path: Path | str) -> Any:
             raise Unvetted(f"it holds types that are not vetted ({', '.join(sorted(types))})")
         classifier = skops.loads(content, trusted=types)
         _vet(classifier)
+        if isinstance(classifier, Pipeline):
+            # Students of earlier versions read columns by position.
+            classifier = with_names(classifier)
+        mark = release_mark(classifier)
+        setattr(classifier, MARK, mark)
     except Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
         known = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
         raise FileError(f"{path} cannot be read as a saved classifier ({known}).") from None
+    if mark is False:
+        text = f"{path} is NOT FOR RELEASE: the noise of its run came from a seed, with which it can be removed."
+        warnings.warn(text, NotForReleaseWarning, stacklevel=2)
     return classifier
 
 
@@ -146,6 +163,8 @@ def _vet(value: Any) -> None:
                 f"{type(value).__name__} is not vetted; use a logistic-regression, naive-bayes, "
                 "decision-tree, random-forest or gradient-boosting student"
             )
+        if not isinstance(vars(value).get(MARK), bool | None):
+            raise Unvetted(f"its {MARK} is neither true nor false")
         _vet_arrays(value)
         _vet(vars(value))
     elif callable(value) and not isinstance(value, type) and type(value) not in LOSSES:
@@ -171,6 +190,10 @@ def _vet_arrays(estimator: Any) -> None:
         _vet_table_map(estimator)
     if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
         _vet_encoder(estimator)
+    if isinstance(estimator, NamedPipeline):
+        for names in (estimator.names or [], estimator.needed or []):
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise Unvetted("it holds broken names of columns")
 
 
 def _vet_table_map(table_map: TableMap) -> None:

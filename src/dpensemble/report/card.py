@@ -33,7 +33,8 @@ def model_card(record: RunRecord) -> dict[str, Any]:
     -------
     dict
         ``format`` and ``version``, ``model``, ``intended_use`` (which a run cannot know), ``data``, ``quality``,
-        ``privacy``, ``cautions`` and ``experiment``, reasons why this is no release.
+        ``privacy``, ``cautions``, ``for_release`` (False when the noise came from a seed) and ``experiment``, reasons
+        why this is no release.
     """
     seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
     return {
@@ -45,6 +46,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
         "quality": _quality(record),
         "privacy": _privacy(record),
         "cautions": [one.text for one in remarks(record) if one.is_public],
+        "for_release": record.statement().for_release,
         "experiment": list(dict.fromkeys([*record.experiment, *seeded])),
     }
 

@@ -181,6 +181,8 @@ class PrivateRecord:
         Teachers whose fit raised and who vote their own majority class.
     group_spent : list of float
         What each group was charged, in the order of `RunRecord.groups`; empty where there are none.
+    for_release : bool or None
+        False when the noise of the run came from a seed; None in records of earlier versions, which do not state it.
     schema : int
         Version of this format.
     """
@@ -191,6 +193,7 @@ class PrivateRecord:
     constant_teachers: int
     failed_teachers: int
     group_spent: list[float] = field(default_factory=list)
+    for_release: bool | None = None
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,7 +203,8 @@ class PrivateRecord:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PrivateRecord:
         """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
-        if values.get("schema") != SCHEMA or set(values) != {item.name for item in fields(cls)}:
+        names = {item.name for item in fields(cls)}
+        if values.get("schema") != SCHEMA or set(values) | {"for_release"} != names:
             raise FileError(f"the private record is not of schema {SCHEMA}; train again with this version.")
         return cls(**values)
 

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, delta_of, real_between
+from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
@@ -134,7 +134,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the log-odds of the second class for each row; of more classes, the logit of each."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        with names_checked():
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
         scores: Floats = shortened(rows, self._clip) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -55,7 +55,10 @@ class Outcome:
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> None:
-    """Write a run's files into an empty folder; those that are not for sharing are for their owner's eyes alone."""
+    """Write a run's files into an empty folder; those that are not for sharing are for their owner's eyes alone.
+
+    Each file of a run with seeded noise has a mark: ``for_release`` is false, or the page says that it is no release.
+    """
     for name, (text, mode) in file_contents(outcome).items():
         write_file(folder / name, text, mode)
     durable.step(f"write {STUDENT}")
@@ -65,13 +68,17 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
 def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
     """Return the text of each file but the student, and the mode that the file is made with."""
     record, card = outcome.record, model_card(outcome.record)
+    labels = outcome.labels
+    if not record.statement().for_release:
+        # A column, since readers of CSV files take a comment for a row.
+        labels = labels.assign(for_release="false")
     # Exact scores and times are in the record.
     texts = {
         RECORD: (json.dumps(record.to_dict(), indent=2) + "\n", OWN_FILE),
         REPORT: (render(record), ANY_FILE),
         CARD: (json.dumps(card, indent=2) + "\n", ANY_FILE),
         CARD_TEXT: (card_as_markdown(card), ANY_FILE),
-        LABELS: (outcome.labels.to_csv(index=False), ANY_FILE),
+        LABELS: (labels.to_csv(index=False), ANY_FILE),
     }
     if outcome.certificate is not None:
         texts[CERTIFICATE] = (json.dumps(outcome.certificate, separators=(",", ":")) + "\n", ANY_FILE)

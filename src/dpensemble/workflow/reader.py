@@ -16,6 +16,7 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import InvalidParameterError
+from dpensemble.student import marked, release_mark, with_names
 
 _MOST_COLUMNS_NAMED = 200
 
@@ -108,10 +109,13 @@ class Reader:
     def before(self, student: Any) -> Pipeline:
         """Return a student that takes tables as they come."""
         if self._encoder is not None:
-            return Pipeline([("encoder", self._encoder), ("student", student)])
-        if self._preparation is None or self._preparation.changes_nothing:
+            found = Pipeline([("encoder", self._encoder), ("student", student)])
+        elif self._preparation is None or self._preparation.changes_nothing:
             return student
-        return Pipeline([("table", self._preparation), *student.steps])
+        else:
+            found = Pipeline([("table", self._preparation), *student.steps])
+        mark = release_mark(student)
+        return with_names(found) if mark is None else marked(with_names(found), for_release=mark)
 
     def kinds(self, public: pd.DataFrame) -> str:
         """Say how each column was read, as the public rows have it; of many columns, how the first ones were."""

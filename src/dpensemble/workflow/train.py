@@ -159,7 +159,7 @@ def train(
     )
     return Outcome(
         record=record,
-        private=_private_record(diagnostics, grouped=bool(groups)) if private_report else None,
+        private=_private_record(diagnostics, record, grouped=bool(groups)) if private_report else None,
         classifier=reader.before(model.student_),
         labels=pd.DataFrame({"row": labels.indices, "label": labels.labels}),
         warnings=(*about_teachers(diagnostics, model.design_.settings().get("n_teachers")), *refused),
@@ -338,7 +338,7 @@ def _reasons(model: Any, tables: Tables, baseline: bool) -> list[str]:
     return reasons
 
 
-def _private_record(found: PrivateDiagnostics, *, grouped: bool) -> PrivateRecord:
+def _private_record(found: PrivateDiagnostics, record: RunRecord, *, grouped: bool) -> PrivateRecord:
     return PrivateRecord(
         epsilon_spent=found.spend[-1][1],
         spend=[list(point) for point in found.spend],
@@ -346,4 +346,5 @@ def _private_record(found: PrivateDiagnostics, *, grouped: bool) -> PrivateRecor
         constant_teachers=found.n_constant,
         failed_teachers=found.n_failed,
         group_spent=list(found.group_spent) if grouped else [],
+        for_release=record.statement().for_release,
     )

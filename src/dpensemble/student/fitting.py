@@ -1,4 +1,4 @@
-"""The student: trained on released labels only, so it may be published."""
+"""Training the student on public rows and released labels."""
 
 from __future__ import annotations
 

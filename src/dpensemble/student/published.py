@@ -1,0 +1,201 @@
+"""The student as it is published: it finds columns by their names, and states whether its run is a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+
+from dpensemble._checks import by_name
+from dpensemble.errors import DataError
+
+#: Attribute of a student that states whether its run is a release.
+MARK = "for_release_"
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _last_step_has(method: str) -> Callable[[Method], Method]:
+    """Return a decorator that hides a method when the last step lacks the method."""
+    decorator: Callable[[Method], Method] = available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], method))
+    return decorator
+
+
+class NamedPipeline(Pipeline):
+    """A published student that puts the columns of a table in order by their names.
+
+    Rows without names, such as arrays, are read by position. Every method raises `DataError` for a table that lacks a
+    needed column or has another column besides.
+
+    Parameters
+    ----------
+    steps, transform_input, memory, verbose
+        As for scikit-learn's ``Pipeline``.
+    names : sequence of str, optional
+        Columns that the student was trained on, in order.
+    needed : sequence of str, optional
+        Those that must be there. By default all.
+    as_array : bool, default=False
+        Whether the first step takes an array of numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> table = pd.DataFrame({"age": [0.0, 0.0, 1.0, 1.0], "dose": [5.0, 7.0, 6.0, 6.0]})
+    >>> plain = LogisticRegression().fit(table.to_numpy(), [0, 0, 1, 1])
+    >>> student = published(plain, for_release=True, names=table.columns)
+    >>> student.predict(table[["dose", "age"]]).tolist()
+    [0, 0, 1, 1]
+    """
+
+    def __init__(
+        self,
+        steps: list[tuple[str, Any]],
+        *,
+        transform_input: Any = None,
+        memory: Any = None,
+        verbose: bool = False,
+        names: Sequence[str] | None = None,
+        needed: Sequence[str] | None = None,
+        as_array: bool = False,
+    ) -> None:
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+        self.names = names
+        self.needed = needed
+        self.as_array = as_array
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of the columns, shape (n_columns,)."""
+        return super().feature_names_in_ if self.names is None else np.asarray(self.names, dtype=object)
+
+    def in_order(self, X: Any) -> Any:
+        """Return rows as the first step takes them: a table with the columns in order, anything else as it is."""
+        if self.names is None or not hasattr(X, "columns"):
+            return X
+        found = by_name(X, self.names, needed=self.needed)
+        if not self.as_array:
+            return found
+        try:
+            return np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError("X has entries that are not numbers, and the student was trained on numbers.") from None
+
+    def predict(self, X: Any, **params: Any) -> Any:
+        """Return the label of each row, shape (n_rows,)."""
+        return super().predict(self.in_order(X), **params)
+
+    @_last_step_has("predict_proba")
+    def predict_proba(self, X: Any, **params: Any) -> Any:
+        """Return the probability of each class, shape (n_rows, n_classes)."""
+        return super().predict_proba(self.in_order(X), **params)
+
+    @_last_step_has("predict_log_proba")
+    def predict_log_proba(self, X: Any, **params: Any) -> Any:
+        """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
+        return super().predict_log_proba(self.in_order(X), **params)
+
+    @_last_step_has("decision_function")
+    def decision_function(self, X: Any, **params: Any) -> Any:
+        """Return the scores of each row as the last step makes them."""
+        return super().decision_function(self.in_order(X), **params)
+
+    @_last_step_has("score")
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
+        """Return the accuracy of the labels."""
+        return super().score(self.in_order(X), y, sample_weight, **params)
+
+
+def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
+    """Return a student that was trained on arrays as it is published.
+
+    Parameters
+    ----------
+    student : fitted scikit-learn classifier
+        Trained on public rows and what was released.
+    for_release : bool
+        False when the noise came from a seed.
+    names : sequence of str, optional
+        Names of the columns that the student was trained on, when all columns have one.
+
+    Returns
+    -------
+    fitted scikit-learn estimator
+        The student itself, marked (see `release_mark`). When there are names, a `NamedPipeline` around the student.
+    """
+    if names is not None:
+        student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)
+    return marked(student, for_release=for_release)
+
+
+def with_names(student: Pipeline, names: Any = None) -> Pipeline:
+    """Return a pipeline that takes tables as one that finds their columns by name, as far as names are known.
+
+    Parameters
+    ----------
+    student : Pipeline
+        Fitted on tables.
+    names : sequence of str, optional
+        Names of the columns. By default those that the first step was fitted on.
+    """
+    if isinstance(student, NamedPipeline):
+        return student
+    first = student.steps[0][1]
+    names = getattr(first, "feature_names_in_", None) if names is None else names
+    if names is None:
+        return student
+    needed = getattr(first, "needed_columns", None)
+    return NamedPipeline(student.steps, names=list(map(str, names)), needed=needed)
+
+
+def marked(student: Any, *, for_release: bool) -> Any:
+    """Return a student that states, also once saved, whether its run is a release: False when noise was seeded.
+
+    A pipeline and its last step are marked both, so that the mark stays when either goes into another pipeline.
+    """
+    if isinstance(student, Pipeline):
+        marked(student.steps[-1][1], for_release=for_release)
+    setattr(student, MARK, for_release)
+    return student
+
+
+def release_mark(student: Any) -> bool | None:
+    """Return whether a student's run is a release, as stated: False when any part comes from seeded noise.
+
+    Parameters
+    ----------
+    student : scikit-learn estimator
+        As `marked` returns it, or one that holds such students.
+
+    Returns
+    -------
+    bool or None
+        None when nothing is stated, for example by a file of an earlier version.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> student = marked(LogisticRegression(), for_release=False)
+    >>> release_mark(make_pipeline(student)), release_mark(LogisticRegression())
+    (False, None)
+    """
+    marks = set(_marks(student))
+    return None if not marks else False not in marks
+
+
+def _marks(value: Any) -> Iterator[bool]:
+    if isinstance(value, BaseEstimator):
+        own = vars(value).get(MARK)
+        if own is not None:
+            yield own
+        value = list(vars(value).values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _marks(item)

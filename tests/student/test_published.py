@@ -1,0 +1,247 @@
+"""Published students find columns by name, and state whether their run is a release; in memory and from a file."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from dpensemble import (
+    AutoClassifier,
+    BaggedPATEClassifier,
+    BaggingPrivacyClassifier,
+    DPBaggingClassifier,
+    EncodedClassifier,
+    LabelMomentsClassifier,
+    PATEClassifier,
+    PrivateMajorityClassifier,
+    RandomSubspaceClassifier,
+    SoftVotesClassifier,
+    SubsampleAggregateClassifier,
+    UpsamplingPATEClassifier,
+    VanishingPATEClassifier,
+    WeightingPATEClassifier,
+    load_classifier,
+    methods,
+    save_classifier,
+)
+from dpensemble.datasets import TablePreparation
+from dpensemble.errors import DataError, FileError, NotForReleaseWarning
+from dpensemble.moments import DirectionsMap, ImageMap, TableMap
+from dpensemble.student import MARK, NamedPipeline, published, release_mark, with_names
+
+RNG = np.random.default_rng(3)
+NAMES = ["age", "dose", "weight"]
+TABLE = pd.DataFrame(RNG.normal(size=(900, 3)) * [1.0, 3.0, 10.0] + [0.0, 5.0, -2.0], columns=NAMES)
+PRIVATE, PUBLIC = TABLE[:600], TABLE[600:]
+Y = np.where(PRIVATE["age"] + 0.1 * PRIVATE["dose"] > 0.5, 1, 0)
+MOMENTS = {"classes": [0, 1], "epsilon": 8.0, "delta": 1e-4, "random_state": 0, "insecure_release_seed": 0}
+SHARED = {**MOMENTS, "n_teachers": 30}
+BUDGETS = np.where(np.arange(600) % 2, 4.0, 8.0)
+
+
+def encoder():
+    return ColumnTransformer([("numbers", StandardScaler(), [0, 1, 2])])
+
+
+MODELS = {
+    "auto": lambda: AutoClassifier(**MOMENTS),
+    "auto by votes": lambda: AutoClassifier(**MOMENTS | {"relation": "replace-one", "epsilon": 0.5}),
+    "bagged-pate": lambda: BaggedPATEClassifier(**SHARED, subsample=20),
+    "bagging": lambda: BaggingPrivacyClassifier(classes=[0, 1], subsample=60, insecure_release_seed=0),
+    "dpbag": lambda: DPBaggingClassifier(**SHARED, n_partitions=1),
+    "encoded": lambda: EncodedClassifier(PATEClassifier(**SHARED)),
+    "encoded by another": lambda: EncodedClassifier(PATEClassifier(**SHARED), encoder=encoder()),
+    "label-moments": lambda: LabelMomentsClassifier(**MOMENTS),
+    "label-moments of directions": lambda: LabelMomentsClassifier(DirectionsMap(TableMap()), **MOMENTS),
+    "label-moments of images": lambda: LabelMomentsClassifier(ImageMap((1, 3)), **MOMENTS),
+    "label-moments by another map": lambda: LabelMomentsClassifier(StandardScaler(), **MOMENTS),
+    "label-moments with a student": lambda: LabelMomentsClassifier(
+        None, DecisionTreeClassifier(max_depth=3), **MOMENTS
+    ),
+    "pate": lambda: PATEClassifier(**SHARED),
+    "pate with a pipeline": lambda: PATEClassifier(
+        student=Pipeline([("columns", StandardScaler()), ("student", LogisticRegression())]), **SHARED
+    ),
+    "private-majority": lambda: PrivateMajorityClassifier(**MOMENTS),
+    "random-subspace": lambda: RandomSubspaceClassifier(**SHARED),
+    "saa": lambda: SubsampleAggregateClassifier(**SHARED),
+    "soft-votes": lambda: SoftVotesClassifier(**SHARED),
+    "upsampling-pate": lambda: UpsamplingPATEClassifier(**SHARED),
+    "vanishing-pate": lambda: VanishingPATEClassifier(**SHARED),
+    "weighting-pate": lambda: WeightingPATEClassifier(**SHARED),
+}
+UNSAVED = {"label-moments by another map"}
+
+
+def fitted(name, rows=PRIVATE, public=PUBLIC, **settings):
+    model = MODELS[name]()
+    if name.startswith("encoded"):
+        model.set_params(**{f"method__{key}": value for key, value in settings.items()})
+    else:
+        model.set_params(**settings)
+    if name == "bagging":
+        return model.fit(rows, Y)
+    budgets = {"budgets": BUDGETS} if name.split("-")[0] in ("upsampling", "vanishing", "weighting") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(rows, Y, X_public=public, **budgets)
+
+
+def students(model):
+    return model.models_ if isinstance(model, BaggingPrivacyClassifier) else [model.student_]
+
+
+def from_a_file(student, path):
+    """The student as it comes out of a file, and whether it was said not to be for release."""
+    save_classifier(student, path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loaded = load_classifier(path)
+    return loaded, [one.category for one in caught] == [NotForReleaseWarning]
+
+
+def test_every_method_is_here():
+    made = {type(make()).__name__ for make in MODELS.values()}
+    assert made == set(methods.__all__)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
+def test_columns_are_found_by_name(tmp_path, name):
+    model = fitted(name)
+    (student, *_) = students(model)
+    found = [student] if name in UNSAVED else [student, from_a_file(student, tmp_path / "student.skops")[0]]
+    for one in found:
+        labels, chances = one.predict(PUBLIC), one.predict_proba(PUBLIC)
+        assert len(np.unique(labels)) == 2
+        assert np.array_equal(labels, one.predict(PUBLIC.to_numpy()))
+        mixed = PUBLIC[["weight", "age", "dose"]]
+        assert np.array_equal(one.predict(mixed), labels)
+        assert np.array_equal(one.predict_proba(mixed), chances)
+        assert one.score(mixed, labels) == 1
+        with pytest.raises(DataError, match=r"lacks 'dose'; rename or drop columns\.$"):
+            one.predict(PUBLIC.drop(columns="dose"))
+        with pytest.raises(DataError, match=r"trained on: it has in excess 'height', 'id'; rename"):
+            one.predict_proba(PUBLIC.assign(height=1.0, id=2))
+        with pytest.raises(DataError, match="it lacks 'dose' and it has in excess 'Dose'"):
+            one.predict(PUBLIC.rename(columns={"dose": "Dose"}))
+        with pytest.raises(DataError, match="names a column twice"):
+            one.predict(pd.concat([PUBLIC, PUBLIC[["age"]]], axis=1))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_estimator_refuses_columns_in_another_order_by_a_typed_error_or_finds_them(name):
+    """scikit-learn asks estimators to refuse another order."""
+    model = fitted(name)
+    labels, mixed = model.predict(PUBLIC), PUBLIC[["weight", "age", "dose"]]
+    if isinstance(model, EncodedClassifier):
+        assert np.array_equal(model.predict(mixed), labels)
+        assert np.array_equal(model.predict_proba(mixed), model.predict_proba(PUBLIC))
+    else:
+        with pytest.raises(DataError, match="must be in the same order"):
+            model.predict(mixed)
+    with pytest.raises(DataError, match="dose"):
+        model.predict(PUBLIC.drop(columns="dose"))
+    with pytest.raises(DataError, match="height"):
+        model.predict_proba(PUBLIC.assign(height=1.0))
+
+
+def test_without_names_rows_are_read_by_position(tmp_path):
+    model = fitted("pate", PRIVATE.to_numpy(), PUBLIC.to_numpy())
+    assert type(model.student_) is LogisticRegression
+    student, _ = from_a_file(model.student_, tmp_path / "student.skops")
+    assert type(student) is LogisticRegression
+
+
+def test_names_are_those_of_the_public_rows_when_private_rows_have_another_order():
+    model = fitted("label-moments", PRIVATE[["weight", "dose", "age"]])
+    plain = fitted("label-moments")
+    assert np.array_equal(model.student_.predict(PUBLIC), plain.student_.predict(PUBLIC))
+
+
+def test_a_student_of_an_earlier_version_finds_columns_by_name(tmp_path):
+    """A file that holds a plain pipeline, as earlier versions wrote it."""
+    student = fitted("label-moments").student_
+    plain = Pipeline(student.steps)
+    for step in (*dict(plain.steps).values(), plain):
+        vars(step).pop(MARK, None)
+    loaded, warned = from_a_file(plain, tmp_path / "student.skops")
+    assert np.array_equal(loaded.predict(PUBLIC[NAMES[::-1]]), student.predict(PUBLIC))
+    assert (loaded.for_release_, warned) == (None, False)
+
+
+def test_columns_that_are_left_out_need_not_be_there():
+    rows = PUBLIC.assign(note=[f"text {i}" for i in range(300)])
+    preparation = TablePreparation().fit(rows)
+    assert preparation.needed_columns == NAMES
+    student = with_names(Pipeline([("table", preparation), ("student", LogisticRegression())]))
+    assert list(student.in_order(PUBLIC[NAMES[::-1]])) == NAMES
+    assert list(student.in_order(rows[["note", *NAMES]])) == [*NAMES, "note"]
+
+
+def test_texts_for_numbers_are_not_quoted():
+    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    with pytest.raises(DataError, match="entries that are not numbers") as caught:
+        student.predict(PUBLIC.assign(age="secret"))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_named_pipeline_is_a_pipeline():
+    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    assert list(student.feature_names_in_) == NAMES
+    assert student.classes_.tolist() == [0, 1]
+    assert np.array_equal(student.decision_function(PUBLIC[NAMES[::-1]]) > 0, student.predict(PUBLIC) == 1)
+    assert np.allclose(np.exp(student.predict_log_proba(PUBLIC[NAMES[::-1]])), student.predict_proba(PUBLIC))
+    again = clone(student).fit(PRIVATE.to_numpy(), Y)
+    assert again.names == NAMES
+    assert isinstance(student[:1], NamedPipeline)
+    assert not hasattr(NamedPipeline([("scale", StandardScaler())]), "predict_proba")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_seeded_student_is_marked_and_a_release_is_not(tmp_path, name):
+    for seed, stated in ((0, False), (None, True)):
+        model = fitted(name, insecure_release_seed=seed)
+        assert model.guarantee_.for_release is stated
+        for student in students(model):
+            assert release_mark(student) is stated
+            assert student.for_release_ is stated
+            # Neither another pipeline nor a part of this one loses the mark.
+            assert release_mark(make_pipeline(OneHotEncoder(), student)) is stated
+            if isinstance(student, Pipeline):
+                assert release_mark(student[-1]) is stated
+            if name not in UNSAVED:
+                loaded, warned = from_a_file(student, tmp_path / "student.skops")
+                assert (loaded.for_release_, warned) == (stated, not stated)
+                # Saved once more, too.
+                loaded, warned = from_a_file(loaded, tmp_path / "again.skops")
+                assert (loaded.for_release_, warned) == (stated, not stated)
+
+
+def test_a_student_without_a_mark_states_nothing(tmp_path):
+    loaded, warned = from_a_file(LogisticRegression().fit(PRIVATE, Y), tmp_path / "student.skops")
+    assert (loaded.for_release_, warned) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "match"),
+    [
+        (MARK, "yes", "for_release_ is neither true nor false"),
+        (MARK, 1, "for_release_ is neither true nor false"),
+        ("names", "age", "broken names"),
+        ("names", ["age", 1, None], "broken names"),
+        ("needed", {"age": 1}, "broken names"),
+    ],
+)
+def test_broken_marks_and_names_are_refused(tmp_path, attribute, value, match):
+    student = published(LogisticRegression().fit(PRIVATE.to_numpy(), Y), for_release=True, names=NAMES)
+    setattr(student, attribute, value)
+    with pytest.raises(FileError, match=match):
+        save_classifier(student, tmp_path / "student.skops")
