@@ -13,7 +13,7 @@ LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks"},
     {"_drawn"},
-    {"_random", "_progress", "_spending", "_workers", "clusters"},
+    {"_original", "_random", "_progress", "_spending", "_workers", "clusters"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},

@@ -7,7 +7,10 @@
     ├── DataError (ValueError)               rows, labels or columns cannot be used
     ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
     ├── AccountingError (ArithmeticError)    a privacy cost came out non-finite or negative
+    ├── DuplicateError (RuntimeError)        an object that spends a budget was copied, or its process forked
     ├── LedgerError (RuntimeError)           the ledger cannot be read, written or trusted
+    │   ├── ReplacedLedgerError              another ledger is where a ledger was before
+    │   └── TamperedLedgerError              what the ledger holds does not follow from its entries
     ├── TeacherError (RuntimeError)          no teacher could be fitted
     └── FileError (OSError)                  a file or folder cannot be read, written or trusted
 
@@ -68,8 +71,20 @@ class AccountingError(DPEnsembleError, ArithmeticError):
     """A privacy cost came out non-finite or negative, so it is refused."""
 
 
+class DuplicateError(DPEnsembleError, RuntimeError):
+    """An object that spends a budget was copied, or used in a forked process."""
+
+
 class LedgerError(DPEnsembleError, RuntimeError):
     """The ledger cannot be read, written or trusted."""
+
+
+class ReplacedLedgerError(LedgerError):
+    """Another ledger is where a ledger was before."""
+
+
+class TamperedLedgerError(LedgerError):
+    """What the ledger holds does not follow from its entries."""
 
 
 class TeacherError(DPEnsembleError, RuntimeError):

@@ -8,6 +8,8 @@ import pytest
 
 from dpensemble.cli import main
 
+from ..ledger.conftest import buy_back
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
@@ -27,15 +29,14 @@ def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
     code, out, _ = run(capsys, "ledger open ledger.db patients --epsilon 3 --delta 1e-5 --order 16")
     assert code == 0
     assert "100.0% left" in out
-    assert run(capsys, "ledger open ledger.db patients --epsilon 1 --group cautious")[0] == 0
     code, out, _ = run(capsys, "ledger show ledger.db --json")
-    assert [one["whom"] for one in json.loads(out)] == ["everyone", "cautious"]
+    assert [one["whom"] for one in json.loads(out)] == ["everyone"]
     assert run(capsys, "ledger checkpoint ledger.db --out kept.json")[0] == 0
     code, out, _ = run(capsys, "ledger verify ledger.db --checkpoint kept.json")
-    assert (code, "The ledger holds: 3 entries, 2 accounts" in out) == (0, True)
+    assert (code, "The ledger holds: 2 entries, 1 accounts" in out) == (0, True)
     assert run(capsys, "ledger export ledger.db --out all.jsonl")[0] == 0
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
-    assert [line["kind"] for line in lines] == ["ledger", "account", "account"]
+    assert [line["kind"] for line in lines] == ["ledger", "account"]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,9 @@ def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
         ("ledger show none.db", "there is no ledger"),
         ("ledger create ledger.db", "already"),
         ("ledger open ledger.db patients --epsilon 1 --delta 1e-5", "open already"),
-        ("ledger open ledger.db others --epsilon 1", "--delta belongs"),
-        ("ledger open ledger.db patients --epsilon 1 --delta 1e-5 --group few", "--delta belongs"),
+        ("ledger open ledger.db others --epsilon 1", "--delta is missing"),
+        ("ledger open ledger.db patients --epsilon 1 --group few", "whom='few' cannot have an account of its own"),
+        ("ledger forget ledger.db --id other", "id='other' is not the ledger"),
         ("ledger open ledger.db others --epsilon nan --delta 1e-5", "epsilon=nan"),
         ("ledger open ledger.db others --epsilon 1 --delta 1e-5 --filter none", "filter='none'"),
         ("ledger verify ledger.db --checkpoint none.json", "cannot be read as a checkpoint"),
@@ -62,6 +64,27 @@ def test_bad_input_ends_with_code_2_and_a_sentence(capsys, line, told):
     code, _, err = run(capsys, line)
     assert code == 2
     assert told in err
+
+
+def test_a_ledger_that_was_changed_shows_no_figures(capsys, tmp_path):
+    run(capsys, "ledger create ledger.db")
+    run(capsys, "ledger open ledger.db patients --epsilon 3 --delta 1e-5")
+    buy_back(tmp_path / "ledger.db")
+    for command in ("show", "verify", "protect"):
+        code, out, err = run(capsys, f"ledger {command} ledger.db")
+        assert (code, out) == (2, "")
+        assert "table dpensemble_charges of the ledger does not follow from its entries" in err
+
+
+def test_a_ledger_is_given_up_by_its_id(capsys, tmp_path):
+    found = json.loads(run(capsys, "ledger create ledger.db --json")[1])
+    for path in tmp_path.glob("ledger.db*"):
+        path.unlink()
+    code, _, err = run(capsys, "ledger create ledger.db")
+    assert (code, f"--id {found['id']}" in err) == (2, True)
+    assert run(capsys, f"ledger forget ledger.db --id {found['id']}")[0] == 0
+    assert run(capsys, "ledger create ledger.db")[0] == 0
+    assert run(capsys, "ledger protect ledger.db")[0] == 0
 
 
 @pytest.mark.slow

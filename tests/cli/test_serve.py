@@ -6,6 +6,8 @@ import pytest
 
 from dpensemble.cli import main
 
+from ..ledger.conftest import buy_back
+
 CONFIG = """
 ledger = "ledger.db"
 keys = "keys.json"
@@ -39,6 +41,16 @@ def test_what_would_be_served_is_told(capsys):
     assert main(["serve", "service.toml", "--check", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert f"{found['remaining']:,} of {found['answers']:,} answers left" in words
+
+
+def test_a_ledger_that_was_changed_is_not_served(capsys, tmp_path):
+    assert main(["keys", "create", "keys.json", "alice", "--scope", "read"]) == 0
+    buy_back(tmp_path / "ledger.db")
+    capsys.readouterr()
+    assert main(["serve", "service.toml", "--check"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "table dpensemble_charges of the ledger does not follow from its entries" in shown.err
 
 
 def test_keys_are_made_listed_and_revoked(capsys):

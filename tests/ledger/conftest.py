@@ -1,10 +1,15 @@
 import os
+import sqlite3
+from dataclasses import replace
 
 import pytest
 
 from dpensemble import Aggregator, Budget
+from dpensemble._spending import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.ledger import Ledger
+from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.store import accounts
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +30,41 @@ def ledger(where):
 @pytest.fixture
 def patients(ledger):
     return ledger.open_account("patients", epsilon=3, delta=1e-5)
+
+
+def open_group_as_before(ledger, data_set, whom, epsilon):
+    """Open a group's account as earlier releases did; their ledgers still have such accounts."""
+    own = replace(ledger.account(data_set).state().terms, budget=Budget(epsilon=epsilon, delta=1e-5)).to_dict()
+    with ledger.writing() as transaction:
+        transaction.append("account", {"data_set": data_set, "whom": whom, "terms": own, "time": ""})
+        transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(own))
+
+
+def spend(account, epsilon=0.5, delta=1e-9, name="everyone", **rest):
+    """Charge a release."""
+    account.one_release("test")([Spending(name=name, epsilon=epsilon, delta=delta, **rest)])
+
+
+def change(where, *statements, drop=True):
+    """Change a ledger as somebody who can write the file can."""
+    with sqlite3.connect(where) as raw:
+        triggers = raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers if drop else ():
+            raw.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            raw.execute(*([statement] if isinstance(statement, str) else statement))
+        for _, sql in triggers if drop else ():
+            raw.execute(sql)
+    raw.close()
+
+
+def buy_back(where):
+    """Insert a negative charge, as the owner of the file can."""
+    with sqlite3.connect(where) as raw:
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        raw.execute("DROP TRIGGER dpensemble_charges_INSERT")
+        raw.execute("INSERT INTO dpensemble_charges VALUES (1, 'patients', 'everyone', -5000000, 0)")
+    raw.close()
 
 
 def votes(grant, answers=30, sigma=60.0, seed=None):

@@ -1,5 +1,8 @@
 """Every estimator pays before it draws any noise, and is refused where the account does not allow it."""
 
+from functools import partial
+from itertools import repeat
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -19,6 +22,7 @@ from dpensemble import (
     VanishingPATEClassifier,
     WeightingPATEClassifier,
 )
+from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.errors import BudgetError
 from dpensemble.laws import GaussianNoisyMax
@@ -109,13 +113,18 @@ def test_a_data_dependent_fit_is_refused(ledger):
         fit(model, account)
 
 
-def test_groups_are_charged_each(ledger):
+def test_the_largest_loss_of_any_group_is_charged(ledger):
     account = ledger.open_account("records", epsilon=8, delta=1e-4)
-    ledger.open_group("records", "1", epsilon=8)
     epsilons = np.where(np.arange(len(X)) % 2, 1.0, 2.0)
     model = LabelMomentsClassifier(**SHARED).fit(X, Y, X_public=X_PUBLIC, personal_epsilons=epsilons, ledger=account)
     names = [group.name for group in model.design_.groups]
     assert len(names) == 2
-    spent = {state.whom: state.spent.loss for state in account.states()}
-    assert spent["everyone"] > 0
+    (state,) = account.states()
+    prices = [
+        state.terms.price(
+            Spending(name=one.name, epsilon=one.budget.epsilon, delta=1e-5, find_cost=partial(next, repeat(cost)))
+        )
+        for one, cost in zip(model.design_.groups, model.design_.meter().renyi_costs(), strict=True)
+    ]
+    assert state.spent.loss == max(one.loss for one in prices) > min(one.loss for one in prices) > 0
     assert Budget(epsilon=1, delta=1e-5) in {group.budget for group in model.design_.groups}

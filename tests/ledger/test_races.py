@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from dpensemble import Budget
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError
 from dpensemble.ledger import Ledger
@@ -11,7 +12,7 @@ from dpensemble.ledger import Ledger
 from .conftest import votes
 
 # Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
 def together(n, work):
@@ -40,24 +41,53 @@ def together(n, work):
     return codes
 
 
-def test_24_processes_never_pass_one_budget(ledger, where):
+def race(where, name, parts):
+    """Charge one part of an account, and return 0, or 3 where the account refuses."""
+    try:
+        Ledger(where).account(name).one_release("race")([Spending(name="everyone", epsilon=1 / parts, delta=1e-9)])
+    except BudgetError:
+        return 3
+    return 0
+
+
+def test_four_processes_never_pass_one_budget(ledger, where):
+    for number in range(3):
+        name = f"round {number}"
+        account = ledger.open_account(name, epsilon=1, delta=1e-5, filter="basic")
+        codes = together(4, lambda _, name=name: race(where, name, 2))
+        assert sorted(codes) == [0, 0, 3, 3]
+        assert account.state().left.loss == 0
+    assert ledger.verify().grants == 6
+
+
+def test_a_ledger_that_was_open_before_the_forks_never_passes_the_budget(ledger):
     account = ledger.open_account("patients", epsilon=1, delta=1e-5, filter="basic")
 
     def charge(_):
         try:
-            mine = Ledger(where).account("patients")
-            mine.one_release("race")([Spending(name="everyone", epsilon=0.125, delta=1e-9)])
+            account.charge_budget("a table", Budget(epsilon=0.5, delta=1e-9))
         except BudgetError:
             return 3
         return 0
 
-    codes = together(24, charge)
-    # Sixteenths are exact, so eight fit, whoever comes first.
-    assert sorted(codes) == [0] * 8 + [3] * 16
+    assert sorted(together(4, charge)) == [0, 0, 3, 3]
     assert account.state().left.loss == 0
-    assert ledger.verify().grants == 8
+    assert ledger.verify().grants == 2
 
 
+@pytest.mark.slow
+def test_24_processes_never_pass_one_budget_in_100_rounds(ledger, where):
+    for number in range(100):
+        name = f"round {number}"
+        account = ledger.open_account(name, epsilon=1, delta=1e-5, filter="basic")
+        # Eighths are exact, so eight fit, whoever comes first.
+        codes = together(24, lambda _, name=name: race(where, name, 8))
+        assert sorted(codes) == [0] * 8 + [3] * 16
+        assert account.state().left.loss == 0
+    assert ledger.verify().grants == 800
+
+
+@pytest.mark.slow
 def test_12_processes_share_one_grant_and_agree_on_every_key(patients, where, tmp_path):
     def ask(number):
         asked = votes(Ledger(where).account("patients").grant("g"), answers=6)

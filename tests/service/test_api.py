@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from dpensemble.service.api import Prediction
 
+from ..ledger.conftest import buy_back, open_group_as_before
 from .conftest import Served
 
 
@@ -193,7 +194,7 @@ def test_quotes_look_at_no_data(served):
 
 
 def test_budgets_of_people_are_for_owners(served):
-    served.ledger.open_group("patients", "cautious", epsilon=2.5)
+    open_group_as_before(served.ledger, "patients", "cautious", 2.5)
     served.ask()
     assert [one["whom"] for one in served.get("/v1/budgets").json()] == ["everyone"]
     owned = served.get("/v1/budgets", who="owner").json()
@@ -218,6 +219,14 @@ def test_an_old_ledger_gives_no_budget_back(served):
     assert "old copy" in served.log.getvalue()
     assert str(served.home) not in served.ask(key="new").text
     served.client.__enter__()
+
+
+def test_a_row_that_no_entry_is_behind_makes_the_service_unhealthy(served):
+    assert served.ask().status_code == 200
+    assert served.get("/health", who=None).json() == {"status": "ok"}
+    buy_back(served.home / "ledger.db")
+    assert problem(served.get("/health", who=None), 503)
+    assert "dpensemble_charges of the ledger does not follow" in served.log.getvalue()
 
 
 def test_the_schema_describes_every_refusal(served):

@@ -13,6 +13,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.service import read_settings
 from dpensemble.service.serve import serve
 
+from ..ledger.conftest import open_group_as_before
 from .conftest import CONFIG, Served
 
 
@@ -164,7 +165,7 @@ def test_quotes_work_with_a_script_and_without(served):
 
 
 def test_the_owner_sees_people_and_checkpoints(served):
-    served.ledger.open_group("patients", "cautious", epsilon=2.5)
+    open_group_as_before(served.ledger, "patients", "cautious", 2.5)
     served.login("owner")
     page = served.client.get("/").text
     assert "cautious" in page

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
+from dpensemble._original import Original
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
@@ -27,7 +28,7 @@ class Accounting(StrEnum):
         return Conversion.BEST if self is Accounting.EXACT else Conversion.CLASSICAL
 
 
-class Meter(ABC):
+class Meter(Original, ABC, spends=("admit", "settle")):
     """Admits queries while the budget lasts and knows what they cost.
 
     A query is charged when it is admitted, before anything is drawn; an answer lost later stays paid. After the first
@@ -74,7 +75,7 @@ class Meter(ABC):
         # The first ones surely fit; later chunks are small, since votes beyond the budget are wasted.
         return self.sure_queries - asked if asked < self.sure_queries else self.sure_queries // 4
 
-    def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:  # noqa: B027
+    def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:
         """Take note of what was released for the queries just admitted, where that decides their cost."""
 
     @property

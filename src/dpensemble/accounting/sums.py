@@ -37,6 +37,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble._checks import delta_of, integer_between, real_between
+from dpensemble._original import Original
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.errors import BudgetError, InvalidParameterError
@@ -175,7 +176,7 @@ def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[We
     return tuple(map(WeightedGroup, names, budgets, parts))
 
 
-class SumsMeter:
+class SumsMeter(Original, spends=("charge",)):
     """Charges noisy sums before their noise is drawn; what does not fit is refused, and what was charged stays charged.
 
     Parameters

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._checks import declared_classes, integer_between, member
+from dpensemble._original import Original
 from dpensemble._random import noise_source
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting.gaussian_sum import GaussianSum
@@ -56,7 +57,7 @@ class Quote:
     fits: bool
 
 
-class Aggregator:
+class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     """Answers from votes that you bring, under a budget.
 
     Nothing is trained. You hand in one ballot a voter (or counts, or log-probabilities), and get a noisy answer whose

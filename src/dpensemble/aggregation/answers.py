@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
 
+from dpensemble._original import Original
 from dpensemble.errors import BudgetError, DataError
 
 _LONGEST_KEY = 200
@@ -61,7 +62,7 @@ class Book(Protocol):
         """Keep what was drawn for a key, and return what is to be told by it."""
 
 
-class MemoryBook:
+class MemoryBook(Original, spends=("charge", "store")):
     """A book that lasts as long as its process, for a number of answers."""
 
     def __init__(self, most: int) -> None:

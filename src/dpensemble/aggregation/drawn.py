@@ -10,6 +10,7 @@ import numpy as np
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import integer_between
+from dpensemble._original import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.allocation.secret_draws import integers_below
 from dpensemble.errors import DataError
@@ -40,7 +41,7 @@ class DrawnRecords:
         return f"DrawnRecords(n_voters={len(self.voters)})"
 
 
-class Draws:
+class Draws(Original, spends=("draw", "check", "use")):
     """The draws of one aggregator, each of which is behind one answer only."""
 
     def __init__(self, n_voters: int, rate: float, noise: NoiseSource) -> None:

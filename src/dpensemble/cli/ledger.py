@@ -36,25 +36,24 @@ def _open(
     where: str, data_set: str, *, epsilon: float, delta: float | None, group: str | None, **terms: Any
 ) -> tuple[Any, str]:
     ledger = Ledger(where)
-    if (delta is None) is (group is None):
-        raise InvalidParameterError("--delta belongs to the account of a data set, and not to that of a --group.")
     if group is not None:
-        state = ledger.open_group(data_set, group, epsilon=epsilon).state(group)
-    else:
-        assert delta is not None  # noqa: S101
-        how, relation = terms.pop("how"), terms.pop("relation")
-        account = ledger.open_account(
-            data_set, epsilon=epsilon, delta=delta, filter=how, relation=relation.value, **terms
-        )
-        state = account.state()
+        ledger.open_group(data_set, group, epsilon=epsilon)
+    if delta is None:
+        raise InvalidParameterError("--delta is missing; give the delta of the data set's budget.", parameter="delta")
+    how, relation = terms.pop("how"), terms.pop("relation")
+    account = ledger.open_account(data_set, epsilon=epsilon, delta=delta, filter=how, relation=relation.value, **terms)
+    state = account.state()
     return state.to_dict(), _line(state)
 
 
 def _show(where: str) -> tuple[Any, str]:
     ledger = Ledger(where)
+    # Figures of a ledger that was changed would mislead.
+    ledger.verify()
+    notes = ledger.check()
     states = [state for account in ledger.accounts() for state in account.states()]
-    lines = [_line(state) for state in states]
-    return [state.to_dict() for state in states], "\n".join(lines) or f"{ledger.place} has no accounts yet."
+    lines = [_line(state) for state in states] or [f"{ledger.place} has no accounts yet."]
+    return [state.to_dict() for state in states], "\n".join([*lines, *notes])
 
 
 def _line(state: AccountState) -> str:
@@ -67,11 +66,26 @@ def _line(state: AccountState) -> str:
 
 
 def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
-    found = Ledger(where).verify([read_statement(path) for path in checkpoint])
+    ledger = Ledger(where)
+    found = ledger.verify([read_statement(path) for path in checkpoint])
+    notes = ledger.check()
     kept = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
     return asdict(found), (
         f"The ledger holds: {found.entries:,} entries, {found.accounts:,} accounts, {found.grants:,} releases, "
-        f"{found.requests:,} requests{kept}."
+        f"{found.requests:,} requests{kept}." + "".join(f"\n{note}" for note in notes)
+    )
+
+
+def _protect(where: str) -> tuple[Any, str]:
+    ledger = Ledger(where)
+    ledger.protect()
+    return {"ledger": ledger.place}, f"{ledger.place} holds, and has all its triggers."
+
+
+def _forget(where: str, name: str, witness: Path | None) -> tuple[Any, str]:
+    Ledger.forget(where, name, witness=witness)
+    return {"ledger": where, "forgotten": name}, (
+        f"Ledger {name} is given up: what was spent in it no longer counts. Another ledger can take its place."
     )
 
 
@@ -101,4 +115,6 @@ _ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {
     "verify": _verify,
     "export": _export,
     "checkpoint": _checkpoint,
+    "protect": _protect,
+    "forget": _forget,
 }

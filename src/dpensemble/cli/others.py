@@ -195,7 +195,7 @@ def ledger_open(
     ledger: _Where,
     data_set: _Name,
     epsilon: Annotated[float, _option(PRIVACY, "Budget of all that is ever released. Required.")],
-    delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required, except with --group.")] = None,
+    delta: Annotated[float | None, _option(PRIVACY, "Its delta. Required.")] = None,
     how: Annotated[
         str,
         _option(PRIVACY, "How costs add up: renyi (default), gdp, zcdp, or basic (one or two releases).", "--filter"),
@@ -204,11 +204,9 @@ def ledger_open(
         Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
     ] = Relation.REPLACE_ONE,
     order: Annotated[
-        float | None, _option(PRIVACY, "Renyi order; groups with small budgets need a larger one. Left out: found.")
+        float | None, _option(PRIVACY, "Renyi order. Left out: the order at which Gaussian noise costs least.")
     ] = None,
-    group: Annotated[
-        str | None, _option(PRIVACY, "A person or group of an open data set, with an epsilon of its own.")
-    ] = None,
+    group: Annotated[str | None, _option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Open the account of a data set: what may ever be released of it. It never changes.
@@ -219,7 +217,7 @@ def ledger_open(
 
 
 def ledger_show(ledger: _Where, as_json: _Json = False) -> None:
-    """Show what is left of every data set.
+    """Verify the ledger, and show what is left of every data set.
 
     Example: dpensemble ledger show ledger.db
     """
@@ -262,6 +260,27 @@ def ledger_checkpoint(
     Example: dpensemble ledger checkpoint ledger.db --out october.json
     """
     _run("ledger", action="checkpoint", ledger=ledger, out=out, as_json=as_json)
+
+
+def ledger_protect(ledger: _Where, as_json: _Json = False) -> None:
+    """Verify the ledger, and make the triggers that are missing, such as those that an earlier release did not have.
+
+    Example: dpensemble ledger protect ledger.db
+    """
+    _run("ledger", action="protect", ledger=ledger, as_json=as_json)
+
+
+def ledger_forget(
+    ledger: _Where,
+    name: Annotated[str, _option(PRIVACY, "Id of the ledger that was there. Required.", "--id")],
+    witness: Annotated[Path | None, _option(DATA, "Its witness file, when it is not in the usual folder.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Give up the ledger of a place for good, so that another ledger can take the place.
+
+    Example: dpensemble ledger forget ledger.db --id 113b2ca8-57aa-4c2a-a06a-2f8012c9d723
+    """
+    _run("ledger", action="forget", ledger=ledger, name=name, witness=witness, as_json=as_json)
 
 
 def verify(
@@ -359,5 +378,7 @@ _LEDGER: dict[str, Any] = {
     "verify": ledger_verify,
     "export": ledger_export,
     "checkpoint": ledger_checkpoint,
+    "protect": ledger_protect,
+    "forget": ledger_forget,
 }
 _KEYS: dict[str, Any] = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}

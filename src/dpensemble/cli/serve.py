@@ -28,10 +28,13 @@ def run(
         ENDING.follow(lambda: "every answer that was told is in the ledger", lambda: False)
         serve(settings, host=host, port=port, certificate=certificate, certificate_key=certificate_key)
         return
-    found = [desk.to_dict() for desk in Running.of(settings).desks.values()]
+    running = Running.of(settings)
+    running.ledger.verify()
+    notes = running.ledger.check()
+    found = [desk.to_dict() for desk in running.desks.values()]
     words = [
         f"{one['name']}: {one['remaining']:,} of {one['answers']:,} answers left, epsilon {one['epsilon']:.4g} at "
         f"delta {one['delta']:g} of data set {one['data_set']!r}, by {one['law']}; takes {' or '.join(one['takes'])}."
         for one in found
     ]
-    typer.echo(json.dumps(found, indent=2) if as_json else "\n".join(words))
+    typer.echo(json.dumps(found, indent=2) if as_json else "\n".join([*words, *notes]))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpensemble._original import Original
 from dpensemble._spending import Spending
 from dpensemble.accounting.sums import gaussian_epsilon
 from dpensemble.budget import Budget
@@ -16,7 +17,8 @@ from dpensemble.errors import BudgetError, LedgerError
 from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
 from dpensemble.ledger.grants import LedgerBook, LedgerGrant
 from dpensemble.ledger.names import EVERYONE, check_name, now
-from dpensemble.ledger.store import Transaction, accounts, charges
+from dpensemble.ledger.store import Transaction, charges
+from dpensemble.ledger.verify import require_tables
 
 if TYPE_CHECKING:
     from dpensemble.ledger.ledger import Ledger
@@ -147,18 +149,7 @@ class LedgerAccount:
         what : str
             Public name of the method.
         """
-        seen: set[Any] = set()
-
-        def charge(spendings: Sequence[Spending]) -> None:
-            announced = tuple(
-                (one.name, one.epsilon, one.delta, None if one.cost is None else one.cost.rdp.tobytes())
-                for one in spendings
-            )
-            if announced not in seen:
-                self._charge(spendings, {"what": what})
-                seen.add(announced)
-
-        return charge
+        return _OneRelease(self, what)
 
     def charge_budget(self, what: str, budget: Budget) -> None:
         """Charge a release of your own, of which epsilon and delta are known, before you make it.
@@ -178,7 +169,7 @@ class LedgerAccount:
             If the charge did not reach the disk.
         """
         spending = Spending(name=EVERYONE, epsilon=budget.epsilon, delta=budget.delta)
-        self._charge([spending], {"what": check_name("what", what)})
+        self.charge([spending], {"what": check_name("what", what)})
 
     def state(self, whom: str = EVERYONE) -> AccountState:
         """Return where the account stands; public.
@@ -201,21 +192,20 @@ class LedgerAccount:
     def history(self) -> list[Charge]:
         """Return every charge, oldest first; public."""
         with self.ledger.reading() as transaction:
-            found = []
-            for row in transaction.rows(charges, data_set=self.data_set):
-                entry = transaction.entry(row.number)
-                said = {} if entry is None else entry.fields
-                found.append(
-                    Charge(
-                        number=row.number,
-                        whom=row.whom,
-                        what=str(said.get("what", "")),
-                        name=said.get("name"),
-                        time=str(said.get("time", "")),
-                        amount=Amount(row.loss, row.delta),
-                    )
-                )
-            return found
+            entries = [(entry.number, entry.fields) for entry in transaction.of_kind("grant")]
+        return [
+            Charge(
+                number=number,
+                whom=charge["whom"],
+                what=str(fields.get("what", "")),
+                name=fields.get("name"),
+                time=str(fields.get("time", "")),
+                amount=Amount(charge["loss"], charge["delta"]),
+            )
+            for number, fields in entries
+            if fields["data_set"] == self.data_set
+            for charge in fields["charges"]
+        ]
 
     def grant(self, name: str, more: Mapping[str, Any] | None = None) -> LedgerGrant:
         """Return a named grant for an `Aggregator`, which goes on with it after a restart.
@@ -237,40 +227,65 @@ class LedgerAccount:
         """Return nothing: a grant without a name begins anew."""
 
     def _states(self, transaction: Transaction) -> list[AccountState]:
-        totals = {whom: Amount(*sums) for whom, sums in transaction.totals(self.data_set).items()}
-        shared, found = totals.get(EVERYONE, Amount()), []
-        for row in transaction.rows(accounts, data_set=self.data_set):
-            terms = Terms.from_dict(json.loads(row.terms))
-            spent = shared if row.whom == EVERYONE else shared + totals.get(row.whom, Amount())
+        standings = {
+            whom: one for (data_set, whom), one in transaction.standing.accounts.items() if data_set == self.data_set
+        }
+        states = []
+        for whom, one in standings.items():
+            terms = Terms.from_dict(json.loads(one.terms))
+            spent = one.spent if whom == EVERYONE else standings[EVERYONE].spent + one.spent
             left = Amount(max(0, terms.limit.loss - spent.loss), max(0, terms.limit.delta - spent.delta))
-            found.append(AccountState(data_set=self.data_set, whom=row.whom, terms=terms, spent=spent, left=left))
-        return sorted(found, key=lambda state: (state.whom != EVERYONE, state.whom))
+            states.append(AccountState(data_set=self.data_set, whom=whom, terms=terms, spent=spent, left=left))
+        return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
-    def _charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+    def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
+        """Charge a release in a transaction of its own, or refuse it."""
         with self.ledger.writing() as transaction:
             self.charge_in(transaction, spendings, about)
 
     def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
-        """Charge a release within a transaction, or refuse it."""
+        """Charge the largest loss of any group to the account of everyone within a transaction, or refuse."""
         if not all(one.worst_case for one in spendings):
             raise BudgetError(
                 "ledger= takes releases whose guarantee holds for every data set, and analysis='data-dependent' or "
                 "'until-spent' holds for the data at hand only; use 'worst-case'."
             )
+        require_tables(transaction)
         states = {state.whom: state for state in self._states(transaction)}
         _require_relation(states, spendings)
-        taken = _taken(states, spendings)
-        for whom, state in states.items():
-            # What everyone is charged, each person and group is charged too.
-            asked = taken.get(EVERYONE, Amount())
-            if whom != EVERYONE:
-                asked += taken.get(whom, Amount())
+        asked = _largest_loss(states, spendings)
+        for state in states.values():
+            # The charge of everyone counts in the accounts of groups, which earlier releases opened.
             if not (state.spent + asked).within(state.terms.limit):
                 raise _refusal(state, asked)
-        told = [{"whom": whom, "loss": one.loss, "delta": one.delta} for whom, one in taken.items()]
-        entry = transaction.append("grant", {"data_set": self.data_set, "charges": told, "time": now(), **about})
-        for one in told:
-            transaction.add(charges, number=entry.number, data_set=self.data_set, **one)
+        total = states[EVERYONE].spent + asked
+        charge = {"whom": EVERYONE, "loss": asked.loss, "delta": asked.delta}
+        fields = {
+            "data_set": self.data_set,
+            "charges": [charge],
+            "totals": [{"whom": EVERYONE, "loss": total.loss, "delta": total.delta}],
+            "time": now(),
+        }
+        entry = transaction.append("grant", fields | about)
+        transaction.add(charges, number=entry.number, data_set=self.data_set, **charge)
+
+
+class _OneRelease(Original, spends=("__call__",)):
+    """Charges one release once, however often the release is announced."""
+
+    def __init__(self, account: LedgerAccount, what: str) -> None:
+        self._account, self._what = account, what
+        self._charged: set[Any] = set()
+
+    def __call__(self, spendings: Sequence[Spending]) -> None:
+        """Charge a release when it is announced for the first time."""
+        announced = tuple(
+            (one.name, one.epsilon, one.delta, None if one.cost is None else one.cost.rdp.tobytes())
+            for one in spendings
+        )
+        if announced not in self._charged:
+            self._account.charge(spendings, {"what": self._what})
+            self._charged.add(announced)
 
 
 def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spending]) -> None:
@@ -284,18 +299,16 @@ def _require_relation(states: dict[str, AccountState], spendings: Sequence[Spend
             )
 
 
-def _taken(states: dict[str, AccountState], spendings: Sequence[Spending]) -> dict[str, Amount]:
-    """Return what a release takes of each account; groups without one of their own are charged to everyone."""
+def _largest_loss(states: dict[str, AccountState], spendings: Sequence[Spending]) -> Amount:
+    """Return the largest loss of any group, which is charged to the account that all records share.
+
+    A record is in one group of a run, so it loses no more. Names of groups decide nothing, because the next run may
+    name the same records otherwise.
+    """
     if EVERYONE not in states or not spendings:
         raise LedgerError("the data set has no account of everyone; open it first.")
-    terms = states[EVERYONE].terms
-    taken: dict[str, Amount] = {}
-    for spending in spendings:
-        whom = spending.name if spending.name in states else EVERYONE
-        asked, before = terms.price(spending), taken.get(whom, Amount())
-        # A record is in one group, so of several that share an account the largest counts.
-        taken[whom] = Amount(max(asked.loss, before.loss), max(asked.delta, before.delta))
-    return taken
+    amounts = [states[EVERYONE].terms.price(spending) for spending in spendings]
+    return Amount(max(one.loss for one in amounts), max(one.delta for one in amounts))
 
 
 def _refusal(state: AccountState, asked: Amount) -> BudgetError:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import canonical
 from dpensemble.ledger.names import now
+from dpensemble.ledger.standing import GrantStanding
 from dpensemble.ledger.store import Transaction, answers, grants, requests
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ class LedgerGrant:
             If it was charged with other settings.
         """
         with self.account.ledger.reading() as transaction:
-            found = transaction.row(grants, data_set=self.account.data_set, name=self.name)
-        if found is None:
+            standing = self._standing(transaction)
+        if standing is None:
             return None
-        self._require_same(found, design)
-        return LedgerBook(self, found.answers)
+        self._require_same(standing, design)
+        return LedgerBook(self)
 
     def book(self, design: Any) -> LedgerBook:
         """Charge the grant unless it was charged before, and return its book.
@@ -73,8 +74,8 @@ class LedgerGrant:
             relation=design.relation,
         )
         with account.ledger.writing() as transaction:
-            found = transaction.row(grants, data_set=account.data_set, name=self.name)
-            if found is None:
+            standing = self._standing(transaction)
+            if standing is None:
                 about = {"what": "answers", "name": self.name, "settings": settings}
                 account.charge_in(transaction, [spending], about)
                 transaction.add(
@@ -84,15 +85,18 @@ class LedgerGrant:
                     settings=canonical(settings),
                     answers=design.most_answers,
                 )
-        if found is not None:
-            self._require_same(found, design)
-        return LedgerBook(self, design.most_answers)
+        if standing is not None:
+            self._require_same(standing, design)
+        return LedgerBook(self)
+
+    def _standing(self, transaction: Transaction) -> GrantStanding | None:
+        return transaction.standing.grants.get((self.account.data_set, self.name))
 
     def _settings(self, design: Any) -> dict[str, Any]:
         return {**design.settings(), **self._more}
 
-    def _require_same(self, found: Any, design: Any) -> None:
-        if found.settings != canonical(self._settings(design)):
+    def _require_same(self, standing: GrantStanding, design: Any) -> None:
+        if standing.settings != canonical(self._settings(design)):
             raise LedgerError(
                 f"grant {self.name!r} of data set {self.account.data_set!r} was charged with other settings; use them, "
                 "or another name."
@@ -106,12 +110,10 @@ class LedgerBook:
     ----------
     grant : LedgerGrant
         Which.
-    most : int
-        Number of answers that were paid for.
     """
 
-    def __init__(self, grant: LedgerGrant, most: int) -> None:
-        self._ledger, self._most = grant.account.ledger, most
+    def __init__(self, grant: LedgerGrant) -> None:
+        self._ledger, self._name = grant.account.ledger, (grant.account.data_set, grant.name)
         self._where = {"data_set": grant.account.data_set, "grant_name": grant.name}
         self._key = self._ledger.key
 
@@ -119,29 +121,48 @@ class LedgerBook:
     def answered(self) -> int:
         """Number of answers that were taken."""
         with self._ledger.reading() as transaction:
-            return transaction.largest(requests, "total", **self._where)
+            return transaction.standing.grants[self._name].used
 
     def charge(self, key: str, payload: bytes, answers_: int) -> str | None:
         """Take answers for a payload, on the disk before this returns, or return what was told by this key."""
-        votes = self._key.hash_votes(payload)
+        plain = self._key.hash_votes(payload)
 
         def work(transaction: Transaction) -> str | None:
             known = transaction.row(requests, request=key, **self._where)
             if known is not None:
-                if known.votes != votes:
+                self._require_charged(transaction, key, known, plain)
+                if known.votes not in (self._bound(key, known.total, plain), plain):
                     raise other_payload(key)
                 told = transaction.row(answers, request=key, **self._where)
                 # None where the process ended before anything was told.
                 return None if told is None else str(told.told)
-            total = transaction.largest(requests, "total", **self._where)
-            require_left(answers_, self._most, total)
-            total += answers_
+            grant = transaction.standing.grants[self._name]
+            require_left(answers_, grant.answers, grant.used)
+            total = grant.used + answers_
+            votes = self._bound(key, total, plain)
             fields = {**self._where, "request": key, "votes": votes, "total": total, "time": now()}
             transaction.append("request", fields)
             transaction.add(requests, request=key, votes=votes, total=total, **self._where)
             return None
 
         return self._ledger.together(work)
+
+    def _bound(self, key: str, total: int, plain: str) -> str:
+        """Return a hash of votes that belongs to one request, so that a copy of the row is of no use to another."""
+        return self._key.bound_votes([*self._name, key, total, plain])
+
+    def _require_charged(self, transaction: Transaction, key: str, row: Any, plain: str) -> None:
+        """Refuse a row that no entry of the chain is behind, such as a copy of another request's row."""
+        # Only the key's owner can write a bound hash. Hashes of the first version are found in the entries.
+        if row.votes != plain:
+            return
+        wanted = {**self._where, "request": key, "votes": row.votes, "total": row.total}
+        entries = transaction.containing("request", canonical({"request": key})[1:-1])
+        if not any(wanted.items() <= entry.fields.items() for entry in entries):
+            raise TamperedLedgerError(
+                f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger and in no entry; put back the "
+                "newest copy, or find out who changed it."
+            )
 
     def store(self, key: str, text: str) -> str:
         """Keep what was drawn for a key, unless another process did first; return what is to be told."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from dpensemble._checks import integer_between, member
 from dpensemble.budget import Budget
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.accounts import LedgerAccount
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.filters import Filter, Terms
 from dpensemble.ledger.keys import SigningKey, checked
 from dpensemble.ledger.names import EVERYONE, check_name, now
 from dpensemble.ledger.pieces import Pieces
-from dpensemble.ledger.store import SCHEMA, Store, Transaction, accounts
-from dpensemble.ledger.verify import Verified, verified
+from dpensemble.ledger.places import Places
+from dpensemble.ledger.signed import SignedStanding
+from dpensemble.ledger.standing import SCHEMAS, Standing
+from dpensemble.ledger.store import Store, Transaction, accounts
+from dpensemble.ledger.verify import Verified, require_tables, verified
+from dpensemble.ledger.watch import Watch
 from dpensemble.ledger.witness import Witness, state_home
 from dpensemble.relations import Relation
 
@@ -46,6 +49,10 @@ class Ledger:
     ------
     LedgerError
         If there is no ledger, it is of another version, or lacks what the witness has seen.
+    ReplacedLedgerError
+        If another ledger was charged in this place before.
+    TamperedLedgerError
+        If the entries since the last signed checkpoint do not follow from each other.
 
     Notes
     -----
@@ -74,16 +81,29 @@ class Ledger:
             )
         with self._store.reading() as transaction:
             first = transaction.entry(1)
-        if first is None or first.kind != "ledger" or first.fields.get("schema") != SCHEMA:
-            raise LedgerError(f"{self._store.place} holds no ledger of version {SCHEMA}; use the release that made it.")
+        if first is None or first.kind != "ledger" or first.fields.get("schema") not in SCHEMAS:
+            versions = " or ".join(map(str, SCHEMAS))
+            raise LedgerError(
+                f"{self._store.place} holds no ledger of version {versions}; use the release that made it."
+            )
         #: Random name of this ledger, and the public key of its checkpoints.
         self.id: str = first.fields["id"]
         self.public_key: str = first.fields["public_key"]
+        self._places = Places(_folder(witness))
+        self._places.require(self._store.identity, self.id)
+        self._key: SigningKey | None = None
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         self._witness = Witness(Path(witness) if witness is not None else state_home() / f"{self.id}.witness")
         self._pieces = Pieces(self.writing)
+        self._signed = SignedStanding(_folder(witness) / f"{self.id}.checkpoint", self.id, self.public_key)
+        self._standing = self._signed.load()
+        self._watch = Watch(self._verify_all)
+        is_signed = self._standing.number > 0
         with self.reading():
             pass
+        if is_signed:
+            # What the signature vouches for is read afterwards.
+            self._watch.start()
 
     @classmethod
     def create(
@@ -100,19 +120,47 @@ class Ledger:
         ------
         LedgerError
             If there is a ledger already, or something cannot be written.
+        ReplacedLedgerError
+            If a ledger was charged in this place before; see `forget`.
         """
         store, name = Store(where), str(uuid.uuid4())
+        places = Places(_folder(witness))
         if store.exists():
             raise LedgerError(f"there is a ledger in {store.place} already; open it with Ledger(...).")
+        places.require(store.identity, None)
         key = SigningKey.made(Path(signing_key) if signing_key is not None else state_home() / f"{name}.key")
         store.create()
         with store.writing() as transaction:
             if transaction.last() is not None:
                 raise LedgerError(f"there is a ledger in {store.place} already; open it with Ledger(...).")
-            fields = {"id": name, "schema": SCHEMA, "public_key": key.public, "time": now()}
+            fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
             entry = transaction.append("ledger", fields)
         Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness").note(entry)
+        places.remember(store.identity, name)
         return cls(where, signing_key=signing_key, witness=witness)
+
+    @staticmethod
+    def forget(where: str | Path, ledger: str, *, witness: str | Path | None = None) -> None:
+        """Give up the ledger of a place for good, so that another ledger can take the place.
+
+        What was spent in the old ledger no longer counts. Do this only when nobody uses its data sets any more, or
+        when their charges are in the other ledger.
+
+        Parameters
+        ----------
+        where : str or path
+            File or address.
+        ledger : str
+            Id of the ledger that was there; the error names the id.
+        witness : path, optional
+            As for the class.
+
+        Raises
+        ------
+        LedgerError
+            If another ledger, or none, is remembered there.
+        """
+        Places(_folder(witness)).forget(Store(where).identity, ledger)
 
     @property
     def place(self) -> str:
@@ -132,28 +180,48 @@ class Ledger:
     @property
     def key(self) -> SigningKey:
         """The signing key."""
-        found = SigningKey.read(self._key_path)
-        if found.public != self.public_key:
-            raise LedgerError(f"the signing key {self._key_path} is that of another ledger; name the right one.")
-        return found
+        if self._key is None:
+            key = SigningKey.read(self._key_path)
+            if key.public != self.public_key:
+                raise LedgerError(f"the signing key {self._key_path} is that of another ledger; name the right one.")
+            self._key = key
+        return self._key
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Read within the block, after a check that nothing is missing."""
+        self._watch.require()
         with self._store.reading() as transaction:
-            self._witness.check(transaction)
+            self._follow(transaction)
             yield transaction
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Add within the block, after a check that nothing is missing; witnessed when the block is left."""
+        """Add within the block, after a check that nothing is missing; witnessed when the block is left.
+
+        Raises
+        ------
+        LedgerError
+            If the signing key is not there, or is another ledger's.
+        """
+        self._watch.require()
+        key = self.key
+        self._places.remember(self._store.identity, self.id)
         with self._store.writing() as transaction:
-            self._witness.check(transaction)
+            self._follow(transaction)
             before = transaction.last()
             yield transaction
             last = transaction.last()
         if last is not None and last != before:
             self._witness.note(last)
+        self._standing = transaction.standing
+        self._signed.save(self._standing, key)
+
+    def _follow(self, transaction: Transaction) -> None:
+        """Check the entries that came since this process looked last."""
+        self._witness.check(transaction)
+        transaction.catch_up(self._standing)
+        self._standing = transaction.standing
 
     def together(self, work: Callable[[Transaction], Result]) -> Result:
         """Do a piece of work in a transaction that it shares with those of other threads that wait at the same time.
@@ -213,33 +281,39 @@ class Ledger:
             approximate=approximate,
             relation=member("relation", relation, Relation),
         )
-        return self._open(check_name("data_set", data_set), EVERYONE, terms)
+        return self._open(check_name("data_set", data_set), terms)
 
-    def open_group(self, data_set: str, whom: str, *, epsilon: float) -> LedgerAccount:
-        """Open the account of a person or group in a data set, with an epsilon of its own; the rest is everyone's.
+    def open_group(self, data_set: str, whom: str, *, epsilon: float) -> NoReturn:
+        """Refuse a separate account for a group; every run charges its largest loss to the account of the data set.
 
-        What is charged to everyone is charged to each of them, too. Who is in which group is taken to be public.
+        A fit names its groups itself. The same records under other names would have another budget each time, unless
+        the ledger knew which person is in which group.
 
         Parameters
         ----------
-        data_set : str
-            Name of the data set.
-        whom : str
-            Name of the group, as fits with budgets by group have it.
+        data_set, whom : str
+            Names of the data set and of the group.
         epsilon : float
-            Budget of everything that is ever released of its records.
-        """
-        terms = self.account(data_set).state().terms
-        own = replace(terms, budget=Budget(epsilon=epsilon, delta=terms.budget.delta))
-        return self._open(data_set, check_name("whom", whom), own)
+            Budget of the group.
 
-    def _open(self, data_set: str, whom: str, terms: Terms) -> LedgerAccount:
+        Raises
+        ------
+        LedgerError
+            Always.
+        """
+        raise LedgerError(
+            f"whom={whom!r:.60} cannot have an account of its own in {data_set!r:.60}, because a later fit may name "
+            f"the same people otherwise and epsilon={epsilon!r:.20} would be spent again; every run charges its "
+            "largest loss to the account of the data set."
+        )
+
+    def _open(self, data_set: str, terms: Terms) -> LedgerAccount:
         with self.writing() as transaction:
-            if transaction.row(accounts, data_set=data_set, whom=whom) is not None:
-                raise LedgerError(f"the account of {whom} in {data_set!r} is open already; its terms never change.")
-            fields = {"data_set": data_set, "whom": whom, "terms": terms.to_dict(), "time": now()}
+            if (data_set, EVERYONE) in transaction.standing.accounts:
+                raise LedgerError(f"the account of {data_set!r} is open already; its terms never change.")
+            fields = {"data_set": data_set, "whom": EVERYONE, "terms": terms.to_dict(), "time": now()}
             transaction.append("account", fields)
-            transaction.add(accounts, data_set=data_set, whom=whom, terms=canonical(terms.to_dict()))
+            transaction.add(accounts, data_set=data_set, whom=EVERYONE, terms=canonical(terms.to_dict()))
         return LedgerAccount(self, data_set)
 
     def account(self, data_set: str) -> LedgerAccount:
@@ -252,16 +326,16 @@ class Ledger:
         """
         check_name("data_set", data_set)
         with self.reading() as transaction:
-            if transaction.row(accounts, data_set=data_set, whom=EVERYONE) is None:
-                known = sorted({row.data_set for row in transaction.rows(accounts)})
-                told = f"; there are {', '.join(map(repr, known))}" if known else ""
-                raise LedgerError(f"data_set={data_set!r} has no account in {self.place}{told}; open it first.")
+            names = _data_sets(transaction.standing)
+            if data_set not in names:
+                others = f"; there are {', '.join(map(repr, names))}" if names else ""
+                raise LedgerError(f"data_set={data_set!r} has no account in {self.place}{others}; open it first.")
         return LedgerAccount(self, data_set)
 
     def accounts(self) -> list[LedgerAccount]:
         """Return the accounts of all data sets, by name."""
         with self.reading() as transaction:
-            names = sorted({row.data_set for row in transaction.rows(accounts)})
+            names = _data_sets(transaction.standing)
         return [LedgerAccount(self, name) for name in names]
 
     def entries(self) -> list[Entry]:
@@ -311,8 +385,56 @@ class Ledger:
             for one in stated:
                 entry = transaction.entry(integer_between("number", one.get("number"), 1, 2**62))
                 if one.get("ledger") != self.id or entry is None or entry.hash != one.get("hash"):
-                    raise LedgerError(
+                    raise TamperedLedgerError(
                         f"the ledger lacks entry {one['number']:,} as a signed checkpoint has it: it was cut off, or "
                         "written anew."
                     )
             return verified(transaction)
+
+    def check(self) -> list[str]:
+        """Look for problems in milliseconds: newest entries, small tables, triggers, and the work in the background.
+
+        Returns
+        -------
+        list of str
+            What the owner may improve; nothing on it is a sign of a change.
+
+        Raises
+        ------
+        LedgerError
+            If there is a problem.
+        """
+        with self.reading() as transaction:
+            require_tables(transaction)
+            schema = transaction.standing.schema
+        self._watch.resume()
+        removed, newer = self._store.missing()
+        if removed or (newer and schema > 1):
+            raise TamperedLedgerError(
+                f"triggers {', '.join(sorted(removed | newer))} of the ledger were removed; check it by 'dpensemble "
+                "ledger verify' with a checkpoint, then make the triggers by 'dpensemble ledger protect'."
+            )
+        if newer:
+            return [
+                "An earlier release made this ledger; 'dpensemble ledger protect' adds the triggers of this release."
+            ]
+        return []
+
+    def protect(self) -> None:
+        """Make the triggers that are missing, after all entries and tables were verified; PostgreSQL wants an owner."""
+        self.verify()
+        self._store.protect()
+
+    def _verify_all(self) -> None:
+        """Verify everything; of a problem only a change counts, and not that the database is away."""
+        with self._store.reading() as transaction:
+            verified(transaction)
+
+
+def _folder(witness: str | Path | None) -> Path:
+    """Return the folder of what is kept about a ledger outside the database."""
+    return state_home() if witness is None else Path(witness).absolute().parent
+
+
+def _data_sets(standing: Standing) -> list[str]:
+    return sorted({data_set for data_set, _ in standing.accounts})

@@ -2,20 +2,23 @@
 
 Every write is one transaction that nobody else can be in at the same time: ``BEGIN IMMEDIATE`` in SQLite, an advisory
 lock in PostgreSQL. It has reached the disk when it returns (``synchronous=FULL`` over a write-ahead log; PostgreSQL's
-``synchronous_commit``). Rows are added and never changed, which triggers enforce. What other tables than `entries` hold
-can be worked out from the entries, and `verify` does so.
+``synchronous_commit``). Rows are added and never changed, which triggers enforce (`protection.py`). The entries alone
+decide what may be charged (`standing.py`). What the other tables hold follows from the entries, and `verify` compares.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, TamperedLedgerError
+from dpensemble.ledger import protection
 from dpensemble.ledger.chain import Entry, following
+from dpensemble.ledger.standing import Standing, follow
 
 try:
     import sqlalchemy as sa
@@ -24,8 +27,6 @@ try:
 except ImportError as error:
     raise LedgerError("a ledger needs SQLAlchemy and others; install dpensemble[ledger].") from error
 
-#: Version of the tables; a ledger of another one is refused.
-SCHEMA = 1
 # Connections that a service keeps.
 _KEPT_OPEN = 5
 # Seconds that a writer waits for others.
@@ -87,20 +88,21 @@ answers = _table(
     sa.Column("request", _key, primary_key=True),
     sa.Column("told", _text, nullable=False),
 )
+for _made in _METADATA.tables.values():
+    for _check in protection.checks(column for column in _made.columns if isinstance(column.type, sa.Integer)):
+        _made.append_constraint(_check)
 
 
 # Statements are put together once: that takes longer than what SQLite does with them.
 _NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
+# Entries that are read at once.
+_BATCH = 1000
+_FROM = sa.select(entries).where(entries.c.number >= sa.bindparam("first")).order_by(entries.c.number).limit(_BATCH)
 
 
 @cache
 def _selected(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
     return sa.select(table).where(*_given(table, names)).order_by(table.columns[0])
-
-
-@cache
-def _largest(table: sa.Table, column: str, names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(sa.func.max(table.c[column])).where(*_given(table, names))
 
 
 @cache
@@ -123,16 +125,36 @@ class Transaction:
         self._connection = connection
         # Nobody else adds meanwhile, so what was found stays the newest until this adds one.
         self._last: Entry | None = None
+        #: Where accounts and grants stand, by all entries so far.
+        self.standing = Standing()
+
+    def catch_up(self, standing: Standing) -> None:
+        """Check and follow the entries since `standing`, which this process or a signature vouches for.
+
+        Raises
+        ------
+        TamperedLedgerError
+            If they do not follow from it.
+        """
+        later = self._entries_from(standing.number)
+        if standing.number:
+            same = next(later, None)
+            if same is None or (same.number, same.hash) != (standing.number, standing.hash):
+                raise TamperedLedgerError(
+                    f"the ledger lacks entry {standing.number:,} as it was: the ledger is an old copy, or was changed; "
+                    "put back the newest copy. Nothing is charged until then."
+                )
+        self.standing = follow(standing, later)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Undo within the transaction what the block added, if it raises."""
-        last = self._last
+        last, standing = self._last, self.standing
         try:
             with self._connection.begin_nested():
                 yield
         except BaseException:
-            self._last = last
+            self._last, self.standing = last, standing
             raise
 
     def rows(self, table: sa.Table, **where: Any) -> list[Any]:
@@ -144,15 +166,23 @@ class Transaction:
         found = self.rows(table, **where)
         return found[0] if found else None
 
-    def largest(self, table: sa.Table, column: str, **where: Any) -> int:
-        """Return the largest value of a column, or 0."""
-        return int(self._connection.execute(_largest(table, column, tuple(where)), where).scalar() or 0)
+    def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
+        """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
+        columns = (sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta), sa.func.count())
+        query = sa.select(charges.c.data_set, charges.c.whom, *columns).group_by(charges.c.data_set, charges.c.whom)
+        return {
+            (data_set, whom): (int(loss), int(delta), int(number))
+            for data_set, whom, loss, delta, number in self._connection.execute(query)
+        }
 
-    def totals(self, data_set: str) -> dict[str, tuple[int, int]]:
-        """Return the sums of losses and deltas charged to each group of a data set."""
-        query = sa.select(charges.c.whom, sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta))
-        found = self._connection.execute(query.where(charges.c.data_set == data_set).group_by(charges.c.whom))
-        return {whom: (int(loss), int(delta)) for whom, loss, delta in found}
+    def containing(self, kind: str, text: str) -> list[Entry]:
+        """Return the entries of a kind whose body contains a text; reads all of that kind."""
+        query = sa.select(entries).where(entries.c.kind == kind, entries.c.body.contains(text, autoescape=True))
+        return [Entry(*row) for row in self._connection.execute(query)]
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        """Return the entries of a kind, oldest first."""
+        return [Entry(*row) for row in self.rows(entries, kind=kind)]
 
     def last(self) -> Entry | None:
         """Return the newest entry."""
@@ -168,9 +198,14 @@ class Transaction:
 
     def all_entries(self) -> Iterator[Entry]:
         """Yield all entries in turn."""
-        query = sa.select(entries).order_by(entries.c.number).execution_options(yield_per=1000)
-        for found in self._connection.execute(query):
-            yield Entry(*found)
+        return self._entries_from(0)
+
+    def _entries_from(self, number: int) -> Iterator[Entry]:
+        while rows := self._connection.execute(_FROM, {"first": number}).all():
+            yield from (Entry(*row) for row in rows)
+            if len(rows) < _BATCH:
+                return
+            number = rows[-1].number + 1
 
     def add(self, table: sa.Table, **values: Any) -> None:
         """Add a row."""
@@ -179,6 +214,7 @@ class Transaction:
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""
         entry = following(self.last(), kind, fields)
+        self.standing = self.standing.after(entry)
         self.add(
             entries,
             number=entry.number,
@@ -220,6 +256,13 @@ class Store:
         # A connection for each transaction: none is shared with a fork.
         self._engine = self._made(poolclass=NullPool)
 
+    @property
+    def identity(self) -> str:
+        """The file's real path, or the address without user and password: what stays the same for one database."""
+        if self.file is not None:
+            return os.path.realpath(self.file)
+        return self._url.set(username=None, password=None, drivername="postgresql").render_as_string()
+
     def _made(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
             pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
@@ -244,9 +287,35 @@ class Store:
         """Make the tables, whose rows can be added and never changed."""
         with self._told("made"), self._engine.begin() as connection:
             _METADATA.create_all(connection)
-            for table in _METADATA.tables.values():
-                for statement in _KEPT[self._engine.dialect.name]:
-                    connection.exec_driver_sql(statement.format(table=table.name))
+            self._protect(connection)
+
+    def protect(self) -> None:
+        """Make the triggers that are missing."""
+        with self._told("protected"), self._engine.begin() as connection:
+            self._protect(connection)
+
+    def _protect(self, connection: sa.Connection) -> None:
+        there = protection.installed(connection)
+        for name, statements in self._triggers().items():
+            if name not in there:
+                for statement in statements:
+                    connection.exec_driver_sql(statement)
+
+    def missing(self) -> tuple[set[str], set[str]]:
+        """Return the names of missing triggers: those of every version, and those of the present version alone."""
+        with self._told("read"), self._engine.connect() as connection:
+            missing = set(self._triggers()) - protection.installed(connection)
+        dialect = self._engine.dialect.name
+        first = {name for table in _METADATA.tables.values() for name in protection.first_names(table, dialect)}
+        return missing & first, missing - first
+
+    def _triggers(self) -> dict[str, list[str]]:
+        dialect = self._engine.dialect.name
+        return {
+            name: statements
+            for table in _METADATA.tables.values()
+            for name, statements in protection.statements(table, dialect).items()
+        }
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -327,21 +396,6 @@ class Store:
 
 def _durable_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "recursive_triggers = ON"):
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
-
-
-_KEPT = {
-    "sqlite": [
-        f"CREATE TRIGGER IF NOT EXISTS {{table}}_{event} BEFORE {event} ON {{table}} "
-        "BEGIN SELECT RAISE(ABORT, 'rows of a ledger are never changed'); END"
-        for event in ("UPDATE", "DELETE")
-    ],
-    "postgresql": [
-        "CREATE OR REPLACE FUNCTION dpensemble_kept() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'rows of a ledger are never changed'; END $$",
-        "CREATE OR REPLACE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION dpensemble_kept()",
-    ],
-}

@@ -146,8 +146,8 @@ def routes(running: Running) -> APIRouter:
 
     @router.get("/health", tags=["operation"], responses=problems(503))
     def health() -> dict[str, str]:
-        """Tell whether the ledger can be used and lacks nothing that was seen of it."""
-        running.ledger.head()
+        """Report whether the ledger can be used, lacks nothing that was seen of it, and was not changed."""
+        running.ledger.check()
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())

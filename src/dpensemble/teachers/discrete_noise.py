@@ -10,13 +10,14 @@ from __future__ import annotations
 from fractions import Fraction
 from math import isqrt
 
+from dpensemble._original import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.errors import InvalidParameterError
 
 _BUFFER = 256
 
 
-class DiscreteNoise:
+class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
     """Draws of integer noise from a source of uniform bits."""
 
     def __init__(self, noise: NoiseSource) -> None:
@@ -26,15 +27,18 @@ class DiscreteNoise:
     def laplace(self, scale: int) -> int:
         """Return ``y`` with probability in proportion to ``exp(-abs(y) / scale)``, an integer scale from 1."""
         _require_positive("scale", scale)
+        return self._laplace(scale)
+
+    def _laplace(self, scale: int) -> int:
         while True:
-            start = self.below(scale)
+            start = self._below(scale)
             if not self._happens_exp(Fraction(start, scale)):
                 continue
             blocks = 0
             while self._happens_exp(Fraction(1)):
                 blocks += 1
             size = start + scale * blocks
-            negative = self.below(2) == 1
+            negative = self._below(2) == 1
             # Zero has one sign only.
             if not (negative and size == 0):
                 return -size if negative else size
@@ -44,7 +48,7 @@ class DiscreteNoise:
         _require_positive("variance", variance)
         scale = isqrt(variance) + 1
         while True:
-            found = self.laplace(scale)
+            found = self._laplace(scale)
             # (abs(y) - variance / scale)**2 / (2 variance), over one denominator.
             excess = abs(found) * scale - variance
             if self._happens_exp(Fraction(excess * excess, 2 * variance * scale * scale)):
@@ -61,12 +65,15 @@ class DiscreteNoise:
         """Return True with probability ``exp(-numerator / denominator)``, an exponent from 0 to 1."""
         k = 1
         # An alternating series: the number of successes in a row is even with that probability.
-        while self.below(denominator * k) < numerator:
+        while self._below(denominator * k) < numerator:
             k += 1
         return k % 2 == 1
 
     def below(self, bound: int) -> int:
         """Return an integer uniform on ``0 .. bound - 1``, by rejection."""
+        return self._below(bound)
+
+    def _below(self, bound: int) -> int:
         n_bits = (bound - 1).bit_length()
         n_words = -(-n_bits // NOISE_BITS)
         while True:

@@ -119,7 +119,7 @@ class PureAnswersMeter(PublicNumberMeter):
         return self._one
 
 
-class PrivateModelsMeter(Meter):
+class PrivateModelsMeter(Meter, spends=("pay",)):
     """Charges private models once; answers computed from them are free, however many.
 
     Parameters

@@ -1,0 +1,62 @@
+"""The last signed checkpoint: where the ledger stood, so that a start need not read all entries first."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from dpensemble.errors import LedgerError
+from dpensemble.ledger.keys import SigningKey, checked, read_statement
+from dpensemble.ledger.names import now
+from dpensemble.ledger.standing import Standing
+
+#: Entries from one checkpoint to the next.
+INTERVAL = 1000
+
+
+class SignedStanding:
+    """A file with a signed checkpoint that also states where accounts and grants stand.
+
+    Parameters
+    ----------
+    path : path
+        Where the file is.
+    ledger, public_key : str
+        Id of the ledger, and the key that has to have signed.
+    """
+
+    def __init__(self, path: Path, ledger: str, public_key: str) -> None:
+        self.path, self._ledger, self._public_key = path, ledger, public_key
+        self._number = 0
+
+    def load(self) -> Standing:
+        """Return what was signed last; the standing before the first entry if there is no checkpoint to trust."""
+        if not self.path.exists():
+            return Standing()
+        try:
+            fields = checked(read_statement(self.path), self._public_key)
+        except LedgerError:
+            # All entries are read then, which takes longer and trusts nothing.
+            return Standing()
+        if fields.get("ledger") != self._ledger or "standing" not in fields:
+            return Standing()
+        standing = Standing.from_dict(fields["standing"])
+        self._number = standing.number
+        return standing
+
+    def save(self, standing: Standing, key: SigningKey) -> None:
+        """Sign where the ledger stands when enough entries came since the last checkpoint."""
+        if standing.number < self._number + INTERVAL:
+            return
+        fields = {"ledger": self._ledger, "number": standing.number, "hash": standing.hash, "time": now()}
+        text = json.dumps(key.signed(fields | {"standing": standing.to_dict()}))
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            draft.write_text(text + "\n", encoding="utf-8")
+            draft.replace(self.path)
+        except OSError as error:
+            raise LedgerError(
+                f"the checkpoint {self.path} cannot be written ({error.strerror}); mend the folder and try again."
+            ) from None
+        self._number = standing.number

@@ -1,0 +1,195 @@
+"""Where accounts and grants stand, worked out from chained entries alone.
+
+What may be charged is decided by these figures. The other tables of the database only help to find rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from dpensemble.errors import TamperedLedgerError
+from dpensemble.ledger.chain import START, Entry, canonical
+from dpensemble.ledger.filters import TOO_MUCH, Amount, Terms
+from dpensemble.ledger.names import EVERYONE
+
+#: Versions of the entries that are read; new ledgers have the last one, whose charges state their running totals.
+SCHEMAS = (1, 2)
+
+#: A data set, and a person, a group or a grant in it.
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountStanding:
+    """Terms of an account as canonical text, the sum of its charges, and their number."""
+
+    terms: str
+    spent: Amount = field(default_factory=Amount)
+    charges: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GrantStanding:
+    """Settings of a grant as canonical text, the number of answers that were paid for, and of those taken."""
+
+    settings: str
+    answers: int
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a ledger stands after an entry.
+
+    Parameters
+    ----------
+    number : int
+        Of the entry; 0 before the first.
+    hash : str
+        Of the entry.
+    schema : int
+        Version of the entries.
+    accounts : mapping
+        From data set and person or group.
+    grants : mapping
+        From data set and name.
+    """
+
+    number: int = 0
+    hash: str = START
+    schema: int = 0
+    accounts: Mapping[Name, AccountStanding] = field(default_factory=dict)
+    grants: Mapping[Name, GrantStanding] = field(default_factory=dict)
+
+    def after(self, entry: Entry) -> Standing:
+        """Return where the ledger stands after the next entry.
+
+        Raises
+        ------
+        TamperedLedgerError
+            If the entry does not follow from this one, or no release of the library writes such an entry.
+        """
+        if entry.number != self.number + 1 or entry.previous != self.hash or not entry.holds():
+            _refuse(self.number + 1, "was changed, removed or put in")
+        if entry.kind not in _STEPS or (entry.kind == "ledger") != (entry.number == 1):
+            _refuse(entry.number, "has a kind that has no place there")
+        try:
+            changed = _STEPS[entry.kind](self, entry.fields)
+        except (KeyError, TypeError, ValueError):
+            _refuse(entry.number, "does not follow from the entries before")
+        return replace(changed, number=entry.number, hash=entry.hash)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for a signed checkpoint."""
+        return {
+            "number": self.number,
+            "hash": self.hash,
+            "schema": self.schema,
+            "accounts": [
+                [*name, one.terms, one.spent.loss, one.spent.delta, one.charges] for name, one in self.accounts.items()
+            ],
+            "grants": [[*name, one.settings, one.answers, one.used] for name, one in self.grants.items()],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Standing:
+        """Return what `to_dict` gave."""
+        return cls(
+            number=fields["number"],
+            hash=fields["hash"],
+            schema=fields["schema"],
+            accounts={
+                (data_set, whom): AccountStanding(terms, Amount(loss, delta), number)
+                for data_set, whom, terms, loss, delta, number in fields["accounts"]
+            },
+            grants={
+                (data_set, name): GrantStanding(settings, answers, used)
+                for data_set, name, settings, answers, used in fields["grants"]
+            },
+        )
+
+
+def follow(standing: Standing, entries: Iterable[Entry]) -> Standing:
+    """Return where the ledger stands after further entries."""
+    for entry in entries:
+        standing = standing.after(entry)
+    return standing
+
+
+def _refuse(number: int, why: str) -> NoReturn:
+    raise TamperedLedgerError(
+        f"entry {number:,} of the ledger {why}; put back the newest copy, or find out who changed it. Nothing is "
+        "charged until then."
+    )
+
+
+def _first(_before: Standing, fields: dict[str, Any]) -> Standing:
+    if fields["schema"] not in SCHEMAS:
+        raise ValueError
+    return Standing(schema=fields["schema"])
+
+
+def _account(before: Standing, fields: dict[str, Any]) -> Standing:
+    name = (_text(fields["data_set"]), _text(fields["whom"]))
+    if name in before.accounts or (name[1] != EVERYONE and (name[0], EVERYONE) not in before.accounts):
+        raise ValueError
+    # Raises when no account has such terms.
+    Terms.from_dict(fields["terms"])
+    return replace(before, accounts={**before.accounts, name: AccountStanding(canonical(fields["terms"]))})
+
+
+def _grant(before: Standing, fields: dict[str, Any]) -> Standing:
+    data_set, accounts = _text(fields["data_set"]), dict(before.accounts)
+    totals = {}
+    for charge in fields["charges"]:
+        whom = _text(charge["whom"])
+        account = accounts[data_set, whom]
+        spent = account.spent + Amount(_count(charge["loss"]), _count(charge["delta"]))
+        accounts[data_set, whom] = replace(account, spent=spent, charges=account.charges + 1)
+        totals[whom] = {"whom": whom, "loss": spent.loss, "delta": spent.delta}
+    if len(totals) != len(fields["charges"]):
+        raise ValueError
+    if ("totals" in fields or before.schema > 1) and fields["totals"] != list(totals.values()):
+        raise ValueError
+    return replace(before, accounts=accounts, grants=_with_grant(before, data_set, fields))
+
+
+def _with_grant(before: Standing, data_set: str, fields: dict[str, Any]) -> Mapping[Name, GrantStanding]:
+    if "name" not in fields:
+        return before.grants
+    name, settings = (data_set, _text(fields["name"])), fields["settings"]
+    if name in before.grants:
+        raise ValueError
+    return {**before.grants, name: GrantStanding(canonical(settings), _count(settings["answers"]))}
+
+
+def _request(before: Standing, fields: dict[str, Any]) -> Standing:
+    name, total = (fields["data_set"], fields["grant_name"]), _count(fields["total"])
+    grant = before.grants[name]
+    if not grant.used < total <= grant.answers:
+        raise ValueError
+    return replace(before, grants={**before.grants, name: replace(grant, used=total)})
+
+
+def _answer(before: Standing, fields: dict[str, Any]) -> Standing:
+    if (fields["data_set"], fields["grant_name"]) not in before.grants:
+        raise ValueError
+    return before
+
+
+_STEPS = {"ledger": _first, "account": _account, "grant": _grant, "request": _request, "answer": _answer}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(value: object) -> int:
+    """Return a whole number from 0 that no legitimate figure exceeds."""
+    if type(value) is not int or not 0 <= value <= TOO_MUCH:
+        raise ValueError
+    return value

@@ -1,0 +1,61 @@
+"""Verification in the background, whose outcome stops everything that comes after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dpensemble.errors import LedgerError, TamperedLedgerError
+
+
+class Watch:
+    """Verifies once in a thread, and remembers a problem.
+
+    Parameters
+    ----------
+    work : callable
+        Verifies, and raises `TamperedLedgerError` when something was changed.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._problem: str | None = None
+        self._thread: threading.Thread | None = None
+        self._is_wanted = False
+
+    def start(self) -> None:
+        """Begin to verify."""
+        self._is_wanted = True
+        self._thread = threading.Thread(target=self._verify, name="dpensemble ledger", daemon=True)
+        self._thread.start()
+
+    def resume(self) -> None:
+        """Begin again when the database was away before, or this is a fork, which has no such thread."""
+        if self._is_wanted and (self._thread is None or not self._thread.is_alive()):
+            self.start()
+
+    def wait(self) -> None:
+        """Return when the work is done, or was not wanted."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def require(self) -> None:
+        """Raise when the verification found a problem.
+
+        Raises
+        ------
+        TamperedLedgerError
+            The same each time.
+        """
+        if self._problem is not None:
+            raise TamperedLedgerError(self._problem)
+
+    def _verify(self) -> None:
+        try:
+            self._work()
+        except TamperedLedgerError as error:
+            self._problem = str(error)
+        except LedgerError:
+            # The database is away; the next look begins again.
+            return
+        self._is_wanted = False
