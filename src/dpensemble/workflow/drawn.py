@@ -80,6 +80,17 @@ class DrawnFile:
     def _append(self, lines: str) -> None:
         if not lines:
             return
+        try:
+            self._write(lines)
+        except OSError as error:
+            raise FileError(
+                f"what the run draws cannot be kept in {self._path} ({error.strerror}); make room, and finish the run."
+            ) from None
+        # They were drawn in this run, which does not draw them again.
+        self._kept += [{}] * lines.count("\n")
+        self._n_used = len(self._kept)
+
+    def _write(self, lines: str) -> None:
         durable.step("keep")
         new = not self._path.exists()
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, durable.OWN_FILE)
@@ -90,9 +101,6 @@ class DrawnFile:
         if new:
             durable.sync_folder(self._path.parent)
         durable.step("kept")
-        # They were drawn in this run, which does not draw them again.
-        self._kept += [{}] * lines.count("\n")
-        self._n_used = len(self._kept)
 
 
 def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
