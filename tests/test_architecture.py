@@ -11,7 +11,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
-    {"_checks"},
+    {"_checks", "_guard"},
     {"_drawn"},
     {"_original", "_random", "_progress", "_spending", "_workers", "clusters"},
     {"budget", "cost", "guarantee"},

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble._checks import declared_classes, integer_between, member
+from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import noise_source
 from dpensemble._spending import about_to_spend
@@ -349,6 +350,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book
 
+    @guard_private_rows()
     def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
         kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
         given = [name for name, value in kinds.items() if value is not None]
@@ -359,6 +361,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             return self._read.soft(log_probs)
         return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
 
+    @guard_private_rows()
     def _drawn_text(self, votes: Any) -> str:
         """Draw the noise of answers that are paid for."""
         law, as_released = self.design.law, partial(as_text, for_release=self._noise.for_release)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
+from dpensemble._guard import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
@@ -184,6 +185,7 @@ class AutoClassifier(TableClassifier):
         X_public: Any = None,
         units: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> AutoClassifier:
         """Choose a method by public facts, and fit it.
@@ -200,6 +202,9 @@ class AutoClassifier(TableClassifier):
             Whom each record belongs to; all records of one unit are protected together.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -226,23 +231,24 @@ class AutoClassifier(TableClassifier):
             )
             self.recommendation_ = recommend(facts)
             shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-            self._fit_recommended(shared, X, y, public, units)
+            self._fit_recommended(shared, X, y, public, {"units": units, "fewest_units": fewest_units})
             return self
 
-    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, units: ArrayLike | None) -> None:
+    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, whose: dict[str, Any]) -> None:
         model: Any
         if self.recommendation_.method == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
             rows = None if self.declared_columns is not None else public
-            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, units=units)
+            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **whose)
             self.student_ = model.student_
         else:
             shared.pop("declared_columns", None)
-            if units is None:
+            if whose["units"] is None:
                 warn_of_persons(public)
-            encoder = fit_encoder(public)
+            with on_public_rows():
+                encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
-            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)
+            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), **whose)
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             self.student_ = marked(with_names(student), for_release=model.guarantee_.for_release)
         self.fitted_, self.columns_ = model, public.iloc[:0]

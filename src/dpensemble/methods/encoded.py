@@ -14,9 +14,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
+from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
-from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.settings import keep
@@ -118,10 +119,12 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
         with all_or_nothing(self, records=(X, y)):
-            encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(own_copy(X_public))
-            state = fingerprint(encoder)
-            _warn_unless_alone(encoder, X_public)
-            public = _encoded(encoder, X_public)
+            with on_public_rows():
+                encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
+                encoder.fit(own_copy(X_public))
+                state = fingerprint(encoder)
+                _warn_unless_alone(encoder, X_public)
+                public = _encoded(encoder, X_public)
             _require_state(encoder, state)
             together = self.in_batches or isinstance(encoder, TableEncoder)
             private = _of_private(encoder, X) if together else _each_of_private(encoder, X)
@@ -203,6 +206,6 @@ def _warn_unless_alone(encoder: Any, public: Any) -> None:
         warnings.warn(
             f"encoder={type(encoder).__name__} makes other numbers of a row if other rows are beside it; private rows "
             "are given to it one by one, public ones together.",
-            UserWarning,
+            SettingWarning,
             stacklevel=4,
         )

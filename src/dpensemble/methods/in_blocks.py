@@ -34,6 +34,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
     ) -> Self:
         """Fit to private records that come in blocks: teachers in turns, each turn with one pass over all blocks.
 
@@ -53,6 +54,8 @@ class VotesInBlocks(VotingEnsembleClassifier):
             As for `fit`.
         ledger : LedgerAccount, optional
             As for `fit`.
+        fewest_units : int, optional
+            As for `fit`; refused, since blocks are for replace-one, where the number of units is public.
 
         Returns
         -------
@@ -82,7 +85,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             classes, targets = self._first_pass(read)
             X = RowsInBlocks(lambda: (self._block(X) for X, _ in read() if len(X)), len(targets), rows.shape[1])
             units, targets, _ = inputs.whose(self, units, targets)
-            records = PrivateRecords(X, targets, units, _identities(units, len(targets)))
+            records = PrivateRecords(X, targets, units, _identities(units, len(targets)), fewest_units=fewest_units)
             return self._learn(records, classes, rows, diagnostics)
 
     def _first_pass(self, read: _Read) -> tuple[NDArray[Any], Integers]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing, names_checked
+from dpensemble._guard import on_public_rows
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import (
     BAD,
@@ -76,6 +77,7 @@ def take_nan(*learners: Any) -> bool:
     return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
 
 
+@on_public_rows()
 def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
     require_dense("X_public", X_public)
@@ -110,6 +112,7 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     return rows
 
 
+@on_public_rows()
 def public_table(estimator: Any, X_public: Any) -> Any:
     """Return public rows as a table; where columns are declared instead, one without rows that says their kinds."""
     require_dense("X_public", X_public)

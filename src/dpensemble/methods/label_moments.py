@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._spending import about_to_spend
@@ -29,7 +29,7 @@ from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.moments_run import MomentsRun
 from dpensemble.methods.on_tables import TableClassifier
-from dpensemble.methods.records import ReleasedLabels
+from dpensemble.methods.records import ReleasedLabels, require_small_delta
 from dpensemble.methods.settings import keep
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
@@ -172,6 +172,7 @@ class LabelMomentsClassifier(TableClassifier):
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> LabelMomentsClassifier:
         """Release noisy moments of the private labels, and fit the student to them.
@@ -193,6 +194,9 @@ class LabelMomentsClassifier(TableClassifier):
             less. Which record has which is taken to be public. Replace-one only.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -219,9 +223,8 @@ class LabelMomentsClassifier(TableClassifier):
             # A record without a unit adds nothing to any sum, nor to the number of units.
             n_without = int((~present).sum())
             weights, total = np.where(present, weights, 0.0), total - n_without
-            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(
-                int(units_of.max()) + 1 - n_without, "records" if units is None else "units"
-            )
+            n_units = int(units_of.max()) + 1 - n_without
+            self._check_delta(n_units, "records" if units is None else "units", fewest_units)
             self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
             return self
 
@@ -233,6 +236,7 @@ class LabelMomentsClassifier(TableClassifier):
         n_records: int | None = None,
         units: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
     ) -> LabelMomentsClassifier:
         """Fit to private records that come in blocks, and need not be in memory together.
 
@@ -251,6 +255,8 @@ class LabelMomentsClassifier(TableClassifier):
         units : array-like of shape (n_records,), optional
             Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
         ledger : LedgerAccount, optional
+            As for `fit`.
+        fewest_units : int, optional
             As for `fit`.
 
         Returns
@@ -292,9 +298,13 @@ class LabelMomentsClassifier(TableClassifier):
             n = integer_between(
                 "n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1 - n_without, 1, 2**40
             )
-            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(n, "records" if units is None else "units")
+            self._check_delta(n, "records" if units is None else "units", fewest_units)
             self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
             return self
+
+    def _check_delta(self, n_units: int, noun: str, fewest_units: int | None) -> None:
+        budget, relation = Budget(epsilon=self.epsilon, delta=self.delta), member("relation", self.relation, Relation)
+        require_small_delta(budget, relation, n_units, noun, fewest_units)
 
     def _weights(
         self, units_of: Integers, epsilons: ArrayLike | None

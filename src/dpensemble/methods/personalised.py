@@ -102,13 +102,14 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         group_shares: Mapping[Any, float] | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows within everybody's budget, and fit the student.
 
         Parameters
         ----------
-        X, y, X_public, units, diagnostics, ledger
+        X, y, X_public, units, diagnostics, ledger, fewest_units
             As for `PATEClassifier.fit`.
         budgets : array-like of shape (n_records,), optional
             Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
@@ -146,7 +147,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "record."
             )
         with all_or_nothing(self, ledger, (X, y)):
-            return self._fit(X, y, X_public, units, diagnostics, declared)
+            return self._fit(X, y, X_public, units, diagnostics, declared, fewest_units=fewest_units)
 
     def _prepare(
         self,

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
+from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
@@ -151,6 +152,7 @@ class DPSGDClassifier(TorchClassifier):
         """Return the epsilon and delta that every fit keeps within, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
+    @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
         """Train on private records. Every call is a release of its own.
 

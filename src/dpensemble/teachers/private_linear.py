@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
+from dpensemble._guard import guard_private_rows
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
@@ -55,6 +56,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     def announced_zcdp(self) -> float | None:
         """Return ``rho`` where every fit's Renyi divergence of order ``a`` is at most ``rho a``; else None."""
 
+    @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
         """Fit on private records; they may be none, or of one class only.
 

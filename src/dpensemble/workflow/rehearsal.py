@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from dpensemble._drawn import kept_in
+from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.methods.repeated import uncounted
@@ -60,6 +61,7 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
         uncounted(),
         show_progress(False),
         progress_heard_by(None),
+        on_public_rows(),
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as folder,
     ):
