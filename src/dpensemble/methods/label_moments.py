@@ -94,6 +94,9 @@ class LabelMomentsClassifier(TableClassifier):
         The published model's label of every public row.
     drift_ : Drift
         Whether public rows look like the private ones, as far as what was released tells. May be published.
+    readable_share_ : ReadableShare or None
+        Estimated share of private records that could be read, with the standard deviation of its noise, where bad
+        records add zeros and a mean of features was released. May be published.
     effects_ : list of dict
         How far each column of a table pushes towards each class, the most important column first. May be published.
     classes_ : ndarray of shape (n_classes,)
@@ -362,7 +365,7 @@ class LabelMomentsClassifier(TableClassifier):
         with progress_bar("Releasing moments", run.design.rounds) as advance:
             learned = run.learn(source, advance)
         design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
-        self.drift_ = learned.drift
+        self.drift_, self.readable_share_ = learned.drift, learned.readable
         if learned.drift is not None and learned.drift.alarm:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}

@@ -292,6 +292,9 @@ def _about_fit(model: Any) -> dict[str, Any]:
     drift = getattr(getattr(model, "fitted_", model), "drift_", None)
     if drift is not None and drift.alarm:
         found["unlike"] = drift.warning(replaced=bool(model.design_.settings().get("synthetic_rows")))
+    readable = getattr(getattr(model, "fitted_", model), "readable_share_", None)
+    if readable is not None:
+        found |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
     return found
 
 
