@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
 
@@ -81,7 +81,7 @@ def readable_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.bool_]]
     return table, ~infinite
 
 
-def readable_array(X: Floats, *, nan: bool) -> NDArray[np.bool_]:
+def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.bool_]:
     """Return which rows of an array can be learned from: those without infinity and, unless `nan`, without NaN."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     return np.asarray(~bad.any(axis=1), dtype=bool)
