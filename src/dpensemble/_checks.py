@@ -1,9 +1,9 @@
 """Checks of scalars in the positive form: fail unless the value is known to be good, so NaN never passes."""
 
-import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from enum import StrEnum
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -12,6 +12,9 @@ from dpensemble.errors import DataError, InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _MOST_NAMED = 20
+# By name, as neither library is imported here.
+_MISSING_OF_PANDAS = frozenset({"NAType", "NaTType"})
+_DATES_OF_NUMPY = frozenset({"datetime64", "timedelta64"})
 
 
 def real_between(name: str, value: object, low: float, high: float) -> float:
@@ -47,7 +50,13 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
 
 def _short(value: object) -> str:
     """Return a value's text, cut where it would fill the screen."""
-    text = repr(value) if not isinstance(value, Integral) or abs(int(value)) < 10**40 else "a huge integer"
+    if isinstance(value, Integral) and abs(int(value)) >= 10**40:
+        return "a huge integer"
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no number of very many digits.
+        return f"a {type(value).__name__} of very many digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -57,12 +66,18 @@ def member(name: str, value: object, choices: type[Choice]) -> Choice:
         return choices(str(value))
     except ValueError:
         allowed = " or ".join(repr(choice.value) for choice in choices)
-        raise InvalidParameterError(f"{name}={value!r} is unknown; use {allowed}.", parameter=name) from None
+        raise InvalidParameterError(f"{name}={_short(value)} is unknown; use {allowed}.", parameter=name) from None
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a label or identity is None or NaN."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    """Return whether a label or identity is None or NaN, of any type of number or date."""
+    if value is None or type(value).__name__ in _MISSING_OF_PANDAS:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    # Nothing but NaN, and NumPy's missing dates, differs from itself.
+    comparable = isinstance(value, Real) or type(value).__name__ in _DATES_OF_NUMPY
+    return comparable and bool(value != value)  # noqa: PLR0124
 
 
 def declared_classes(classes: Sequence[object] | None) -> list[object]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
@@ -16,7 +15,7 @@ from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
-from dpensemble.neural.classifier import TorchClassifier
+from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
 from dpensemble.neural.dp_sgd_accounting import NAMES, Accountant, NoisySteps, finest_waste, least_noise, require_opacus
 from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
 from dpensemble.neural.networks import hidden_layer_network
@@ -173,8 +172,7 @@ class DPSGDClassifier(TorchClassifier):
         accountant = member("accountant", self.accountant, Accountant)
         declared_classes(self.classes)
         noise = noise_source(self.insecure_release_seed)
-        checked: tuple[NDArray[np.float32], NDArray[Any]] = validate_data(self, X, y, dtype=np.float32)
-        records, labels = checked
+        records, labels = checked_training_rows(self, X, y)
         steps: NoisySteps
 
         def train(module: Module, rows: Tensor, targets: Integers, schedule: Schedule, training: Training) -> bool:
