@@ -20,8 +20,9 @@ Read = TypeVar("Read")
 _COMPLEX = (complex, np.complexfloating)
 # Types of which every value has a float.
 _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
-# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, or of its type.
-_SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert", "float() argument")
+# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, and of missing ones.
+_SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
+_SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 
 def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: int = 0) -> None:
@@ -59,6 +60,37 @@ def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: i
             raise _complex(name, "")
         if not keep_bad and entries.dtype.kind == "O":
             _require_readable_objects(name, entries, first, column)
+
+
+def blanked(X: Any) -> Any:
+    """Return rows in which each unreadable entry is NaN, other entries as they are.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Rows, none of which decides how another is read.
+
+    Examples
+    --------
+    >>> blanked([[1.0, 10**400], [2.0, 3.0]]).tolist()
+    [[1.0, nan], [2.0, 3.0]]
+    """
+    if hasattr(X, "columns"):
+        for place, entries in _parts(X):
+            if places := _unreadable(entries):
+                # `isetitem` writes into the table itself.
+                X = X.copy(deep=False)
+                X.isetitem(place, _with_nan(entries, places))
+        return X
+    rows = _as_array(X)
+    places = _unreadable(rows) if rows.dtype.kind == "O" else []
+    return _with_nan(rows, places) if places else X
+
+
+def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
+    found = entries.copy()
+    found.reshape(-1)[places] = np.nan
+    return found
 
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False) -> None:
@@ -134,12 +166,12 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
     except DPEnsembleError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
-        words = str(error)
-        infinite = words.startswith((f"Input {name} contains", "Input X contains"))
-        if not infinite and not any(sign in words for sign in _SIGNS_OF_AN_ENTRY):
+        # Of entries that are no numbers at all, such as a dict, a TypeError names the type only, and goes on.
+        nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
+        if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
             raise
     # Outside of the handler, so that the first error is not kept as the context of this one.
-    if infinite:
+    if nan:
         raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
     raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
 
@@ -198,25 +230,31 @@ def _may_be_unreadable(kind: Any) -> bool:
 
 
 def _require_readable_objects(name: str, entries: NDArray[Any], first: int, column: int | None) -> None:
+    places = _unreadable(entries)
+    if not places:
+        return
+    entry, number = entries.ravel()[places[0]], places[0]
+    if isinstance(entry, np.ma.MaskedArray):
+        raise _masked(name)
+    width = 1 if entries.ndim < 2 else entries[0].size
+    place = f"first at row {first + number // width}"
+    if column is not None or entries.ndim > 1:
+        place += f", column {number % width if column is None else column}"
+    if isinstance(entry, _COMPLEX):
+        raise _complex(name, f" ({place}, counting from 0)")
+    raise DataError(
+        f"{name} has a number that no float can hold ({place}, counting from 0); correct or drop it: an integer has at "
+        "most 308 digits, and a Decimal is no signaling NaN."
+    )
+
+
+def _unreadable(entries: NDArray[Any]) -> list[int]:
+    """Return the places of unreadable entries among objects, as if these were one list."""
     listed = entries.ravel().tolist()
     suspects = {kind for kind in set(map(type, listed)) if _is_suspect(kind)}
     if not suspects:
-        return
-    for number, entry in enumerate(listed):
-        if type(entry) not in suspects or is_readable(entry):
-            continue
-        if isinstance(entry, np.ma.MaskedArray):
-            raise _masked(name)
-        width = 1 if entries.ndim < 2 else entries[0].size
-        place = f"first at row {first + number // width}"
-        if column is not None or entries.ndim > 1:
-            place += f", column {number % width if column is None else column}"
-        if isinstance(entry, _COMPLEX):
-            raise _complex(name, f" ({place}, counting from 0)")
-        raise DataError(
-            f"{name} has a number that no float can hold ({place}, counting from 0); correct or drop it: an integer "
-            "has at most 308 digits, and a Decimal is no signaling NaN."
-        )
+        return []
+    return [place for place, entry in enumerate(listed) if type(entry) in suspects and not is_readable(entry)]
 
 
 def _is_suspect(kind: type) -> bool:
@@ -231,7 +269,7 @@ def is_readable(entry: Any) -> bool:
     if not isinstance(entry, Number):
         return True
     try:
-        float(entry)
+        float(entry)  # type: ignore[arg-type]
     except (ArithmeticError, TypeError, ValueError):
         return False
     return True

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
@@ -217,7 +218,7 @@ class AutoClassifier(TableClassifier):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
-                n_units=_public_number(self.relation, X, units),
+                n_units=_public_number(self, X, units),
                 n_columns=public.shape[1],
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
@@ -256,8 +257,9 @@ class AutoClassifier(TableClassifier):
 _PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")
 
 
-def _public_number(relation: str, X: Any, units: ArrayLike | None) -> int | None:
-    """Return how many units there are, where that is public."""
-    if relation != Relation.REPLACE_ONE:
+def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
+    """Return how many units there are, where that is public; a record without a unit counts for none."""
+    if estimator.relation != Relation.REPLACE_ONE:
         return None
-    return len(X) if units is None else len(set(inputs.declared_units(units, len(X))))
+    owners, _, present = inputs.whose(estimator, units, np.zeros(len(X), dtype=np.int64))
+    return len(X) if owners is None else len(set(inputs.declared_units(owners, len(X)))) - int((~present).sum())

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
-from dpensemble._entries import read_rows, require_labels, require_readable, require_rows
+from dpensemble._entries import blanked, read_rows, require_labels, require_readable, require_rows
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.labelling import PrivateDiagnostics
@@ -114,7 +114,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         inputs.require_dense("X", X)
         zeroes = zeroes_bad(self)
         require_rows("X", X, keep_bad=zeroes)
-        rows = as_numbers(X) if zeroes else X
+        rows = as_numbers(blanked(X)) if zeroes else X
         block: Floats = read_rows(
             "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
         )

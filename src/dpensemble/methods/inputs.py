@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, is_missing, names_checked
-from dpensemble._entries import read_rows, require_labels, require_readable, require_rows
+from dpensemble._entries import blanked, read_rows, require_labels, require_readable, require_rows
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import (
     BAD,
@@ -141,7 +141,7 @@ def block(estimator: Any, X: Any, public: Any) -> Any:
     """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are."""
     keep_bad = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=keep_bad)
-    return _like("private", estimator, X, public, keep_bad=keep_bad)
+    return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
 
 
 def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
@@ -152,7 +152,7 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
     require_rows("X", X, keep_bad=zeroes_bad(estimator))
     require_labels(y, keep_bad=zeroes_bad(estimator))
     public = public_table(estimator, X_public)
-    X = each_alone("X", X)
+    X = each_alone("X", blanked(X) if zeroes_bad(estimator) else X)
     if not len(X):
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
@@ -246,7 +246,7 @@ def array_records(estimator: Any, X: Any, y: Any, *, nan: bool) -> tuple[Floats,
 
 
 def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
-    numbers = as_numbers(X)
+    numbers = as_numbers(blanked(X))
     rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     classes = _declared(estimator)
     targets = _targets_or_bad(classes, required(y), len(rows))
@@ -357,6 +357,14 @@ def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
     if any(map(is_missing, names)):
         raise DataError("units has a missing value; every record needs a unit.")
     return names
+
+
+def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
+    """Return the values called `name` as objects, one for each record, refusing what is masked or complex."""
+    require_readable(name, values)
+    found = np.asarray(values, dtype=object)
+    require_one_per_record(name, found, n_records)
+    return found
 
 
 def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:

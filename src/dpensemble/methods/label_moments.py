@@ -309,8 +309,7 @@ class LabelMomentsClassifier(TableClassifier):
                 f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
                 "records in each group would be private."
             )
-        values = np.asarray(epsilons)
-        inputs.require_one_per_record("personal_epsilons", values, len(units_of))
+        values = inputs.one_per_record("personal_epsilons", epsilons, len(units_of))
         personal = personal_budgets(values, delta=self.delta)
         units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
         groups = weighted_groups(personal.names, personal.budgets)

@@ -177,8 +177,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
     def _personal_budgets(
         self, budgets: promises.DeclaredBudgets, n_records: int, relation: Relation
     ) -> PersonalBudgets:
-        values, shares = np.asarray(budgets.values, dtype=object), budgets.group_shares
-        inputs.require_one_per_record("budgets", values, n_records)
+        values, shares = inputs.one_per_record("budgets", budgets.values, n_records), budgets.group_shares
         if shares is not None and not (isinstance(shares, Mapping) and shares):
             raise InvalidParameterError(
                 f"group_shares={shares!r:.60} is no mapping from budgets to shares; give one such as "
