@@ -146,6 +146,12 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
         )
 
 
+def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
+    """Refuse what does not have one entry per record."""
+    if values.shape != (n_records,):
+        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
+
+
 def read_rows(name: str, read: Callable[[], Read]) -> Read:
     """Return what `read` makes of rows; where an error of another library may quote an entry, raise one that does not.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import delta_of, is_missing, real_between
+from dpensemble._checks import delta_of, is_missing, real_between, shown
 from dpensemble._entries import require_readable
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
@@ -89,7 +89,8 @@ def personal_budgets(
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):
         raise InvalidParameterError(
-            f"levels={levels!r:.60} is no mapping from names to epsilons; give one such as {{'low': 2.0, 'high': 0.5}}."
+            f"levels={shown(levels)} is no mapping from names to epsilons; give one such as "
+            "{'low': 2.0, 'high': 0.5}."
         )
     require_readable("budgets", values)
     items = np.asarray(values, dtype=object)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
@@ -262,4 +263,4 @@ def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -
     if estimator.relation != Relation.REPLACE_ONE:
         return None
     owners, _, present = inputs.whose(estimator, units, np.zeros(len(X), dtype=np.int64))
-    return len(X) if owners is None else len(set(inputs.declared_units(owners, len(X)))) - int((~present).sum())
+    return len(X) if owners is None else len(set(declared_units(owners, len(X)))) - int((~present).sum())

@@ -11,7 +11,15 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
-from dpensemble._entries import blanked, read_rows, require_labels, require_readable, require_rows
+from dpensemble._entries import (
+    blanked,
+    read_rows,
+    require_labels,
+    require_one_per_record,
+    require_readable,
+    require_rows,
+)
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.labelling import PrivateDiagnostics
@@ -128,6 +136,6 @@ def _identities(units: ArrayLike | None, n_records: int) -> Any:
     require_readable("units", units)
     declared = np.asarray(units)
     if declared.dtype.kind not in "iu":
-        return inputs.declared_units(units, n_records)
-    inputs.require_one_per_record("units", declared, n_records)
+        return declared_units(units, n_records)
+    require_one_per_record("units", declared, n_records)
     return declared

@@ -13,8 +13,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, integer_between, is_missing, names_checked
-from dpensemble._entries import blanked, read_rows, require_labels, require_readable, require_rows
+from dpensemble._checks import declared_classes, integer_between, names_checked
+from dpensemble._entries import (
+    blanked,
+    read_rows,
+    require_labels,
+    require_one_per_record,
+    require_readable,
+    require_rows,
+)
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import (
     BAD,
@@ -348,29 +356,12 @@ def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: 
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
 
 
-def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
-    """Return the declared unit of each record."""
-    require_readable("units", units)
-    declared = np.asarray(units, dtype=object)
-    require_one_per_record("units", declared, n_records)
-    names: list[Hashable] = declared.tolist()
-    if any(map(is_missing, names)):
-        raise DataError("units has a missing value; every record needs a unit.")
-    return names
-
-
 def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
     """Return the values called `name` as objects, one for each record, refusing what is masked or complex."""
     require_readable(name, values)
     found = np.asarray(values, dtype=object)
     require_one_per_record(name, found, n_records)
     return found
-
-
-def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
-    """Refuse what does not have one entry per record."""
-    if values.shape != (n_records,):
-        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
 
 
 def require_workers(n_jobs: int | None) -> None:

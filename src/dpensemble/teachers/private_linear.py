@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, delta_of, is_missing, names_checked, real_between
-from dpensemble._entries import read_rows, require_labels, require_readable, require_rows
-from dpensemble.allocation.partition import number_units
+from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
+from dpensemble._entries import read_rows, require_labels, require_rows
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
@@ -88,9 +88,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         rows, ids, classes = self._records(X, y)
         numbers = None
         if units is not None:
-            numbers = _unit_numbers(units)
-            if numbers.shape != (len(rows),):
-                raise DataError(f"units has {len(numbers)} entries for {len(rows)} records; give one for each.")
+            numbers = unit_numbers(units, len(rows))
         coef, intercept, self._rho = self._release(rows, ids, len(classes), clip, numbers)
         self.classes_, self._clip, self._epsilon = classes, clip, epsilon
         self.coef_, self.intercept_ = coef, intercept
@@ -166,17 +164,6 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = self.insecure_release_seed is None
         return tags
-
-
-def _unit_numbers(units: ArrayLike) -> Integers:
-    """Return the number of each record's unit."""
-    require_readable("units", units)
-    declared = np.asarray(units)
-    if any(map(is_missing, declared.ravel().tolist())):
-        raise DataError("units has a missing value; every record needs a unit.")
-    if declared.dtype.kind == "O":
-        return number_units(declared.ravel().tolist())[1]
-    return np.unique(declared, return_inverse=True)[1].ravel()
 
 
 def shortened(rows: Floats, clip: float) -> Floats:
