@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from dpensemble import Aggregator, Budget
+from dpensemble.laws import LaplaceNoisyMax
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"^\| (?P<what>(?:fixed|fresh)[^|]*) \| (?P<answers>[\d,]+) \|$", re.MULTILINE)
 LONE_LINK = re.compile(r"\s*(?:[-*] )?\S*(?:\[[^\]]*\]\(\S+\)|https?://\S+)\S*")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -19,6 +23,31 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
     exec(compile(code, str(page), "exec"), {"__name__": "docs"})  # noqa: S102
+
+
+def figures_of_fresh_sampling():
+    """Return what the page of the aggregator says of numbers of answers, row by row."""
+    page = (ROOT / "docs" / "aggregator.md").read_text(encoding="utf-8")
+    return [(found["what"], int(found["answers"].replace(",", ""))) for found in FIGURE.finditer(page)]
+
+
+def test_all_rows_about_fresh_sampling_are_computed():
+    assert len(figures_of_fresh_sampling()) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "answers"), figures_of_fresh_sampling())
+def test_figures_of_fresh_sampling_are_those_of_the_library(what, answers):
+    fresh = {"sampling": "fresh", "rate": 0.02} if "rate 0.02" in what else {}
+    votes = Aggregator(
+        LaplaceNoisyMax(3.0),
+        classes=10 if "ten classes" in what else 2,
+        n_voters=10,
+        relation="add-or-remove-one" if "added or removed" in what else "replace-one",
+        budget=Budget(epsilon=3, delta=1e-5),
+        **fresh,
+    )
+    assert votes.remaining() == answers
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
