@@ -250,7 +250,7 @@ def _require_readable_objects(name: str, entries: NDArray[Any], first: int, colu
         raise _complex(name, f" ({place}, counting from 0)")
     raise DataError(
         f"{name} has a number that no float can hold ({place}, counting from 0); correct or drop it: an integer has at "
-        "most 308 digits, and a Decimal is no signaling NaN."
+        "most 308 digits, and a Decimal must not be a signaling NaN."
     )
 
 

@@ -104,7 +104,10 @@ class UnlikeRowsWarning(UserWarning):
 
 
 class RepeatedReleaseWarning(UserWarning):
-    """Several private fits were made on the same records, so that their losses add up."""
+    """Several private fits were made on the same records, so that their losses add up.
+
+    For the owner of the records only: whether it is raised, and its numbers, follow exactly from private rows.
+    """
 
 
 class NotForReleaseWarning(UserWarning):

@@ -75,7 +75,7 @@ class TestUnits:
 
 
 @pytest.mark.parametrize("drawn", [7, np.array([1, 2]), "drawn", [None], [object()], np.ma.masked, {}], ids=repr)
-def test_what_is_no_draw_is_refused(drawn):
+def test_other_objects_than_draws_are_refused(drawn):
     with pytest.raises(DataError, match=r"drawn must be 1 results of this aggregator's draw\(\)"):
         made().answer(ballots=[1] * 10, drawn=drawn)
 
