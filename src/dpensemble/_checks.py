@@ -85,8 +85,8 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
             "classes=None: the possible labels are public knowledge and must be declared, "
             "for example classes=[0, 1], because reading them off the private labels would leak."
         )
-    given = list(classes) if isinstance(classes, Iterable) else []
-    declared = [item.item() if hasattr(item, "item") and not getattr(item, "shape", ()) else item for item in given]
+    given = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
+    declared = list(map(_plain, given))
     if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
         raise InvalidParameterError(
             f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
@@ -95,9 +95,20 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
     return declared
 
 
+def _plain(label: Any) -> Any:
+    """Return a number of NumPy as one of Python, anything else as it is."""
+    scalar = hasattr(label, "item") and not getattr(label, "shape", ()) and not _is_masked(label)
+    return label.item() if scalar else label
+
+
+def _is_masked(value: object) -> bool:
+    # NumPy would unwrap it to 0.
+    return type(value).__name__ == "MaskedConstant"
+
+
 def _is_label(value: object) -> bool:
     """Return whether a value can name a class: hashable, and neither missing, masked, complex nor too large."""
-    if is_missing(value) or type(value).__name__ == "MaskedConstant" or not isinstance(value, Hashable):
+    if is_missing(value) or _is_masked(value) or not isinstance(value, Hashable):
         return False
     try:
         hash(value)
