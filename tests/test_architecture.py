@@ -12,7 +12,7 @@ PACKAGE = Path(dpensemble.__file__).parent
 LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks", "_guard"},
-    {"_drawn"},
+    {"_drawn", "_entries"},
     {"_original", "_random", "_progress", "_spending", "_workers", "clusters"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},

@@ -112,7 +112,10 @@ class SettingWarning(LibraryWarning):
 
 
 class RepeatedReleaseWarning(LibraryWarning):
-    """Several private fits were made on the same records, so that their losses add up."""
+    """Several private fits were made on the same records, so that their losses add up.
+
+    For the owner of the records only: whether it is raised, and its numbers, follow exactly from private rows.
+    """
 
 
 class NotForReleaseWarning(LibraryWarning):

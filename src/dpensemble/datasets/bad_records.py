@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
+from dpensemble._entries import is_readable
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
 
 #: Class id of a bad record.
@@ -55,6 +56,9 @@ def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
 
 
 def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
+    if isinstance(label, complex):
+        # Equal to a declared number where its imaginary part is 0, and a label of another type all the same.
+        return BAD
     try:
         if numeric and isinstance(label, str):
             label = float(label)
@@ -93,13 +97,14 @@ def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     Parameters
     ----------
     units : array-like of shape (n_records,)
-        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing.
+        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing. Complex
+        numbers and those that no float can hold count as missing.
     """
     declared = np.asarray(units)
     if declared.dtype.kind in "iu":
         return declared, declared >= 0
     objects = np.asarray(units, dtype=object)
-    missing = np.array([is_missing(one) or one is pd.NA for one in objects.ravel().tolist()], dtype=bool)
+    missing = np.array([is_missing(one) or not is_readable(one) for one in objects.ravel().tolist()], dtype=bool)
     return objects, ~missing
 
 

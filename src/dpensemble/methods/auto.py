@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
 from dpensemble._guard import on_public_rows
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
@@ -222,7 +224,7 @@ class AutoClassifier(TableClassifier):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
-                n_units=_public_number(self.relation, X, units),
+                n_units=_public_number(self, X, units),
                 n_columns=public.shape[1],
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
@@ -262,8 +264,9 @@ class AutoClassifier(TableClassifier):
 _PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")
 
 
-def _public_number(relation: str, X: Any, units: ArrayLike | None) -> int | None:
-    """Return how many units there are, where that is public."""
-    if relation != Relation.REPLACE_ONE:
+def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
+    """Return how many units there are, where that is public; a record without a unit counts for none."""
+    if estimator.relation != Relation.REPLACE_ONE:
         return None
-    return len(X) if units is None else len(set(inputs.declared_units(units, len(X))))
+    owners, _, present = inputs.whose(estimator, units, np.zeros(len(X), dtype=np.int64))
+    return len(X) if owners is None else len(set(declared_units(owners, len(X)))) - int((~present).sum())

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
+from dpensemble._entries import require_labels, require_readable
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
@@ -118,6 +119,9 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
+        require_readable("X", X)
+        require_labels(y, keep_bad=True)
+        require_readable("X_public", X_public)
         with all_or_nothing(self, records=(X, y)):
             with on_public_rows():
                 encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
@@ -142,12 +146,14 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy."""
         check_is_fitted(self)
+        require_readable("X", X)
         labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, self._by_name(X)))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
         check_is_fitted(self)
+        require_readable("X", X)
         found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, self._by_name(X)))
         return found
 

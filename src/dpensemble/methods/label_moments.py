@@ -19,6 +19,7 @@ from dpensemble._random import Stream, noise_source, public_entropy, seed_intege
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
 from dpensemble.datasets.bad_records import BAD, zeroes_bad
@@ -155,6 +156,7 @@ class LabelMomentsClassifier(TableClassifier):
         synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
+        n_classes = integer_between("n_classes", n_classes, 2)
         everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         return soft_votes(
             name=self.name,
@@ -322,8 +324,7 @@ class LabelMomentsClassifier(TableClassifier):
                 f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
                 "records in each group would be private."
             )
-        values = np.asarray(epsilons)
-        inputs.require_one_per_record("personal_epsilons", values, len(units_of))
+        values = inputs.one_per_record("personal_epsilons", epsilons, len(units_of))
         personal = personal_budgets(values, delta=self.delta)
         units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
         groups = weighted_groups(personal.names, personal.budgets)
@@ -402,4 +403,4 @@ def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
     known = np.asarray(units)
     if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
         return np.unique(known, return_inverse=True)[1]
-    return number_units(inputs.declared_units(units, n_records))[1]
+    return number_units(declared_units(units, n_records))[1]

@@ -295,8 +295,7 @@ class SoftVotesClassifier(ArrayClassifier):
                 f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
                 "records in each group would be private."
             )
-        values = np.asarray(epsilons)
-        inputs.require_one_per_record("personal_epsilons", values, len(records.X))
+        values = inputs.one_per_record("personal_epsilons", epsilons, len(records.X))
         personal = personal_budgets(values, delta=self.delta)
         by_unit = personal.group_of_unit(number_units(records.identities)[1])
         return weighted_groups(personal.names, personal.budgets), personal.group_of_record, by_unit

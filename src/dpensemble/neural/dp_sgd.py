@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
+from dpensemble._entries import require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
@@ -19,7 +20,7 @@ from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, r
 from dpensemble.errors import DataError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
-from dpensemble.neural.classifier import TorchClassifier
+from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
 from dpensemble.neural.dp_sgd_accounting import NAMES, Accountant, NoisySteps, finest_waste, least_noise, require_opacus
 from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
 from dpensemble.neural.networks import hidden_layer_network
@@ -204,8 +205,9 @@ class DPSGDClassifier(TorchClassifier):
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.bool_] | None]:
         """Return rows, labels, and which records can be read; None where all can, as others are refused."""
         if not zeroes_bad(self):
-            checked: tuple[NDArray[np.float32], NDArray[Any]] = validate_data(self, X, y, dtype=np.float32)
-            return *checked, None
+            return *checked_training_rows(self, X, y), None
+        require_rows("X", X, keep_bad=True)
+        require_labels(y, keep_bad=True)
         classes = np.unique(np.asarray(self.classes))
         rows: NDArray[np.float32] = validate_data(self, as_numbers(X), dtype=np.float32, ensure_all_finite=False)
         ids = class_ids_or_bad(classes, y)
