@@ -95,10 +95,15 @@ def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False) -> None:
     """Refuse what `require_readable` refuses, and rows that are no table: scikit-learn's own message prints them."""
-    require_readable(name, X, keep_bad=keep_bad)
-    n_dimensions = 2 if X is None or hasattr(X, "columns") or hasattr(X, "tocsr") else _as_array(X).ndim
-    if n_dimensions < 2:
-        raise DataError(f"Expected 2D array, got {n_dimensions}D: {name} must be a table of rows. Reshape your data.")
+    if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
+        require_readable(name, X, keep_bad=keep_bad)
+        return
+    if _is_masked(X):
+        raise _masked(name)
+    rows = _as_array(X)
+    require_readable(name, rows, keep_bad=keep_bad)
+    if rows.ndim < 2:
+        raise DataError(f"Expected 2D array, got {rows.ndim}D: {name} must be a table of rows. Reshape your data.")
 
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
