@@ -20,6 +20,7 @@ from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
+from dpensemble.methods.results import take_results
 from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
@@ -254,14 +255,7 @@ class AutoClassifier(TableClassifier):
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             self.student_ = marked(with_names(student), for_release=model.guarantee_.for_release)
         self.fitted_, self.columns_ = model, public.iloc[:0]
-        for name in _PASSED_ON:
-            setattr(self, name, getattr(model, name))
-        self.effects_ = getattr(model, "effects_", [])
-        self.charges_ = getattr(model, "charges_", None)
-
-
-# Attributes of the chosen method's estimator that are this one's, too.
-_PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")
+        take_results(self, model)
 
 
 def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:

@@ -21,6 +21,7 @@ from dpensemble.datasets import TableEncoder
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.results import take_results
 from dpensemble.methods.settings import keep
 from dpensemble.student import NamedPipeline, marked, with_names
 
@@ -53,8 +54,8 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
         The fitted method.
     student_ : Pipeline
         Encoder and student, which may be published.
-    guarantee_, labels_, design_, classes_
-        Those of the fitted method.
+    guarantee_, labels_, design_, classes_, charges_, spend_
+        Those of the fitted method, and further results of its run.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             student = with_names(student, inputs.names_of(X_public))
             self.student_ = marked(student, for_release=model.guarantee_.for_release)
-            self.classes_, self.labels_, self.design_ = model.classes_, model.labels_, model.design_
+            take_results(self, model)
             stated = model.guarantee_
             self.guarantee_ = replace(stated, assumptions=(*stated.assumptions, _ASSUMPTION))
         return self

@@ -289,10 +289,10 @@ def _about_fit(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if len(model.classes_) == 2:
         found["positive_class"] = str(model.classes_[1])
-    drift = getattr(getattr(model, "fitted_", model), "drift_", None)
+    drift = getattr(model, "drift_", None)
     if drift is not None and drift.alarm:
         found["unlike"] = drift.warning(replaced=bool(model.design_.settings().get("synthetic_rows")))
-    readable = getattr(getattr(model, "fitted_", model), "readable_share_", None)
+    readable = getattr(model, "readable_share_", None)
     if readable is not None:
         found |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
     return found
