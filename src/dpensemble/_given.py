@@ -22,7 +22,7 @@ _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and rows that are no table: scikit-learn's own message prints them."""
+    """Refuse what `require_readable` refuses, and rows that do not make a table: scikit-learn's own message prints them."""
     if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
         require_readable(name, X, keep_bad=keep_bad, first=first)
         return
@@ -86,7 +86,7 @@ def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> N
 
 
 def read_rows(name: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of rows; where an error of another library may quote an entry, raise one that does not.
+    """Return what `read` makes of rows; replace errors of other libraries that may quote an entry.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
     Raises
     ------
     DataError
-        If `read` finds NaN, infinity, or entries that are no numbers. Nothing of the first error stays in it.
+        If `read` finds NaN, infinity, or entries that are not numbers. Nothing of the first error stays in it.
     """
     try:
         return read()
     except DPEnsembleError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
-        # Of entries that are no numbers at all, such as a dict, a TypeError names the type only, and goes on.
+        # A TypeError about an entry of another kind, such as a dict, names its type only, and goes on.
         nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
         if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
             raise
