@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import read_rows, require_rows
+from dpensemble._given import read_rows, require_rows
 from dpensemble.methods import inputs
 from dpensemble.student import class_probabilities
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import read_rows, require_labels, require_rows
+from dpensemble._given import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
