@@ -25,7 +25,8 @@ _DROPPED, _DROPPING = 64_000_000, 10.0
 _ALWAYS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    # With "no-referrer" browsers send "Origin: null" with the forms of the service's own pages.
+    "referrer-policy": "same-origin",
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -7,7 +7,7 @@ import math
 import secrets
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -37,6 +37,7 @@ _STATIC = {
 # Charges that are listed, newest first, and fields that a form of votes has at most.
 _LISTED, _MOST_FIELDS = 20, 40
 _FORM = "application/x-www-form-urlencoded"
+_PORTS = {"http": 80, "https": 443}
 
 _environment = Environment(
     loader=PackageLoader("dpensemble", "service/templates"),
@@ -75,7 +76,12 @@ class _Visit:
     @property
     def is_sent_from_here(self) -> bool:
         """Whether the form was sent from a page of this service, as far as the browser says."""
-        return self.request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        headers = self.request.headers
+        if "sec-fetch-site" in headers:
+            return headers["sec-fetch-site"] in ("same-origin", "none")
+        # Older browsers, and all of them where a page came over plain HTTP on a network, say less.
+        said = headers.get("origin", headers.get("referer"))
+        return said is None or is_of_host(said, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
@@ -126,6 +132,18 @@ async def _read_form(request: Request) -> dict[str, str]:
     except ValueError:
         raise Problem(400, "form", "The form cannot be read.") from None
     return {name: values[-1] for name, values in found.items()}
+
+
+def is_of_host(address: str, host: str) -> bool:
+    """Tell whether the address of a page, or its origin, has a host and a port as a header states them."""
+    try:
+        page = urlsplit(address)
+        here = urlsplit(f"{page.scheme}://{host}")
+        usual = _PORTS.get(page.scheme)
+        same = (page.hostname, page.port or usual) == (here.hostname, here.port or usual)
+        return same and bool(page.hostname) and usual is not None
+    except ValueError:
+        return False
 
 
 def _carried_out(visit: _Visit, work: Any) -> Response:
