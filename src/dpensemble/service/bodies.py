@@ -130,8 +130,9 @@ async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bo
 
 
 async def drop(scope: Scope, receive: Receive) -> None:
-    """Read what is left of a body, and keep none of it; whoever waits to be asked for it is not asked."""
-    if any(name == b"expect" for name, _ in scope["headers"]):
+    """Read what is left of a body of a stated length, and keep none of it; whoever waits to be asked is not asked."""
+    # A body in chunks may come byte by byte, and costs as much to drop as to read.
+    if any(name in (b"expect", b"transfer-encoding") for name, _ in scope["headers"]):
         return
     size, more = 0, True
     with contextlib.suppress(TimeoutError):

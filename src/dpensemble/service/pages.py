@@ -327,7 +327,8 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        told = predicted(visit.running, key, desk, name, _given(visit.running.prediction, desk, visit.form), visit.noted)
+        given = _given(visit.running.prediction, desk, visit.form)
+        told = predicted(visit.running, key, desk, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, desk, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
