@@ -1,9 +1,9 @@
 """How long others wait, and how much memory a service takes, while somebody sends it hostile requests.
 
 Usage: ``python benchmarks/hostile_service.py [--seconds 10] [--senders 8] [--connections 1100] [SCENARIO...]``.
-A real server runs in a process of its own. In each scenario hostile threads send one kind of request as fast as they
-can, or hold connections with half a request, while two honest clients ask: one for the health of the service, one for
-an answer. Each opens a new connection for each request. Printed are the longest that an honest client waited, from
+A real server runs in a process of its own. In each scenario hostile threads of another process send one kind of request
+as fast as they can, or hold connections with half a request, while two honest clients ask: one for the health of the
+service, one for an answer. Each opens a new connection for each request. Printed are the longest that an honest client waited, from
 opening the connection to the last byte, the number of its requests and of those that failed, and the most memory that
 the server had.
 """
@@ -14,6 +14,7 @@ import argparse
 import http.client
 import itertools
 import json
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -24,7 +25,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from service import wait
 
@@ -120,13 +123,13 @@ class Service:
             connection.close()
 
 
-Attack = Callable[[Service, threading.Event], None]
+Attack = Callable[[Service, Any], None]
 
 
 def flood(body: bytes, who: str | None, path: str = PREDICT, kind: str = "application/json") -> Attack:
     """Return what sends a body again and again."""
 
-    def work(service: Service, over: threading.Event) -> None:
+    def work(service: Service, over: Any) -> None:
         while not over.is_set():
             service.say(service.head(who, len(body), path, kind) + body)
 
@@ -136,7 +139,7 @@ def flood(body: bytes, who: str | None, path: str = PREDICT, kind: str = "applic
 def chunks(who: str | None) -> Attack:
     """Return what sends a body in chunks of one byte."""
 
-    def work(service: Service, over: threading.Event) -> None:
+    def work(service: Service, over: Any) -> None:
         while not over.is_set():
             with suppress(OSError), service.connected(service.head(who, None)) as connection:
                 while not over.is_set():
@@ -148,7 +151,7 @@ def chunks(who: str | None) -> Attack:
 def hold(half: Callable[[Service], bytes], connections: int) -> Attack:
     """Return what holds connections with half a request, and opens one anew where one was closed."""
 
-    def work(service: Service, over: threading.Event) -> None:
+    def work(service: Service, over: Any) -> None:
         with ExitStack() as stack:
             held: list[socket.socket] = []
             while not over.is_set():
@@ -172,11 +175,6 @@ def is_open(connection: socket.socket) -> bool:
         return False
 
 
-def pipelined(service: Service) -> bytes:
-    """Return many requests whose answers nobody reads."""
-    return b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000
-
-
 def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
     """Return hostile threads by the name of what they do."""
     found: dict[str, list[Attack]] = {"nobody hostile": []}
@@ -195,7 +193,6 @@ def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
         "15 kB of a head": lambda _: b"GET /health HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 15_000,
         "half a body": lambda service: service.head(None, 10_000) + b" " * 5_000,
         "half a body of 1.8 MB, with a key": lambda service: service.head("mallory", 1_800_000) + b" " * 900_000,
-        "answers that nobody reads": pipelined,
     }
     for name, half in halves.items():
         found[f"{connections:,} connections with {name}"] = [hold(half, connections // 4)] * 4
@@ -251,7 +248,8 @@ def running() -> Iterator[Service]:
 
 def measure(service: Service, attacks: list[Attack], seconds: float) -> tuple[list[float], int]:
     """Return how long each honest request waited while the attacks went on, and how many failed."""
-    over, waits, statuses = threading.Event(), [], []
+    processes = multiprocessing.get_context("fork")
+    over, waits, statuses = processes.Event(), [], []
 
     def honest(path: str, body: bytes | None) -> None:
         while not over.is_set():
@@ -261,15 +259,23 @@ def measure(service: Service, attacks: list[Attack], seconds: float) -> tuple[li
             time.sleep(0.02)
 
     service.ask(PREDICT, "honest", SMALL)
-    threads = [threading.Thread(target=attack, args=(service, over)) for attack in attacks]
-    threads += [threading.Thread(target=honest, args=given) for given in (("/health", None), (PREDICT, SMALL))]
+    hostile = processes.Process(target=together, args=([partial(attack, service, over) for attack in attacks],))
+    hostile.start()
+    ending = threading.Timer(seconds, over.set)
+    ending.start()
+    together([partial(honest, "/health", None), partial(honest, PREDICT, SMALL)])
+    hostile.join(10)
+    hostile.kill()
+    return waits, sum(status != 200 for status in statuses)
+
+
+def together(works: list[Callable[[], None]]) -> None:
+    """Do all of this at once, each in a thread."""
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
     for thread in threads:
         thread.start()
-    time.sleep(seconds)
-    over.set()
     for thread in threads:
         thread.join()
-    return waits, sum(status != 200 for status in statuses)
 
 
 def peak_memory(pid: int) -> int:

@@ -115,7 +115,9 @@ def asked(running: Running) -> Callable[..., Mapping[str, Any]]:
         try:
             return dict(running.prediction.model_validate_json(request.scope[BODY]))
         except ValidationError as error:
-            raise RequestValidationError(wrong_places(error)) from None
+            places = wrong_places(error)
+        # Not within the block: a context would keep what was sent.
+        raise RequestValidationError(places)
 
     return read
 

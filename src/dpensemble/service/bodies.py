@@ -23,8 +23,10 @@ FindSender = Callable[[Scope], str | None]
 _PATIENCE = 30.0
 # Bytes that everybody may send; a key or a login are shorter.
 _SMALL = 16_000
-# Large bodies of one holder that are under way, and large bodies of all that are worked on at once.
-_EACH, _AT_ONCE = 4, 2
+# Large bodies of one holder that are under way.
+_EACH = 2
+# Most seconds between two large bodies that are worked on.
+_REST = 1.0
 # Most bytes and seconds of a body that was refused which are read and dropped: a sender that is cut off while it still
 # writes never reads why.
 _DROPPED, _DROPPING = 64_000_000, 10.0
@@ -33,8 +35,8 @@ _DROPPED, _DROPPING = 64_000_000, 10.0
 class Bodies:
     """Reads bodies, and bounds what they take of memory and of the processor.
 
-    Only who has a valid key may send a large body, and everyone only a few at a time. Two large bodies are worked on
-    at once, because whatever holds Python's lock keeps small requests waiting.
+    Only who has a valid key may send a large body, and everyone only two at a time. Large bodies are worked on one after
+    the other, with rests as long as the work, because reading one holds Python's lock and keeps small requests waiting.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class Bodies:
     def __init__(self, most_bytes: int, find_sender: FindSender) -> None:
         self._most, self._find_sender = most_bytes, find_sender
         self._under_way: Counter[str] = Counter()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(1)
 
     @asynccontextmanager
     async def taken(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
@@ -58,19 +60,27 @@ class Bodies:
         Problem
             If the body is too large or too late, its sender has no key, or sends many at once.
         """
-        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PATIENCE
         first, is_large = b"", self._length(scope) > _SMALL
         if not is_large:
             first, is_large = await _read(receive, _SMALL, deadline)
         if not is_large:
             yield first
             return
+        if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+            # Chunks may be of one byte, each of which costs as much as a piece of the network's size.
+            raise self._too_large(_SMALL, " in chunks")
         with self._one_more(await self._holder(scope)):
             rest, is_too_large = await _read(receive, self._most - len(first), deadline)
             if is_too_large:
                 raise self._too_large(self._most)
-            async with self._turns:
+            await self._turns.acquire()
+            start = loop.time()
+            try:
                 yield first + rest
+            finally:
+                loop.call_later(min(_REST, loop.time() - start), self._turns.release)
 
     def _length(self, scope: Scope) -> int:
         """Return the length that a request states, 0 where it states none."""

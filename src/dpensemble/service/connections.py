@@ -12,6 +12,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 _HEAD, _READER = 10.0, 30.0
 # Most connections at once, and files that the service opens besides.
 _MOST, _FILES = 1_000, 96
+# Bytes that are read in one go.
+_PIECE = 16_384
 #: Bytes of a request's head.
 LONGEST_HEAD = 16_384
 
@@ -40,6 +42,9 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, and make room where there is none."""
         super().connection_made(transport)
+        if hasattr(transport, "max_size"):
+            # What is read in one go keeps all others waiting while it is taken apart.
+            transport.max_size = _PIECE
         self._wait()
         if len(self.connections) > self.most:
             waiting = [

@@ -15,8 +15,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: Where the body of a request is found in its scope.
 BODY = "dpensemble.body"
-# What is left of a body that was refused so is read and dropped, or not read at all.
-_DROPPED, _LAST = (413, 429), (400, 408, 413, 429)
+# Refusals of a body, of which nothing more is read afterwards.
+_LAST = (400, 408, 413, 429)
 _ALWAYS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -71,10 +71,15 @@ class Guard:
 
         try:
             async with self._bodies.taken(scope, receive) as body:
-                scope[BODY] = body
-                await self._app(scope, _told(body, receive), sending)
+                scope[BODY], left = body, [body]
+                try:
+                    await self._app(scope, _told(left, receive), sending)
+                finally:
+                    # The scope and what tells the body may outlive the request until garbage is collected.
+                    del scope[BODY], body
+                    left.clear()
         except Problem as problem:
-            if problem.status in _DROPPED:
+            if problem.status == 413:
                 await drop(scope, receive)
             await _refuse(problem, sending)
         except Exception as error:
@@ -91,9 +96,8 @@ class Guard:
             self._log.line("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
 
 
-def _told(body: bytes, receive: Receive) -> Receive:
+def _told(left: list[bytes], receive: Receive) -> Receive:
     """Return what tells the body that is there, and then whatever else comes."""
-    left = [body]
 
     async def telling() -> Message:
         if left:

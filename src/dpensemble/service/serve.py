@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 from dataclasses import replace
@@ -51,6 +52,9 @@ def serve(
     for name in ("uvicorn.error", "asyncio", "fastapi"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
+    # What stays for good need not be looked through again and again, with everybody waiting.
+    gc.collect()
+    gc.freeze()
     uvicorn.run(
         app,
         host=host,
