@@ -3,9 +3,9 @@
 Usage: ``python benchmarks/hostile_service.py [--seconds 10] [--senders 8] [--connections 1100] [SCENARIO...]``.
 A real server runs in a process of its own. In each scenario hostile threads of another process send one kind of request
 as fast as they can, or hold connections with half a request, while two honest clients ask: one for the health of the
-service, one for an answer. Each opens a new connection for each request. Printed are the longest that an honest client waited, from
-opening the connection to the last byte, the number of its requests and of those that failed, and the most memory that
-the server had.
+service, one for an answer. Each opens a new connection for each request. Printed are the longest that an honest client
+waited, from opening the connection to the last byte, the number of its requests, those that failed by status, and the
+most memory that the server had.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,10 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from service import wait
-
 from dpensemble.ledger import Ledger
 from dpensemble.service import create_key
+from service import wait
 
 CONFIG = """
 ledger = "ledger.db"
@@ -149,7 +149,7 @@ def chunks(who: str | None) -> Attack:
 
 
 def hold(half: Callable[[Service], bytes], connections: int) -> Attack:
-    """Return what holds connections with half a request, and opens one anew where one was closed."""
+    """Return what holds connections with half a request, and once a second replaces those that were closed."""
 
     def work(service: Service, over: Any) -> None:
         with ExitStack() as stack:
@@ -160,7 +160,7 @@ def hold(half: Callable[[Service], bytes], connections: int) -> Attack:
                         held.append(stack.enter_context(service.connected(half(service))))
                         held[-1].setblocking(False)
                 held = [one for one in held if is_open(one)]
-                time.sleep(0.05)
+                over.wait(1)
 
     return work
 
@@ -215,7 +215,7 @@ def main() -> None:
             peak = peak_memory(service.pid)
         worst, most = max(worst, *waits), max(most, peak)
         print(
-            f"{name:55} longest wait {max(waits):6.3f} s of {len(waits):5,} honest requests, {failed} failed, "
+            f"{name:56} longest wait {max(waits):6.3f} s of {len(waits):5,} honest requests, failed {failed}, "
             f"peak memory {peak:5,} MB",
             flush=True,
         )
@@ -246,7 +246,7 @@ def running() -> Iterator[Service]:
             process.wait()
 
 
-def measure(service: Service, attacks: list[Attack], seconds: float) -> tuple[list[float], int]:
+def measure(service: Service, attacks: list[Attack], seconds: float) -> tuple[list[float], dict[int, int]]:
     """Return how long each honest request waited while the attacks went on, and how many failed."""
     processes = multiprocessing.get_context("fork")
     over, waits, statuses = processes.Event(), [], []
@@ -266,7 +266,7 @@ def measure(service: Service, attacks: list[Attack], seconds: float) -> tuple[li
     together([partial(honest, "/health", None), partial(honest, PREDICT, SMALL)])
     hostile.join(10)
     hostile.kill()
-    return waits, sum(status != 200 for status in statuses)
+    return waits, dict(Counter(one for one in statuses if one != 200))
 
 
 def together(works: list[Callable[[], None]]) -> None:

@@ -87,7 +87,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     # Where it is wrong, and never what was there: not even names, which may be sent by mistake.
     places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
-    detail = f"Wrong: {'; '.join(places)}." if places else "It is wrong in very many places."
+    detail = f"Wrong: {'; '.join(places)}."
     return respond(Problem(422, "malformed", api.MALFORMED, detail))
 
 

@@ -1,9 +1,10 @@
-"""What one request asks, read within bounds: at the first thing that is wrong, reading ends."""
+"""What one request asks, read within bounds: a list is read up to the first thing that is wrong."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError, create_model
 from pydantic.json_schema import WithJsonSchema
 
@@ -19,8 +20,6 @@ _ROW_SCHEMA = {
     "additionalProperties": {"anyOf": [{"type": kind} for kind in ("integer", "number", "string", "null")]},
 }
 _Row = Annotated[dict[str, Any], WithJsonSchema(_ROW_SCHEMA)]
-# Errors that are looked at; an object may have a wrong name in every few bytes.
-_MOST_ERRORS = 50
 
 
 def _each(kind: Any, most: int | None = None) -> Any:
@@ -49,15 +48,44 @@ def prediction_model(most_queries: int) -> type[BaseModel]:
     }
     return create_model(
         "Prediction",
-        __config__=ConfigDict(extra="forbid"),
+        # An error for each unknown name would take a thousand times its room; see `read_prediction`.
+        __config__=ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False}),
         __doc__="One request for answers: votes or rows, whichever the grant takes, a list of queries.",
         **fields,
     )
 
 
-def wrong_places(error: ValidationError) -> list[dict[str, Any]]:
-    """Return where a request is wrong and how, without what was there; nothing where that is too much to list."""
-    if error.error_count() > _MOST_ERRORS:
-        return []
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"loc": ("body", *one["loc"]), "type": one["type"]} for one in found]
+def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
+    """Return the queries that a body asks, by name.
+
+    Parameters
+    ----------
+    model : type
+        From `prediction_model`.
+    body : bytes
+        JSON.
+    most_parts : int
+        Most lists and objects in it; each takes hundreds of bytes to read. Those within texts count as well.
+
+    Raises
+    ------
+    RequestValidationError
+        If it is not as the model has it; says where, and never what was there.
+    """
+    if body.count(b"[") + body.count(b"{") > most_parts:
+        raise _wrong((), "too_many_parts")
+    try:
+        found = model.model_validate_json(body)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place, kind = wrong["loc"], wrong["type"]
+    else:
+        if not found.model_extra:
+            return {name: getattr(found, name) for name in model.model_fields}
+        place, kind = (next(iter(found.model_extra)),), "extra_forbidden"
+    # Not within the block: a context would keep what was sent.
+    raise _wrong(place, kind)
+
+
+def _wrong(place: tuple[int | str, ...], kind: str) -> RequestValidationError:
+    return RequestValidationError([{"loc": ("body", *place), "type": kind}])

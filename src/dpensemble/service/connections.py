@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import OrderedDict
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -13,7 +14,7 @@ _HEAD, _READER = 10.0, 30.0
 # Most connections at once, and files that the service opens besides.
 _MOST, _FILES = 1_000, 96
 # Bytes that are read in one go.
-_PIECE = 16_384
+_PIECE = 4_096
 #: Bytes of a request's head.
 LONGEST_HEAD = 16_384
 
@@ -25,12 +26,12 @@ class BoundedConnection(H11Protocol):
     half a request keep nobody out.
     """
 
-    #: Most connections at once.
+    #: Most connections at once, and those without a whole request, by how long they have waited.
     most = _MOST
+    waiting: ClassVar[OrderedDict[BoundedConnection, None]] = OrderedDict()
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._since = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
         self._reader_timer: asyncio.TimerHandle | None = None
 
@@ -47,15 +48,19 @@ class BoundedConnection(H11Protocol):
             transport.max_size = _PIECE
         self._wait()
         if len(self.connections) > self.most:
-            waiting = [
-                one
-                for one in self.connections
-                if isinstance(one, BoundedConnection) and one is not self and (one._is_idle or one.cycle.more_body)
-            ]
-            min(waiting, key=lambda one: one._since, default=self)._end()
+            # This one is the last of them.
+            next(iter(self.waiting))._end()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, and no more of a body until it is asked for."""
+        super().data_received(data)
+        if not self._is_idle and self.cycle.body:
+            self.flow.pause_reading()
+        self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timers."""
+        """Wait no more."""
+        self.waiting.pop(self, None)
         for timer in (self._head_timer, self._reader_timer):
             if timer is not None:
                 timer.cancel()
@@ -65,6 +70,8 @@ class BoundedConnection(H11Protocol):
         """Begin to wait for the next request."""
         self._wait()
         super().on_response_complete()
+        # It may have been there already.
+        self._look()
 
     def pause_writing(self) -> None:
         """Wait for the reader, and not for ever."""
@@ -80,8 +87,13 @@ class BoundedConnection(H11Protocol):
     def _wait(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
-        self._since = self.loop.time()
+        self.waiting[self] = None
+        self.waiting.move_to_end(self)
         self._head_timer = self.loop.call_later(_HEAD, self._expire)
+
+    def _look(self) -> None:
+        if not self._is_idle and not self.cycle.more_body:
+            self.waiting.pop(self, None)
 
     def _expire(self) -> None:
         # The body of a request that is being answered has a limit of its own.
@@ -91,6 +103,7 @@ class BoundedConnection(H11Protocol):
     def _end(self) -> None:
         # Not counted from now on, though the transport tells of its end later.
         self.connections.discard(self)
+        self.waiting.pop(self, None)
         self.transport.abort()
 
 
@@ -111,4 +124,4 @@ def room_for_connections() -> int:
 
 def bounded(most: int) -> type[BoundedConnection]:
     """Return the class of connections of which there are so many at most."""
-    return type("BoundedConnection", (BoundedConnection,), {"most": most})
+    return type("BoundedConnection", (BoundedConnection,), {"most": most, "waiting": OrderedDict()})

@@ -46,9 +46,7 @@ class Guard:
         Returns whose key a request has, or None; asked before a large body is read.
     """
 
-    def __init__(
-        self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: FindSender
-    ) -> None:
+    def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: FindSender) -> None:
         self._app, self._log, self._metrics = app, log, metrics
         self._bodies = Bodies(most_bytes, find_sender)
 
