@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from dpensemble.service.api import Prediction
+from dpensemble.service.asked import prediction_model
 
 from ..ledger.conftest import buy_back, open_group_as_before
 from .conftest import Served
@@ -177,6 +177,7 @@ def test_nothing_points_elsewhere(served):
 
 
 def test_numbers_are_not_taken_as_texts():
+    Prediction = prediction_model(10)
     assert Prediction(log_probs=[[[0, -1.5]]]).log_probs == [[[0.0, -1.5]]]
     for one in ({"log_probs": [[["-0.5", -1.0]]]}, {"log_probs": [[[True, -1.0]]]}, {"counts": [["50", 50]]}):
         with pytest.raises(ValidationError):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice, SparseNoisyMax
 from dpensemble.service.oidc import OidcSettings
@@ -41,6 +42,8 @@ class EnsembleSettings:
         Public seed of the partition and of the teachers.
     sep, decimal, multiline_text
         How the tables are written if they are CSV; see `read_table`.
+    on_bad_record : {"zero", "raise"}, optional
+        What a bad private record does: teach nobody, while it still counts ("zero", the default), or stop the start.
     """
 
     private: str
@@ -53,6 +56,13 @@ class EnsembleSettings:
     sep: str | None = None
     decimal: str | None = None
     multiline_text: bool | None = None
+    on_bad_record: str | None = None
+
+    @property
+    def bad_records(self) -> str:
+        """What a bad record does."""
+        # Not the default of the field, because grants of earlier releases stand for settings without it.
+        return OnBadRecord.ZERO if self.on_bad_record is None else self.on_bad_record
 
     @property
     def digest(self) -> str:
