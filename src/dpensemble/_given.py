@@ -22,7 +22,7 @@ _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and rows that make no table: scikit-learn's message prints them."""
+    """Refuse what `require_readable` refuses, and rows in one dimension, which scikit-learn's own message prints."""
     if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
         require_readable(name, X, keep_bad=keep_bad, first=first)
         return
@@ -113,3 +113,28 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
     if nan:
         raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
     raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
+
+
+class ScoresGivenLabels:
+    """A classifier whose `score` checks labels: scikit-learn's own message about some of them prints all."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predicted labels.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows to classify.
+        y : array-like of shape (n_rows,)
+            True labels, of which none is missing.
+        sample_weight : array-like of shape (n_rows,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        require_labels(y)
+        require_readable("sample_weight", sample_weight)
+        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return found

@@ -196,6 +196,13 @@ class TestEveryEstimator:
             for method in (model.predict, model.predict_proba):
                 assert isinstance(refusal(what, method, rows), DataError), what
 
+    def test_labels_that_are_scored(self, name):
+        needs(name)
+        model = fit(name)
+        for what, labels in bad(Y, also=MISSING):
+            assert isinstance(refusal(what, model.score, X, labels), DataError), what
+        assert 0 <= model.score(X, Y, sample_weight=np.ones(60)) <= 1
+
     def test_rows_in_one_dimension_are_not_printed(self, name):
         needs(name)
         for rows in (np.full(60, 8.6753), [8.6753] * 60):

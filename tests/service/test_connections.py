@@ -83,11 +83,15 @@ def test_a_connection_without_a_whole_head_ends(served, monkeypatch, sent):
 
 def test_a_head_that_comes_byte_by_byte_has_no_more_time(served, monkeypatch):
     monkeypatch.setattr(connections, "_HEAD", 0.5)
-    with on_a_port(served.app) as port, connected(port, b"GET /health HTTP/1.1\r\n") as connection:
-        with pytest.raises(OSError):  # noqa: PT012 - which byte is the last nobody knows
-            for _ in range(100):
-                connection.sendall(b"a")
-                time.sleep(0.05)
+    head = b"GET /health HTTP/1.1\r\n"
+
+    def send_slowly(connection):
+        for _ in range(100):
+            connection.sendall(b"a")
+            time.sleep(0.05)
+
+    with on_a_port(served.app) as port, connected(port, head) as connection, pytest.raises(ConnectionError):
+        send_slowly(connection)
 
 
 def test_a_body_that_does_not_come_is_refused(served, monkeypatch):
