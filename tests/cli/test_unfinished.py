@@ -42,7 +42,8 @@ def command(method, *more):
 
 def drawn(folder):
     lines = (folder / ".dpensemble-run" / "drawn.jsonl").read_text().splitlines()
-    return [(one["name"], one["value"]) for one in map(json.loads, lines)]
+    groups = [one if isinstance(one, list) else [one] for one in map(json.loads, lines)]
+    return [(one["name"], one["value"]) for group in groups for one in group]
 
 
 def fail(*_, **__):

@@ -143,7 +143,7 @@ def test_a_bad_last_part_is_found_before_anything_is_spent(files, capsys, change
     if change:
         bad.to_parquet(files / "parts" / "4.parquet", index=False)
     drop = () if "--unit" in more else ("--drop", "who")
-    code, shown = train(files, "parts", capsys, *drop, *more)
+    code, shown = train(files, "parts", capsys, "--on-bad-record", "raise", *drop, *more)
     assert code == 2
     assert len(shown.strip().splitlines()) == 1
     assert re.search(message, shown), shown

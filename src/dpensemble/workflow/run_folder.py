@@ -207,6 +207,7 @@ def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFold
     run = RunFolder(claim, overwrite=overwrite or journal.overwrite, about=journal.about)
     run.journal, run.stage = journal, Stage.SPENT
     with _released(run, claim):
+        _remove_unfinished(claim)
         yield run
 
 
@@ -217,9 +218,14 @@ def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
         yield
     finally:
         if run.stage in (Stage.ASKING, Stage.SPENT):
-            durable.remove(claim.beside / _RESERVE)
-            durable.remove(claim.beside / _NEW)
+            _remove_unfinished(claim)
         claim.release(remove=run.tidy or not run.journal_path.exists())
+
+
+def _remove_unfinished(claim: Claim) -> None:
+    """Remove what a run had begun to write; its draws and its journal stay."""
+    durable.remove(claim.beside / _RESERVE)
+    durable.remove(claim.beside / _NEW)
 
 
 def checked_folder(folder: Path) -> Path:
