@@ -67,7 +67,9 @@ class Scene:
             with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 # A watch of a ledger would be a thread, which no fork has.
-                main([one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)])
+                main(
+                    [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
+                )
             self._release()
 
     def _open_ledger(self) -> int:

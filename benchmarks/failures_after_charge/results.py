@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from dpensemble.report.wording import date
 from dpensemble.workflow.predict import load_student, predictions
 
 _TIMES = ("created", "seconds")
+_SECONDS = re.compile(r"<td>[\d.,]+ s</td>")
 # Files of which a lock or a log may stay.
 _MAY_STAY = {"ledger.db-wal", "ledger.db-shm", "log.jsonl"}
 
@@ -29,7 +31,8 @@ def release(folder: Path, rows: Path) -> dict[str, Any] | None:
         if path.name in ("run.json", "student.skops"):
             continue
         text = path.read_text(encoding="utf-8")
-        found[path.name] = text.replace(record["created"], "").replace(date(record["created"]), "")
+        undated = text.replace(record["created"], "").replace(date(record["created"]), "")
+        found[path.name] = _SECONDS.sub("", undated)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotForReleaseWarning)

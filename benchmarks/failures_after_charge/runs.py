@@ -134,7 +134,12 @@ def _outputs(
         found += ["--test", tables.test]
     if rng.random() < _RARELY:
         found += ["--log-json", "log.jsonl"]
-    if "--in-blocks" in options and tables.private_format != "csv" and "--holdout-score" not in found and rng.random() < _OFTEN:
+    if (
+        "--in-blocks" in options
+        and tables.private_format != "csv"
+        and "--holdout-score" not in found
+        and rng.random() < _OFTEN
+    ):
         found += ["--in-blocks"]
     if "--certificate" in options and rng.random() < _RARELY:
         found += ["--certificate"]

@@ -65,9 +65,7 @@ def write_tables(rng: np.random.Generator, folder: Path) -> RandomTables:
     }
     columns = {"x": [-3.0, 3.0], "c": entries} | ({"z": [0, 50]} if "z" in frame else {})
     (folder / "columns.json").write_text(json.dumps(columns), encoding="utf-8")
-    return RandomTables(
-        **names, classes=classes, private_format=private_format, has_blanks=has_blanks, levels=levels
-    )
+    return RandomTables(**names, classes=classes, private_format=private_format, has_blanks=has_blanks, levels=levels)
 
 
 def _add_bad_records(rng: np.random.Generator, private: pd.DataFrame, private_format: str) -> None:

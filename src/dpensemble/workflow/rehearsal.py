@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
 
 from dpensemble._drawn import kept_in
 from dpensemble._progress import progress_heard_by, show_progress
@@ -83,7 +84,9 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
         rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
     else:
         grid = declared_grid(tables.declared_columns)
-        rows = grid.rows(np.column_stack([rng.integers(size, size=n_records) for size in grid.sizes]))
+        # The last cell of a column is that of blanks.
+        n_cells = grid.sizes if get_tags(model).input_tags.allow_nan else [size - 1 for size in grid.sizes]
+        rows = grid.rows(np.column_stack([rng.integers(n, size=n_records) for n in n_cells]))
     labels = _labels(rows, tables.classes)
     whose: Any = None
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
