@@ -14,7 +14,7 @@ from time import perf_counter
 # A fork has but one thread.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
-from checks import Problem, Scene  # noqa: E402 - after the number of threads
+from checks import Problem, Scene
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faults", type=int, default=3, help="random failures of each run")
     parser.add_argument("--every", type=int, default=0, metavar="N", help="every N-th run also fails at each disk step")
+    parser.add_argument("--seconds", type=float, default=4.0, help="a run that takes longer is left out")
     parser.add_argument("--only", type=int, help="number of one run")
     parser.add_argument("--show-refusals", action="store_true", help="also print why runs are refused")
     given = parser.parse_args()
@@ -48,13 +49,13 @@ def _warm_up() -> None:
     for number in range(12):
         parent = Path(tempfile.mkdtemp())
         try:
-            Scene(parent, (2**31, number)).here()
+            Scene(parent, (2**31, number)).here(20.0)
         finally:
             shutil.rmtree(parent, ignore_errors=True)
 
 
 def _line(counts: Counter[str]) -> str:
-    names = ("runs", "refused runs", "steps", "failures", "problems")
+    names = ("runs", "refused runs", "slow runs", "steps", "failures", "problems")
     return ", ".join(f"{counts[name]:,} {name}" for name in names)
 
 
@@ -64,6 +65,9 @@ def _one_run(
     parent = Path(tempfile.mkdtemp())
     try:
         scene = Scene(parent, (given.seed, number))
+        if not scene.here(given.seconds):
+            counts["slow runs"] += 1
+            return False
         try:
             made = scene.undisturbed()
         except Problem as problem:

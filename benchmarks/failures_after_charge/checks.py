@@ -6,17 +6,18 @@ import contextlib
 import io
 import json
 import shutil
+import signal
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-
 from injected import UNCAUGHT, Fault, as_json, in_child, run
 from results import charges, differences, leftovers, names, release
 from runs import DATA_SET, RandomRun, random_run
 from tables import write_tables
+
 from dpensemble.cli import main
 from dpensemble.ledger import Ledger
 
@@ -27,6 +28,14 @@ _ATTEMPTS = 3
 
 class Problem(Exception):  # noqa: N818 - a finding
     """Something that must not happen after a failure."""
+
+
+class TooLong(BaseException):
+    """A run takes more time than there is; no `Exception`, so that nobody takes it for an error of theirs."""
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise TooLong
 
 
 class Scene:
@@ -61,16 +70,29 @@ class Scene:
         self.steps: list[str] = []
         self.refusal = ""
 
-    def here(self) -> None:
-        """Make the run in this process, and look at what it releases, for the imports alone."""
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()):
-            with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+    def here(self, seconds: float) -> bool:
+        """Make the run in this process, so that children find imports and prices; False if it takes too long."""
+        # A watch of a ledger would be a thread, which no fork has.
+        without = [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
+        silent = io.StringIO()
+        signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            with (
+                contextlib.chdir(self.folder),
+                contextlib.redirect_stdout(silent),
+                contextlib.redirect_stderr(silent),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore")
-                # A watch of a ledger would be a thread, which no fork has.
-                main(
-                    [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
-                )
+                main(without)
             self._release()
+        except TooLong:
+            return False
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._restore(self._kept)
+        return True
 
     def _open_ledger(self) -> int:
         Ledger.create("ledger.db").open_account(DATA_SET, epsilon=60, delta=1e-2, relation=self._relation)

@@ -9,6 +9,7 @@ import errno
 import inspect
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -24,6 +25,7 @@ from dpensemble.cli import main
 from dpensemble.ledger import store
 from dpensemble.workflow import durable
 
+_NUMBER = re.compile(r"\.\d+$")
 _PACKAGE = str(Path(dpensemble.__file__).parent) + os.sep
 #: Before this step nothing is spent.
 FIRST = "disk spend"
@@ -63,6 +65,8 @@ class Steps:
 
     def reach(self, name: str) -> None:
         """Count a step."""
+        # The number of the process is another one each time.
+        name = _NUMBER.sub("", name)
         self._counting = self._counting or name == FIRST
         if not self._counting:
             return

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tables import RandomTables
+
 from dpensemble.cli.choice import Choice, laws_of, methods_of
 from dpensemble.cli.options import Option, options_of
 
