@@ -11,14 +11,15 @@ PACKAGE = Path(dpensemble.__file__).parent
 
 LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
-    {"_checks"},
-    {"_drawn"},
+    {"_checks", "_guard"},
+    {"_drawn", "_entries"},
     {"_original", "_random", "_progress", "_spending", "_workers", "clusters"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},
     {"accounting", "darrm"},
-    {"teachers", "labelling", "student", "datasets", "report", "neural"},
+    {"datasets"},
+    {"teachers", "labelling", "student", "report", "neural"},
     {"moments"},
     {"design", "interactive", "persistence"},
     {"methods"},

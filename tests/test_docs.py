@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from dpensemble import Aggregator, Budget, total_spent
+from dpensemble.errors import RepeatedReleaseWarning
+from dpensemble.laws import LaplaceNoisyMax
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"^\| (?P<what>(?:fixed|fresh)[^|]*) \| (?P<answers>[\d,]+) \|$", re.MULTILINE)
 LONE_LINK = re.compile(r"\s*(?:[-*] )?\S*(?:\[[^\]]*\]\(\S+\)|https?://\S+)\S*")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -19,6 +24,31 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
     exec(compile(code, str(page), "exec"), {"__name__": "docs"})  # noqa: S102
+
+
+def figures_of_fresh_sampling():
+    """Return what the page of the aggregator says of numbers of answers, row by row."""
+    page = (ROOT / "docs" / "aggregator.md").read_text(encoding="utf-8")
+    return [(found["what"], int(found["answers"].replace(",", ""))) for found in FIGURE.finditer(page)]
+
+
+def test_all_rows_about_fresh_sampling_are_computed():
+    assert len(figures_of_fresh_sampling()) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "answers"), figures_of_fresh_sampling())
+def test_figures_of_fresh_sampling_are_those_of_the_library(what, answers):
+    fresh = {"sampling": "fresh", "rate": 0.02} if "rate 0.02" in what else {}
+    votes = Aggregator(
+        LaplaceNoisyMax(3.0),
+        classes=10 if "ten classes" in what else 2,
+        n_voters=10,
+        relation="add-or-remove-one" if "added or removed" in what else "replace-one",
+        budget=Budget(epsilon=3, delta=1e-5),
+        **fresh,
+    )
+    assert votes.remaining() == answers
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -43,3 +73,26 @@ def test_the_readme_names_the_commands_that_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?m)(?:^|`)make ([a-z]+)", (ROOT / "README.md").read_text()):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_what_follows_exactly_from_private_rows_is_for_the_owner_only():
+    docs = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
+    for page in ("tutorial.md", "privacy.md", "limits.md"):
+        part = docs[page][docs[page].index("`total_spent()`") :][:700]
+        assert "RepeatedReleaseWarning" in docs[page]
+        assert "owner of the records only" in " ".join(part.split()), page
+    for described in (total_spent, RepeatedReleaseWarning):
+        assert "owner of the records only" in " ".join(described.__doc__.split())
+
+
+def test_the_security_page_is_found_and_names_what_is_kept():
+    security = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for heading in ("What counts as a privacy bug", "How to report one", "How it is announced"):
+        assert f"\n## {heading}\n" in security
+    assert "](SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in ("limits.md", "findings.md"):
+        assert "`SECURITY.md`" in (ROOT / "docs" / page).read_text(encoding="utf-8")
+    # The headings that it promises are there, and it makes up no address.
+    assert "\n### Privacy\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "@" not in security
+    assert "://" not in security

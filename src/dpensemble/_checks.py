@@ -1,17 +1,20 @@
 """Checks of scalars in the positive form: fail unless the value is known to be good, so NaN never passes."""
 
-import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from enum import StrEnum
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import Any, TypeVar
 
 from dpensemble.errors import DataError, InvalidParameterError
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _MOST_NAMED = 20
+# By name, as neither library is imported here.
+_MISSING_OF_PANDAS = frozenset({"NAType", "NaTType"})
+_DATES_OF_NUMPY = frozenset({"datetime64", "timedelta64"})
 
 
 def real_between(name: str, value: object, low: float, high: float) -> float:
@@ -19,7 +22,7 @@ def real_between(name: str, value: object, low: float, high: float) -> float:
     number: Any = value
     if isinstance(value, Real) and not isinstance(value, bool) and low <= number <= high:
         return float(value)
-    raise InvalidParameterError(f"{name}={_short(value)} is not a number from {low:g} to {high:g}.", parameter=name)
+    raise InvalidParameterError(f"{name}={shown(value)} is not a number from {low:g} to {high:g}.", parameter=name)
 
 
 def epsilon_of(value: object) -> float:
@@ -32,7 +35,7 @@ def delta_of(value: object) -> float:
     number: Any = value
     if isinstance(value, Real) and not isinstance(value, bool) and 1e-300 <= number < 1:
         return float(value)
-    raise InvalidParameterError(f"delta={_short(value)} is not a number strictly between 0 and 1 (from 1e-300).")
+    raise InvalidParameterError(f"delta={shown(value)} is not a number strictly between 0 and 1 (from 1e-300).")
 
 
 def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31 - 1) -> int:
@@ -40,14 +43,18 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
     number: Any = value
     if isinstance(value, Integral) and not isinstance(value, bool) and minimum <= number <= maximum:
         return int(value)
-    raise InvalidParameterError(
-        f"{name}={_short(value)} is not an integer from {minimum} to {maximum}.", parameter=name
-    )
+    raise InvalidParameterError(f"{name}={shown(value)} is not an integer from {minimum} to {maximum}.", parameter=name)
 
 
-def _short(value: object) -> str:
-    """Return a value's text, cut where it would fill the screen."""
-    text = repr(value) if not isinstance(value, Integral) or abs(int(value)) < 10**40 else "a huge integer"
+def shown(value: object) -> str:
+    """Return a setting's text, cut where it would fill the screen; for public values only."""
+    if isinstance(value, Integral) and abs(int(value)) >= 10**40:
+        return "a huge integer"
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no number of very many digits.
+        return f"a {type(value).__name__} of very many digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -57,12 +64,18 @@ def member(name: str, value: object, choices: type[Choice]) -> Choice:
         return choices(str(value))
     except ValueError:
         allowed = " or ".join(repr(choice.value) for choice in choices)
-        raise InvalidParameterError(f"{name}={value!r} is unknown; use {allowed}.", parameter=name) from None
+        raise InvalidParameterError(f"{name}={shown(value)} is unknown; use {allowed}.", parameter=name) from None
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a label or identity is None or NaN."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    """Return whether a label or identity is None or NaN, of any type of number or date."""
+    if value is None or type(value).__name__ in _MISSING_OF_PANDAS:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    # Nothing but NaN, and NumPy's missing dates, differs from itself.
+    comparable = isinstance(value, Real) or type(value).__name__ in _DATES_OF_NUMPY
+    return comparable and bool(value != value)  # noqa: PLR0124
 
 
 def declared_classes(classes: Sequence[object] | None) -> list[object]:
@@ -72,10 +85,38 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
             "classes=None: the possible labels are public knowledge and must be declared, "
             "for example classes=[0, 1], because reading them off the private labels would leak."
         )
-    declared = [item.item() if hasattr(item, "item") else item for item in classes]
-    if len(declared) < 2 or len(set(declared)) != len(declared) or any(map(is_missing, declared)):
-        raise InvalidParameterError(f"classes={declared!r} must name at least two distinct labels.")
+    given = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
+    declared = list(map(_plain, given))
+    if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
+        raise InvalidParameterError(
+            f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
+            parameter="classes",
+        )
     return declared
+
+
+def _plain(label: Any) -> Any:
+    """Return a number of NumPy as one of Python, anything else as it is."""
+    scalar = hasattr(label, "item") and not getattr(label, "shape", ()) and not _is_masked(label)
+    return label.item() if scalar else label
+
+
+def _is_masked(value: object) -> bool:
+    # NumPy would unwrap it to 0.
+    return type(value).__name__ == "MaskedConstant"
+
+
+def _is_label(value: object) -> bool:
+    """Return whether a value can name a class: hashable, and neither missing, masked, complex nor too large."""
+    if is_missing(value) or _is_masked(value) or not isinstance(value, Hashable):
+        return False
+    try:
+        hash(value)
+        if isinstance(value, Number):
+            float(value)  # type: ignore[arg-type]
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    return True
 
 
 def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:

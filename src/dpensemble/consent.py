@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import delta_of, is_missing, real_between
+from dpensemble._checks import delta_of, is_missing, real_between, shown
+from dpensemble._entries import require_readable
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 
@@ -88,8 +89,10 @@ def personal_budgets(
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):
         raise InvalidParameterError(
-            f"levels={levels!r:.60} is no mapping from names to epsilons; give one such as {{'low': 2.0, 'high': 0.5}}."
+            f"levels={shown(levels)} is no mapping from names to epsilons; give one such as "
+            "{'low': 2.0, 'high': 0.5}."
         )
+    require_readable("budgets", values)
     items = np.asarray(values, dtype=object)
     if items.ndim != 1 or not items.size:
         raise DataError(f"budgets has shape {items.shape} but must be one entry per record.")
@@ -122,16 +125,24 @@ def personal_budgets(
 def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
     found = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
-        try:
-            found[row] = real_between("budgets", item, 1e-9, 1e12)
-        except InvalidParameterError:
+        epsilon = _epsilon_or_none(item)
+        if epsilon is None:
             # In a column that was named by mistake it is a private entry, so it stays unsaid.
             what = "missing" if is_missing(item) else "no epsilon"
             raise BudgetError(
                 f"budgets is {what} at row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
                 "1e+12 (or give levels, which say what the names stand for)."
-            ) from None
+            )
+        found[row] = epsilon
     return found
+
+
+def _epsilon_or_none(item: Any) -> float | None:
+    # Its error shows the entry, and would stay in the context of any error that is raised while it is handled.
+    try:
+        return real_between("budgets", item, 1e-9, 1e12)
+    except InvalidParameterError:
+        return None
 
 
 def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDArray[np.float64]:

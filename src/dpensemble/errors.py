@@ -95,17 +95,28 @@ class FileError(DPEnsembleError, OSError):
     """A file or folder cannot be read, written or trusted."""
 
 
-class ColumnWarning(UserWarning):
+class LibraryWarning(UserWarning):
+    """Base class of every warning of this library; its text holds public or released facts, or is for the owner."""
+
+
+class ColumnWarning(LibraryWarning):
     """A public column looks like something that should not be learned from, such as whose record it is."""
 
 
-class UnlikeRowsWarning(UserWarning):
+class UnlikeRowsWarning(LibraryWarning):
     """Public rows do not look like the private ones, as far as what was released tells."""
 
 
-class RepeatedReleaseWarning(UserWarning):
-    """Several private fits were made on the same records, so that their losses add up."""
+class SettingWarning(LibraryWarning):
+    """A setting is valid and will hardly do what it is for."""
 
 
-class NotForReleaseWarning(UserWarning):
+class RepeatedReleaseWarning(LibraryWarning):
+    """Several private fits were made on the same records, so that their losses add up.
+
+    For the owner of the records only: whether it is raised, and its numbers, follow exactly from private rows.
+    """
+
+
+class NotForReleaseWarning(LibraryWarning):
     """A saved student comes from a run with seeded noise, so that its guarantee does not hold."""

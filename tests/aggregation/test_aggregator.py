@@ -79,7 +79,7 @@ def test_the_charge_stands_before_noise_is_drawn_and_a_failed_draw_keeps_it(monk
     most = votes.remaining()
     with monkeypatch.context() as patch:
         patch.setattr(module, "sample", fails)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(DataError, match="RuntimeError was raised"):
             votes.answer(counts=[2, 48], key="once")
     assert seen == [most - 1]
     # Nothing was told by that key, so it may still be, at the price that was paid.

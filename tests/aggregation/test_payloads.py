@@ -1,6 +1,10 @@
 """Votes that cannot be used are refused before anything is charged."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpensemble import Aggregator, Budget
@@ -115,3 +119,64 @@ def test_no_voter_can_move_a_sum_of_probabilities_further_than_is_charged():
     assert found.min() >= 0
     apart = [sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x in found[-4:] for y in found]
     assert max(apart) <= SOFT_SENSITIVITY**2
+
+
+# What NumPy reads as a number that it is not, and what it raises errors of its own for.
+ODD = {
+    "huge": 10**400,
+    "unwritable": 10**5000,
+    "negative": -(10**400),
+    "fraction": Fraction(10**5000, 3),
+    "signaling": Decimal("sNaN"),
+    "decimal": Decimal("NaN"),
+    "complex": 0j,
+    "masked": np.ma.masked,
+}
+
+
+def objects(values, entry):
+    found = np.asarray(values).astype(object)
+    found.reshape(-1)[1] = entry
+    return found
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("which", MADE)
+def test_odd_numbers_among_votes_are_refused(which, odd):
+    votes = MADE[which]()
+    most, n_classes = votes.remaining(), len(votes.classes)
+    if which in ("clipped", "mean"):
+        given = [{"log_probs": objects(EVEN, ODD[odd])}, {"log_probs": objects(EVEN, ODD[odd]).tolist()}]
+        given.append({"log_probs": pd.DataFrame(objects(EVEN, ODD[odd]))} if odd != "masked" else given[0])
+    else:
+        ballots = objects([votes.classes[0]] * 10, ODD[odd])
+        given = [{"ballots": ballots}, {"ballots": list(ballots)}, {"counts": {votes.classes[0]: 10, 1: ODD[odd]}}]
+        if n_classes < 10:
+            given += [{"counts": objects([10, 0, 0], ODD[odd])}, {"counts": [10, ODD[odd], 0]}]
+    for one in given:
+        with pytest.raises(DataError) as caught:
+            votes.answer(**one)
+        assert "000000" not in str(caught.value)
+    assert votes.remaining() == most
+
+
+@pytest.mark.parametrize(
+    ("which", "given", "match"),
+    [
+        ("numbered", {"ballots": np.ma.masked_array([0] * 10, mask=[1] + [0] * 9)}, "ballots is a numpy masked array"),
+        ("named", {"ballots": np.ma.masked_array(["a"] * 10, mask=[1] + [0] * 9)}, "ballots is a numpy masked array"),
+        ("numbered", {"counts": np.ma.masked_array([10, 0, 0], mask=[0, 0, 1])}, "counts is a numpy masked array"),
+        ("clipped", {"log_probs": np.ma.masked_array(EVEN, mask=EVEN > 0)}, "log_probs is a numpy masked array"),
+        ("mean", {"log_probs": EVEN + 0j}, "Complex data not supported: log_probs"),
+        ("numbered", {"ballots": np.zeros(10) + 0j}, "Complex data not supported: ballots"),
+        ("named", {"ballots": np.full(10, 3 + 0j)}, "Complex data not supported: ballots"),
+        ("numbered", {"counts": np.array([10, 0, 0]) + 0j}, "Complex data not supported: counts"),
+        ("numbered", {"counts": {0: np.array([5, 5]), 1: 5}}, "counts must be"),
+    ],
+)
+def test_masked_and_complex_votes_are_refused(which, given, match):
+    votes = MADE[which]()
+    most = votes.remaining()
+    with pytest.raises(DataError, match=match):
+        votes.answer(**given)
+    assert votes.remaining() == most

@@ -55,6 +55,8 @@ LINES = {
     "ledger verify": "ledger verify ledger.db",
     "ledger export": "ledger export ledger.db --out entries.jsonl",
     "ledger checkpoint": "ledger checkpoint ledger.db --out checkpoint.json",
+    "ledger protect": "ledger protect ledger.db",
+    "ledger forget": "ledger forget ledger.db --id {id}",
     "keys create": "keys create keys.json alice --scope read",
     "keys list": "keys list keys.json",
     "keys revoke": "keys revoke keys.json {id}",
@@ -126,13 +128,15 @@ def test_train(document, method):
 
 
 def test_ledger_keys_and_service(document, tmp_path):
-    for name in ("create", "open", "show", "verify", "export", "checkpoint"):
+    ledger = document(LINES["ledger create"])
+    for name in ("open", "show", "verify", "export", "checkpoint", "protect"):
         assert document(LINES[f"ledger {name}"]) is not None
     made = document(LINES["keys create"])
     assert document(LINES["keys list"])
     (tmp_path / "service.toml").write_text(SERVICE)
     assert document(LINES["serve"])
     assert document(LINES["keys revoke"].format(**made)) is not None
+    assert document(LINES["ledger forget"].format(**ledger)) is not None
 
 
 def test_compare(document):

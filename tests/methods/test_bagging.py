@@ -173,7 +173,7 @@ def test_bad_records_raise_before_anything_is_drawn(blobs, spoil, monkeypatch):
     with pytest.raises(DataError, match=r"NaN|not among classes|entries that are not numbers") as caught:
         bagging(subsample=5).fit(*spoil(X, y))
     assert "ann" not in str(caught.value)
-    with pytest.raises(AssertionError):
+    with pytest.raises(DataError, match=r"^AssertionError was raised"):
         bagging(subsample=5).fit(X, y)
 
 

@@ -309,7 +309,7 @@ def test_content_identities_do_not_depend_on_how_other_labels_are_written(blobs)
 def test_repeated_contents_do_not_loosen_the_limit_on_delta(blobs):
     X, y, public = blobs
     few = np.repeat(X[:30], 20, axis=0)
-    settings = COMMON | {"relation": "add-or-remove-one", "delta": 1 / 500}
+    settings = COMMON | {"delta": 1 / 500}
     with pytest.raises(BudgetError, match="N=600"):
         SubsampleAggregateClassifier(**settings).fit(few, np.repeat(y[:30], 20), X_public=public)
 

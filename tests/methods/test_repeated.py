@@ -47,6 +47,12 @@ def test_the_second_fit_says_what_both_cost_and_then_every_doubling():
     assert total_spent().delta == pytest.approx(4e-4)
 
 
+def test_the_warning_says_that_it_is_for_the_owner():
+    VOTES.fit(X, Y, X_public=PUBLIC)
+    with pytest.warns(RepeatedReleaseWarning, match="for the owner of the records only, because it depends on them"):
+        VOTES.fit(X, Y, X_public=PUBLIC)
+
+
 def test_folds_of_a_search_share_records():
     searched = GridSearchCV(VOTES, {"student": [None, LogisticRegression()]}, cv=3)
     with pytest.warns(RepeatedReleaseWarning) as caught:

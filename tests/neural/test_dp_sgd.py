@@ -294,3 +294,53 @@ def test_a_missing_library_is_named_with_its_extra(rows, name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InvalidParameterError, match=rf'pip install "dpensemble\[{name}\]"'):
         quick().fit(*rows)
+
+
+class TestBadRecords:
+    def spoiled(self, rows, kind):
+        X, y = rows[0].astype(object), rows[1].astype(object)
+        if kind in ("infinite", "missing", "text"):
+            X[7, 2] = {"infinite": np.inf, "missing": np.nan, "text": "Zaphod"}[kind]
+        else:
+            y[7] = {"undeclared": 5, "no label": None}[kind]
+        return X, y
+
+    @pytest.mark.parametrize("kind", ["infinite", "missing", "text", "undeclared", "no label"])
+    def test_every_kind_has_the_gradient_zero(self, rows, kind):
+        """What else the bad record holds changes no bit of the released network."""
+        X, y = self.spoiled(rows, kind)
+        found = quick(**SEEDED, on_bad_record="zero").fit(X, y)
+        X[7, 0] = 1e6
+        again = quick(**SEEDED, on_bad_record="zero").fit(X, y)
+        good = quick(**SEEDED, on_bad_record="zero").fit(*rows)
+        assert all(np.array_equal(found.state_[name], again.state_[name]) for name in found.state_)
+        assert not all(np.array_equal(found.state_[name], good.state_[name]) for name in found.state_)
+        assert found.noise_multiplier_ == good.noise_multiplier_
+        with pytest.raises(DataError) as caught:
+            quick(**SEEDED).fit(X, y)
+        assert "Zaphod" not in str(caught.value)
+
+    def test_good_records_alone_are_learned_from_as_before(self, rows):
+        zero, plain = quick(**SEEDED, on_bad_record="zero").fit(*rows), quick(**SEEDED).fit(*rows)
+        assert all(np.allclose(zero.state_[name], plain.state_[name], atol=1e-5) for name in plain.state_)
+
+    @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+    def test_gradients_of_other_records_stay_as_they_are(self):
+        """Divided by the number of all records of the batch, not of the good ones."""
+        from opacus import GradSampleModule
+
+        from dpensemble.neural.dp_sgd_training import loss
+
+        torch.manual_seed(0)
+        rows, targets = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
+        gradients = []
+        for counts in (torch.ones(6), torch.tensor([1.0, 1, 0, 1, 1, 1])):
+            torch.manual_seed(1)
+            module = GradSampleModule(torch.nn.Linear(3, 2))
+            loss(module(rows), targets, counts).backward()
+            gradients.append(module._module.weight.grad_sample)
+        whole, without = gradients
+        assert torch.equal(without[2], torch.zeros(2, 3))
+        kept = [0, 1, 3, 4, 5]
+        assert torch.equal(without[kept], whole[kept])
+        assert bool((whole[2] != 0).any())

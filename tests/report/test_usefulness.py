@@ -103,3 +103,12 @@ def test_label_moments_have_neither_few_labels_nor_teachers():
 def test_public_rows_that_are_unlike_the_private_ones_are_told_of_on_the_page():
     said = remarks(replace(GOOD, data={**GOOD.data, "unlike": "public rows do not look like the private ones."}))
     assert [(one.text, one.is_public) for one in said] == [("public rows do not look like the private ones.", True)]
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "is_said"), [(0.88, 0.01, True), (0.88, 0.05, False), (0.999, 0.001, False)]
+)
+def test_unreadable_records_are_said_when_they_are_sure(share, error, is_said):
+    run = replace(GOOD, data=GOOD.data | {"readable_share": share, "readable_share_error": error})
+    texts = [remark.text for remark in remarks(run)]
+    assert any("12.0% of the private records could not be read" in text for text in texts) is is_said

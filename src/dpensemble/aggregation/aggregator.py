@@ -10,14 +10,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dpensemble._checks import declared_classes, integer_between, member
+from dpensemble._checks import declared_classes, integer_between, member, shown
+from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import noise_source
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
-from dpensemble.aggregation.drawn import DrawnRecords, Draws
+from dpensemble.aggregation.drawn import DrawnRecords, Draws, number_to_draw, promises_of_draws
 from dpensemble.aggregation.payloads import SOFT_PARTS, Named, Payloads
 from dpensemble.budget import Budget
 from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes, Sampling
@@ -84,7 +86,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     sampling : str, default="fixed"
         ``"fixed"``: each unit stays with its voters. ``"fresh"``: `draw` draws the records of every answer anew.
     rate : float, optional
-        Probability that a record is drawn for an answer, for fresh sampling.
+        Probability that a record (or unit) is drawn for an answer, for fresh sampling.
     clip : float, optional
         Takes `log_probs` for the exponential mechanism: what lies more than `clip` nats below a voter's largest counts
         as that far below, so that a class gets from 0 to 1 vote of each voter.
@@ -93,7 +95,8 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     votes_per_unit : int, default=1
         Most voters that one unit reaches.
     unit : str, default="record"
-        What is protected, in the guarantee's words.
+        What is protected, in the guarantee's words. Where sampling is fresh and it is other than a record, `draw` must
+        be given the unit of each record.
     insecure_release_seed : int, optional
         For experiments: whoever knows it can undo the noise.
 
@@ -147,7 +150,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             range(integer_between("classes", classes, 2)) if numbered else tuple(declared_classes(classes))  # type: ignore[arg-type]
         )
         if not isinstance(budget, Budget):
-            raise InvalidParameterError(f"budget={budget!r:.60} is no Budget; give Budget(epsilon=1, delta=1e-5).")
+            raise InvalidParameterError(f"budget={shown(budget)} is no Budget; give Budget(epsilon=1, delta=1e-5).")
         if not isinstance(law, SparseNoisyMax | GaussianSum):
             law = LawChoice.of(law).law(integer_between("n_voters", n_voters, 1), len(self.classes))
         self.design = GivenVotes(
@@ -191,10 +194,6 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     def guarantee(self) -> Guarantee:
         """Return what is promised of all answers together, taken or not."""
         budget, design = self.design.groups[0].budget, self.design
-        drawn = (
-            "Every answer's records were drawn by this aggregator, each by itself, and which were drawn is secret.",
-            "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
-        )
         seen = (f"One {self.unit} reaches at most {design.votes} of the {design.n_voters} voters.",)
         return Guarantee(
             epsilon=design.spent,
@@ -203,17 +202,20 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             relation=design.relation,
             unit=self.unit,
             accounting=f"{design.cost.accounting}, {self._most:,} answers of {design.law.words()}",
-            assumptions=((*drawn, *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
+            assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
             for_release=self._noise.for_release,
         )
 
-    def draw(self, n_records: int) -> DrawnRecords:
+    def draw(self, n_records: int | None = None, *, units: ArrayLike | None = None) -> DrawnRecords:
         """Draw records for one answer; secret, for one use by `answer`.
 
         Parameters
         ----------
-        n_records : int
-            Number of private records (or units).
+        n_records : int, optional
+            Number of private records, each of which is drawn by itself.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to, where the aggregator's `unit` is other than a record: texts, whole numbers or
+            bytes. A unit is drawn by itself, and all its records go to the same voter.
 
         Returns
         -------
@@ -223,12 +225,23 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         Raises
         ------
         InvalidParameterError
-            If the aggregator's sampling is fixed.
+            If the aggregator's sampling is fixed, or what would be drawn is not what its `unit` names.
+        DataError
+            If a record has no unit.
+
+        Examples
+        --------
+        >>> votes = Aggregator("lnmax", 2, 10, relation="replace-one", budget=Budget(epsilon=9, delta=1e-6),
+        ...                    unit="patient", sampling="fresh", rate=1.0)
+        >>> drawn = votes.draw(units=["Ann", "Bob", "Ann"])
+        >>> any({0, 2} <= set(positions.tolist()) for positions in drawn.voters)
+        True
         """
         if self._draws is None:
             raise InvalidParameterError("draw is for sampling='fresh'; with 'fixed' records stay with their voters.")
+        n_records = number_to_draw(self.unit, n_records, units)
         with self._lock:
-            return self._draws.draw(n_records)
+            return self._draws.draw(n_records, units)
 
     def answer(
         self,
@@ -349,6 +362,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book
 
+    @guard_private_rows()
     def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
         kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
         given = [name for name, value in kinds.items() if value is not None]
@@ -359,6 +373,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             return self._read.soft(log_probs)
         return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
 
+    @guard_private_rows()
     def _drawn_text(self, votes: Any) -> str:
         """Draw the noise of answers that are paid for."""
         law, as_released = self.design.law, partial(as_text, for_release=self._noise.for_release)

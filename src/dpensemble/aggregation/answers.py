@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
 
+from dpensemble._checks import shown
 from dpensemble._original import Original
 from dpensemble.errors import BudgetError, DataError
 
@@ -114,7 +115,7 @@ def check_key(key: object) -> str:
         return secrets.token_hex(16)
     if isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable():
         return key
-    raise DataError(f"key={key!r:.40} is not a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
+    raise DataError(f"key={shown(key)} is not a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
 
 
 def as_text(outcomes: Sequence[int], means: Sequence[Sequence[float]] | None, *, for_release: bool) -> str:

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, shown
 from dpensemble._original import Original
 from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.allocation.secret_draws import integers_below
-from dpensemble.errors import DataError
+from dpensemble.allocation.units import unit_numbers
+from dpensemble.errors import DataError, InvalidParameterError
+
+#: What is protected where nothing else is named.
+RECORD = "record"
+# Number of the voter of a unit that was not drawn.
+_NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,22 +57,31 @@ class Draws(Original, spends=("draw", "check", "use")):
         self._made: set[int] = set()
         self._key_of: dict[int, str] = {}
 
-    def draw(self, n_records: int) -> DrawnRecords:
-        """Draw each record with a probability of at most the rate, and deal those drawn to voters; from secret bits."""
+    def draw(self, n_records: int, units: ArrayLike | None = None) -> DrawnRecords:
+        """Draw each unit with a probability of at most the rate, and deal those drawn to voters; from secret bits.
+
+        A unit goes to one voter with all its records. Without `units` every record is one.
+        """
         integer_between("n_records", n_records, 0)
-        taken = np.flatnonzero(self._noise.uniform_bits(n_records) < self._limit)
-        voter = integers_below(self._n_voters, len(taken), self._noise)
+        unit_of = np.arange(n_records) if units is None else unit_numbers(units, n_records)
+        n_units = int(unit_of.max(initial=-1)) + 1
+        taken = np.flatnonzero(self._noise.uniform_bits(n_units) < self._limit)
+        voter_of_unit = np.full(n_units, _NOBODY)
+        voter_of_unit[taken] = integers_below(self._n_voters, len(taken), self._noise)
+        seen = np.flatnonzero(voter_of_unit[unit_of] != _NOBODY)
+        voter = voter_of_unit[unit_of[seen]]
         found = DrawnRecords(
-            tuple(taken[voter == one] for one in range(self._n_voters)), n_records, next(self._numbers), self
+            tuple(seen[voter == one] for one in range(self._n_voters)), n_records, next(self._numbers), self
         )
         self._made.add(found.number)
         return found
 
     def check(self, drawn: DrawnRecords | Sequence[DrawnRecords] | None, n_queries: int, key: str) -> list[int]:
         """Return the numbers of the draws behind a request, refusing those behind another one."""
-        draws = [drawn] if isinstance(drawn, DrawnRecords) else list(drawn or ())
-        numbers = [one.number for one in draws]
-        others = any(one.maker is not self for one in draws) or not self._made.issuperset(numbers)
+        draws = [drawn] if isinstance(drawn, DrawnRecords) else list(drawn) if isinstance(drawn, list | tuple) else []
+        own = [one for one in draws if isinstance(one, DrawnRecords) and one.maker is self]
+        numbers = [one.number for one in own]
+        others = len(own) < len(draws) or not self._made.issuperset(numbers)
         if len(set(numbers)) != n_queries or len(draws) != n_queries or others:
             raise DataError(f"drawn must be {n_queries} results of this aggregator's draw(), one for each query.")
         if any(self._key_of.get(number, key) != key for number in numbers):
@@ -75,3 +91,49 @@ class Draws(Original, spends=("draw", "check", "use")):
     def use(self, numbers: Sequence[int], key: str) -> None:
         """Keep the draws for one request."""
         self._key_of.update(dict.fromkeys(numbers, key))
+
+
+def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
+    """Return the number of records to draw from, refusing a draw of other units than those that are protected.
+
+    Parameters
+    ----------
+    unit : str
+        What the aggregator protects.
+    n_records : int or None
+        Number of records.
+    units : array-like of shape (n_records,) or None
+        Whom each record belongs to.
+    """
+    if units is None:
+        if unit != RECORD:
+            raise InvalidParameterError(
+                f"unit={unit!r} needs units in draw(), whom each record belongs to: records of one {unit} that were "
+                "drawn each by itself would be charged too little; if each record is one, give units=range(n_records).",
+                parameter="units",
+            )
+        return integer_between("n_records", n_records, 0)
+    if unit == RECORD:
+        raise InvalidParameterError(
+            "units in draw() are for an aggregator that protects them, and this one protects records; name what the "
+            "units are when it is made, such as Aggregator(..., unit='patient').",
+            parameter="units",
+        )
+    n_units = len(np.asarray(units, dtype=object).ravel())
+    if n_records not in (None, n_units):
+        raise DataError(f"n_records={shown(n_records)} and units has {n_units} entries; leave n_records out.")
+    return n_units
+
+
+def promises_of_draws(unit: str) -> tuple[str, str]:
+    """Return what a guarantee rests on where the records of every answer are drawn."""
+    if unit == RECORD:
+        return (
+            "Every answer's records were drawn by this aggregator, each by itself, and which were drawn is secret.",
+            "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
+        )
+    return (
+        f"For every answer this aggregator drew each {unit} by itself, with all its records as declared, and who was "
+        "drawn is secret.",
+        f"The records of each drawn {unit} were seen by one voter only, and votes depend on no other private records.",
+    )

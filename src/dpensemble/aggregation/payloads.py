@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from dpensemble._arrays import Integers
+from dpensemble._entries import require_readable
 from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes
 from dpensemble.errors import DataError
 
 # Soft ballots are whole numbers of this part of a vote, so that sums are exact.
 SOFT_PARTS = 2**20
+_NO_VOTES = np.zeros((1, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,6 +43,7 @@ class Payloads:
 
     def ballots(self, ballots: Any) -> list[Named]:
         """Read one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
+        require_readable("ballots", ballots)
         rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
         ids = self._ids(rows)
         return [Named(*np.unique(row, return_counts=True)) for row in ids]
@@ -58,6 +61,7 @@ class Payloads:
 
     def counts(self, counts: Any) -> list[Named]:
         """Read votes by class, by name where they have names, else of shape (n_classes,) or (n_queries, n_classes)."""
+        require_readable("counts", list(counts.values()) if isinstance(counts, Mapping) else counts)
         if hasattr(counts, "columns"):
             names = list(counts.columns)
             return [
@@ -67,7 +71,8 @@ class Payloads:
             counts = counts.to_dict()
         if isinstance(counts, Mapping):
             ids = self._ids(np.array(list(counts), dtype=None if self._place is None else object))
-            rows, ids = self._whole(np.array([list(counts.values())])), ids[None]
+            votes = self._rows("counts", list(counts.values()), len(counts), "one a class") if counts else _NO_VOTES
+            rows, ids = self._whole(votes), ids[None]
         else:
             rows = self._whole(self._rows("counts", counts, self._design.n_classes, "one a class"))
             ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
@@ -96,6 +101,7 @@ class Payloads:
             if set(log_probs.columns) != set(self._labels):
                 raise DataError("log_probs has columns that are not the declared classes; name them alike.")
             log_probs = log_probs[list(self._labels)]
+        require_readable("log_probs", log_probs)
         try:
             given = np.asarray(log_probs, dtype=np.float64)
         except (TypeError, ValueError):

@@ -78,7 +78,8 @@ def partitions(
     n_partitions = integer_between("n_partitions", n_partitions, 1)
     relation = member("relation", relation, Relation)
     units, unit_of_record = number_units(identities)
-    if len(units) < n_subsets:
+    # Under add-or-remove-one their number is private, and subsets without units are allowed.
+    if relation is Relation.REPLACE_ONE and len(units) < n_subsets:
         raise InvalidParameterError(
             f"n_teachers={n_subsets} is more than the {len(units)} private records (or units); "
             f"use at most {len(units)}.",

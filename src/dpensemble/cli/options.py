@@ -94,6 +94,7 @@ _TRAIN = (
     _own("--test", "Rows with the target to score on.", Path),
     _own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
     _own("--holdout-score", "Share of private units to score on, with noise.", float),
+    _own("--fewest-units", "Public lower bound on private units, for --delta.", int),
     _own("--unit", "Private column naming whose record it is."),
     _own("--drop", "Columns to leave out, comma-separated."),
     _own("--fill", "Fill blanks in from public rows.", bool, default=False),

@@ -80,7 +80,7 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints say so after the run, and a column's note was told above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        given = {name: own[name] for name in ("baseline", "fill", "holdout_score", "title")}
+        given = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
         given |= {"certificate": own.get("certificate", False), "private_report": votes}
         if resumes is None:
             rehearse(tables, model, **given)

@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
+from dpensemble._entries import is_readable
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
 
 #: Class id of a bad record.
@@ -55,6 +56,9 @@ def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
 
 
 def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
+    if isinstance(label, complex):
+        # Equal to a declared number where its imaginary part is 0, and a label of another type all the same.
+        return BAD
     try:
         if numeric and isinstance(label, str):
             label = float(label)
@@ -83,7 +87,7 @@ def readable_rows(table: pd.DataFrame, *, nan: bool = True) -> tuple[pd.DataFram
     return table, ~bad
 
 
-def readable_array(X: Floats, *, nan: bool) -> NDArray[np.bool_]:
+def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.bool_]:
     """Return which rows of an array can be learned from: those without infinity and, unless `nan`, without NaN."""
     bad = np.isinf(X) if nan else ~np.isfinite(X)
     return np.asarray(~bad.any(axis=1), dtype=bool)
@@ -95,13 +99,14 @@ def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     Parameters
     ----------
     units : array-like of shape (n_records,)
-        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing.
+        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing. Complex
+        numbers and those that no float can hold count as missing.
     """
     declared = np.asarray(units)
     if declared.dtype.kind in "iu":
         return declared, declared >= 0
     objects = np.asarray(units, dtype=object)
-    missing = np.array([is_missing(one) or one is pd.NA for one in objects.ravel().tolist()], dtype=bool)
+    missing = np.array([is_missing(one) or not is_readable(one) for one in objects.ravel().tolist()], dtype=bool)
     return objects, ~missing
 
 

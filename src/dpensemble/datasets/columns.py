@@ -124,7 +124,7 @@ def row_hashes(X: Any, y: Any) -> NDArray[np.uint64] | None:
         plain = not isinstance(X, pd.DataFrame) and X.dtype.kind != "O"
         found = _hashed(X) if plain else _by_pandas(pd.DataFrame(X))
         labels = _by_pandas(pd.Series(np.asarray(y).ravel()))
-    except (TypeError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return None
     if len(labels) != len(found):
         return None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
 from dpensemble.datasets.encoding import fit_encoder
 from dpensemble.datasets.tables import as_kinds, as_table, first_row
@@ -72,6 +73,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Learn formats, medians and parts from public rows; never pass private ones."""
         if self.fill is not None and self.fill not in FILLS:
             raise InvalidParameterError(f"fill={self.fill!r} is unknown; use one of {', '.join(FILLS)}, or None.")
+        require_readable("X", X)
         table = as_table(X)
         if not len(table):
             raise DataError("X has no rows; give public ones.")
@@ -141,6 +143,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return pd.DataFrame(found, index=entries.index)
 
     def _as_fitted(self, X: Any) -> pd.DataFrame:
+        require_readable("X", X)
         table = as_table(X)
         if not hasattr(X, "columns"):
             if table.shape[1] != self.n_features_in_:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._checks import in_words
+from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import (
     assembled,
     in_parts,
@@ -143,7 +144,10 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def as_table(X: Any) -> pd.DataFrame:
     """Return public rows as a table; what came as objects is numbers where all entries of a column are."""
-    return X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X)).infer_objects()
+    if isinstance(X, pd.DataFrame):
+        return X
+    require_readable("X", X)
+    return pd.DataFrame(np.asarray(X)).infer_objects()
 
 
 def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:

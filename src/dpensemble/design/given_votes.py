@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
 
-from dpensemble._checks import integer_between, real_between
+from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Accounting, Change, Group, price
 from dpensemble.accounting.fresh import amplified, fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
@@ -105,8 +105,8 @@ class GivenVotes(Design):
             integer_between("answers", self.answers, 1)
         if (self.rate is None) is (self.sampling is Sampling.FRESH):
             raise InvalidParameterError(
-                f"rate={self.rate!r} with sampling={self.sampling.value!r}: fresh sampling needs the rate at which "
-                "records are drawn, and fixed sampling has none."
+                f"rate={shown(self.rate)} with sampling={self.sampling.value!r}: fresh sampling needs the rate at "
+                "which records are drawn, and fixed sampling has none."
             )
         if self.rate is not None:
             object.__setattr__(self, "rate", real_between("rate", self.rate, 1e-6, 1.0))
@@ -128,7 +128,7 @@ class GivenVotes(Design):
             return
         if not isinstance(self.law, SparseNoisyMax | GaussianSum):
             raise InvalidParameterError(
-                f"law={self.law!r:.60} is no law; give one of dpensemble.laws, such as GaussianNoisyMax(40)."
+                f"law={shown(self.law)} is no law; give one of dpensemble.laws, such as GaussianNoisyMax(40)."
             )
         if self.sampling is Sampling.FRESH or self.votes > 1:
             raise InvalidParameterError(

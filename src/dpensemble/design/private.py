@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, shown
 from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers, Plurality
@@ -244,7 +244,7 @@ def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
         return MajorityRule(law), AlikeTeachers()
     except ValueError:
         raise InvalidParameterError(
-            f"law={law!r:.60} is no law for ballots of private teachers; use one of "
+            f"law={shown(law)} is no law for ballots of private teachers; use one of "
             f"{', '.join(map(repr, map(str, MajorityRule)))}, or a DaRRM object."
         ) from None
 

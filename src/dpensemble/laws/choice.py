@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from dpensemble._checks import shown
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.exponential import ExponentialVote
@@ -88,7 +89,7 @@ class LawChoice:
             return cls(law, _known(law, given))
         if not isinstance(law, str) or law not in LAWS:
             raise InvalidParameterError(
-                f"law={law!r:.60} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
+                f"law={shown(law)} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
             )
         return cls(LAWS[law], _known(LAWS[law], given))
 

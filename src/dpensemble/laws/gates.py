@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dpensemble._checks import integer_between, real_between
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, SettingWarning
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities
@@ -121,7 +121,7 @@ class ConfidentNoisyMax(ReleaseLaw):
             warnings.warn(
                 f"threshold={self.threshold:g} is above the number of teachers, {ballots}, so only noise lets a "
                 "query pass; use a threshold of fewer votes.",
-                UserWarning,
+                SettingWarning,
                 stacklevel=2,
             )
 

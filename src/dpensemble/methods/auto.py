@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from dpensemble._checks import declared_classes
+from dpensemble._guard import on_public_rows
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
@@ -17,6 +20,7 @@ from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
+from dpensemble.methods.results import take_results
 from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
@@ -184,6 +188,7 @@ class AutoClassifier(TableClassifier):
         X_public: Any = None,
         units: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> AutoClassifier:
         """Choose a method by public facts, and fit it.
@@ -200,6 +205,9 @@ class AutoClassifier(TableClassifier):
             Whom each record belongs to; all records of one unit are protected together.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -217,7 +225,7 @@ class AutoClassifier(TableClassifier):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
-                n_units=_public_number(self.relation, X, units),
+                n_units=_public_number(self, X, units),
                 n_columns=public.shape[1],
                 n_classes=len(declared_classes(self.classes)),
                 has_units=units is not None,
@@ -226,38 +234,33 @@ class AutoClassifier(TableClassifier):
             )
             self.recommendation_ = recommend(facts)
             shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-            self._fit_recommended(shared, X, y, public, units)
+            self._fit_recommended(shared, X, y, public, {"units": units, "fewest_units": fewest_units})
             return self
 
-    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, units: ArrayLike | None) -> None:
+    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, whose: dict[str, Any]) -> None:
         model: Any
         if self.recommendation_.method == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
             rows = None if self.declared_columns is not None else public
-            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, units=units)
+            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **whose)
             self.student_ = model.student_
         else:
             shared.pop("declared_columns", None)
-            if units is None:
+            if whose["units"] is None:
                 warn_of_persons(public)
-            encoder = fit_encoder(public)
+            with on_public_rows():
+                encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
-            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), units=units)
+            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), **whose)
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             self.student_ = marked(with_names(student), for_release=model.guarantee_.for_release)
         self.fitted_, self.columns_ = model, public.iloc[:0]
-        for name in _PASSED_ON:
-            setattr(self, name, getattr(model, name))
-        self.effects_ = getattr(model, "effects_", [])
-        self.charges_ = getattr(model, "charges_", None)
+        take_results(self, model)
 
 
-# Attributes of the chosen method's estimator that are this one's, too.
-_PASSED_ON = ("classes_", "design_", "guarantee_", "labels_", "law_", "seconds_", "spend_")
-
-
-def _public_number(relation: str, X: Any, units: ArrayLike | None) -> int | None:
-    """Return how many units there are, where that is public."""
-    if relation != Relation.REPLACE_ONE:
+def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
+    """Return how many units there are, where that is public; a record without a unit counts for none."""
+    if estimator.relation != Relation.REPLACE_ONE:
         return None
-    return len(X) if units is None else len(set(inputs.declared_units(units, len(X))))
+    owners, _, present = inputs.whose(estimator, units, np.zeros(len(X), dtype=np.int64))
+    return len(X) if owners is None else len(set(declared_units(owners, len(X)))) - int((~present).sum())

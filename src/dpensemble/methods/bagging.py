@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, names_checked
+from dpensemble._entries import read_rows, require_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
@@ -237,6 +238,11 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             for model, fallback in zip(fitted.models, fitted.fallback_votes.tolist(), strict=True)
         ]
 
+    def _new_rows(self, X: ArrayLike) -> Floats:
+        require_rows("X", X)
+        with names_checked():
+            return read_rows("X", lambda: validate_data(self, X, dtype=np.float64, reset=False))
+
     def _votes(self, X: Floats) -> Votes:
         ids = [np.searchsorted(self.classes_, model.predict(X.copy())) for model in self.models_]
         return Votes(np.column_stack(ids), n_classes=len(self.classes_))
@@ -255,8 +261,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Labels among ``classes_``; of several with equally many votes the first there.
         """
         check_is_fitted(self)
-        with names_checked():
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = self._new_rows(X)
         labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
         return labels
 
@@ -274,8 +279,7 @@ class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``.
         """
         check_is_fitted(self)
-        with names_checked():
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = self._new_rows(X)
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):
             return class_probabilities(self.models_[0], rows, self.classes_)
         return self._votes(rows).counts / len(self.models_)

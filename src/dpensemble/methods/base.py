@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._checks import integer_between, member
 from dpensemble._drawn import drawn_together
+from dpensemble._guard import guard_private_rows, on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import about_to_spend, spending_told_to
@@ -94,6 +95,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> Self:
         """Fit teachers on private records, label public rows under the budget, and fit the student on those.
@@ -116,6 +118,9 @@ class VotingEnsembleClassifier(ArrayClassifier):
             Filled with statistics of the secret votes, which must not be published.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -136,7 +141,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         """
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):
-            return self._fit(X, y, X_public, units, diagnostics)
+            return self._fit(X, y, X_public, units, diagnostics, fewest_units=fewest_units)
 
     def _fit(
         self,
@@ -146,6 +151,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
         units: ArrayLike | None,
         diagnostics: PrivateDiagnostics | None,
         budgets: promises.DeclaredBudgets | None = None,
+        *,
+        fewest_units: int | None = None,
     ) -> Self:
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
@@ -156,7 +163,8 @@ class VotingEnsembleClassifier(ArrayClassifier):
         units, targets, _ = inputs.whose(self, units, targets)
         inputs.require_workers(self.n_jobs)
         relation = member("relation", self.relation, Relation)
-        records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
+        identities = inputs.identities(X, targets, units, relation)
+        records = PrivateRecords(X, targets, units, identities, fewest_units=fewest_units)
         return self._learn(records, classes, rows, diagnostics, budgets)
 
     def _learn(
@@ -196,7 +204,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
                 "give more public rows or a larger epsilon."
             )
         labels = ReleasedLabels(released.answered, classes[released.labels], len(released.asked))
-        with _timed(seconds, "student"):
+        with _timed(seconds, "student"), on_public_rows():
             student = learner.fit(released.lesson_rows, released.lesson_labels)
 
         names = getattr(self, "feature_names_in_", None)
@@ -234,7 +242,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
     ) -> tuple[VotingDesign, Allocation, Meter]:
         """Find the noise that is left open, allocate the records, and make the meter."""
         self._require_student(design)
-        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta))
+        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta), facts.relation)
         analysis = member("analysis", self.analysis, Analysis)
         if analysis is Analysis.DATA_DEPENDENT and self.max_labels is None:
             raise InvalidParameterError(
@@ -365,8 +373,8 @@ def _label(
 
 @contextmanager
 def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] | None = None) -> Iterator[None]:
-    """Put an estimator's attributes back if the block fails, let a ledger's account pay, and count fits of records."""
-    with nullcontext() if records is None else counted(estimator, *records):
+    """Guard a fit: restore the estimator if the block fails, let a ledger pay, count fits, and quote no private row."""
+    with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):
         before = dict(vars(estimator))
         try:
             with spending_told_to(None if ledger is None else ledger.one_release(type(estimator).__name__)):

@@ -14,11 +14,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
+from dpensemble._entries import require_labels, require_readable
+from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
-from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError
+from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
+from dpensemble.methods.results import take_results
 from dpensemble.methods.settings import keep
 from dpensemble.student import NamedPipeline, marked, with_names
 
@@ -51,8 +54,8 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
         The fitted method.
     student_ : Pipeline
         Encoder and student, which may be published.
-    guarantee_, labels_, design_, classes_
-        Those of the fitted method.
+    guarantee_, labels_, design_, classes_, charges_, spend_
+        Those of the fitted method, and further results of its run.
 
     Examples
     --------
@@ -117,11 +120,16 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
+        require_readable("X", X)
+        require_labels(y, keep_bad=True)
+        require_readable("X_public", X_public)
         with all_or_nothing(self, records=(X, y)):
-            encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder).fit(own_copy(X_public))
-            state = fingerprint(encoder)
-            _warn_unless_alone(encoder, X_public)
-            public = _encoded(encoder, X_public)
+            with on_public_rows():
+                encoder = clone(TableEncoder(self.fill) if self.encoder is None else self.encoder)
+                encoder.fit(own_copy(X_public))
+                state = fingerprint(encoder)
+                _warn_unless_alone(encoder, X_public)
+                public = _encoded(encoder, X_public)
             _require_state(encoder, state)
             together = self.in_batches or isinstance(encoder, TableEncoder)
             private = _of_private(encoder, X) if together else _each_of_private(encoder, X)
@@ -131,7 +139,7 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             student = with_names(student, inputs.names_of(X_public))
             self.student_ = marked(student, for_release=model.guarantee_.for_release)
-            self.classes_, self.labels_, self.design_ = model.classes_, model.labels_, model.design_
+            take_results(self, model)
             stated = model.guarantee_
             self.guarantee_ = replace(stated, assumptions=(*stated.assumptions, _ASSUMPTION))
         return self
@@ -139,12 +147,14 @@ class EncodedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy."""
         check_is_fitted(self)
+        require_readable("X", X)
         labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, self._by_name(X)))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
         check_is_fitted(self)
+        require_readable("X", X)
         found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, self._by_name(X)))
         return found
 
@@ -203,6 +213,6 @@ def _warn_unless_alone(encoder: Any, public: Any) -> None:
         warnings.warn(
             f"encoder={type(encoder).__name__} makes other numbers of a row if other rows are beside it; private rows "
             "are given to it one by one, public ones together.",
-            UserWarning,
+            SettingWarning,
             stacklevel=4,
         )

@@ -11,6 +11,15 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
+from dpensemble._entries import (
+    blanked,
+    read_rows,
+    require_labels,
+    require_one_per_record,
+    require_readable,
+    require_rows,
+)
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.labelling import PrivateDiagnostics
@@ -34,6 +43,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         units: ArrayLike | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
     ) -> Self:
         """Fit to private records that come in blocks: teachers in turns, each turn with one pass over all blocks.
 
@@ -53,6 +63,8 @@ class VotesInBlocks(VotingEnsembleClassifier):
             As for `fit`.
         ledger : LedgerAccount, optional
             As for `fit`.
+        fewest_units : int, optional
+            As for `fit`; refused, since blocks are for replace-one, where the number of units is public.
 
         Returns
         -------
@@ -82,7 +94,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             classes, targets = self._first_pass(read)
             X = RowsInBlocks(lambda: (self._block(X) for X, _ in read() if len(X)), len(targets), rows.shape[1])
             units, targets, _ = inputs.whose(self, units, targets)
-            records = PrivateRecords(X, targets, units, _identities(units, len(targets)))
+            records = PrivateRecords(X, targets, units, _identities(units, len(targets)), fewest_units=fewest_units)
             return self._learn(records, classes, rows, diagnostics)
 
     def _first_pass(self, read: _Read) -> tuple[NDArray[Any], Integers]:
@@ -96,6 +108,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             if not len(X):
                 continue
             rows = self._block(X)
+            require_labels(y, keep_bad=zeroes, first=done)
             if zeroes:
                 ids = class_ids_or_bad(classes, y)
                 ids[~readable_array(rows, nan=self._takes_nan())] = BAD
@@ -110,14 +123,12 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
     def _block(self, X: Any) -> Floats:
         inputs.require_dense("X", X)
-        X = as_numbers(X) if zeroes_bad(self) else X
-        try:
-            block: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        except ValueError as error:
-            if "could not convert" in str(error):
-                # The original text quotes the entry.
-                raise DataError("X has entries that are not numbers; encode text columns first.") from None
-            raise
+        zeroes = zeroes_bad(self)
+        require_rows("X", X, keep_bad=zeroes)
+        rows = as_numbers(blanked(X)) if zeroes else X
+        block: Floats = read_rows(
+            "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
+        )
         return block
 
 
@@ -125,8 +136,9 @@ def _identities(units: ArrayLike | None, n_records: int) -> Any:
     """Return whose each record is: by position, or as declared, whole numbers as they are."""
     if units is None:
         return range(n_records)
+    require_readable("units", units)
     declared = np.asarray(units)
     if declared.dtype.kind not in "iu":
-        return inputs.declared_units(units, n_records)
-    inputs.require_one_per_record("units", declared, n_records)
+        return declared_units(units, n_records)
+    require_one_per_record("units", declared, n_records)
     return declared

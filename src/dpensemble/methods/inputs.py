@@ -13,7 +13,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import declared_classes, integer_between, is_missing, names_checked
+from dpensemble._checks import declared_classes, integer_between, names_checked
+from dpensemble._entries import (
+    blanked,
+    read_rows,
+    require_labels,
+    require_one_per_record,
+    require_readable,
+    require_rows,
+)
+from dpensemble._guard import on_public_rows
+from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import (
     BAD,
@@ -76,11 +86,13 @@ def take_nan(*learners: Any) -> bool:
     return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
 
 
+@on_public_rows()
 def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     """Return the public rows as a checked array with the private rows' columns."""
     require_dense("X_public", X_public)
     if X_public is None:
         raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
+    require_readable("X_public", X_public)
     names = getattr(X_public, "columns", None)
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None  # scikit-learn knows columns by name only if all names are strings
@@ -105,11 +117,15 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
     n_columns = X_public.shape[1] if X_public.ndim == 2 else None
     if n_columns not in (None, estimator.n_features_in_):
         raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns.")
-    rows: Floats = validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False)
+    rows: Floats = read_rows(
+        "X_public",
+        lambda: validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False),
+    )
     require_finite("X_public", rows, nan=nan)
     return rows
 
 
+@on_public_rows()
 def public_table(estimator: Any, X_public: Any) -> Any:
     """Return public rows as a table; where columns are declared instead, one without rows that says their kinds."""
     require_dense("X_public", X_public)
@@ -120,6 +136,7 @@ def public_table(estimator: Any, X_public: Any) -> Any:
                 parameter="declared_columns",
             )
         return declared_grid(estimator.declared_columns).empty
+    require_readable("X_public", X_public)
     if not (X_public is None or hasattr(X_public, "columns")):
         X_public = _array(X_public)
     if X_public is None or not len(X_public):
@@ -133,7 +150,9 @@ def public_table(estimator: Any, X_public: Any) -> Any:
 
 def block(estimator: Any, X: Any, public: Any) -> Any:
     """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are."""
-    return _like("private", estimator, X, public, keep_bad=zeroes_bad(estimator))
+    keep_bad = zeroes_bad(estimator)
+    require_rows("X", X, keep_bad=keep_bad)
+    return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
 
 
 def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any]:
@@ -141,11 +160,10 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
     require_dense("X", X)
     if X_public is X and X is not None:
         raise DataError("X_public is X itself; the public rows must be others than the private records.")
+    require_rows("X", X, keep_bad=zeroes_bad(estimator))
+    require_labels(y, keep_bad=zeroes_bad(estimator))
     public = public_table(estimator, X_public)
-    X = each_alone("X", X)
-    if np.ndim(X) == 1:
-        # scikit-learn's own message would print the entries.
-        raise DataError("Expected 2D array, got 1D: X must be a table of records. Reshape your data.")
+    X = each_alone("X", blanked(X) if zeroes_bad(estimator) else X)
     if not len(X):
         raise DataError("X has 0 sample(s) (no records) while a minimum of 1 is required.")
     if hasattr(X, "columns"):
@@ -199,6 +217,7 @@ def required(y: Any) -> Any:
 
 def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
     """Return rows to classify as a table with the columns and kinds of `columns`, a table without rows."""
+    require_rows("X", X)
     X = each_alone("X", X)
     with names_checked():
         if hasattr(X, "columns"):
@@ -223,24 +242,22 @@ def array_records(estimator: Any, X: Any, y: Any, *, nan: bool) -> tuple[Floats,
         Whether entries may be missing.
     """
     require_dense("X", X)
-    if zeroes_bad(estimator):
+    zeroes = zeroes_bad(estimator)
+    require_rows("X", X, keep_bad=zeroes)
+    require_labels(y, keep_bad=zeroes)
+    if zeroes:
         return _with_zeros(estimator, X, y, nan)
-    try:
-        X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
-    except ValueError as error:
-        if "could not convert" in str(error):
-            # The original text quotes the entry.
-            raise DataError(
-                "X has entries that are not numbers; encode text columns first, as EncodedClassifier does."
-            ) from None
-        raise
+    X, y = read_rows(
+        "X",
+        lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
+    )
     require_finite("X", X, nan=nan)
     classes, targets = class_ids(estimator, y)
     return X, classes, targets
 
 
 def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
-    numbers = as_numbers(X)
+    numbers = as_numbers(blanked(X))
     rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
     classes = _declared(estimator)
     targets = _targets_or_bad(classes, required(y), len(rows))
@@ -263,8 +280,10 @@ def table_targets(estimator: Any, table: Any, y: Any, *, first: int = 0) -> tupl
         Number of the first row, for messages.
     """
     if not zeroes_bad(estimator):
+        require_labels(y, first=first)
         classes, targets = class_ids(estimator, np.asarray(y), first=first)
         return table, classes, targets
+    require_labels(y, keep_bad=True)
     classes = _declared(estimator)
     table, readable = readable_rows(table)
     targets = _targets_or_bad(classes, y, len(table))
@@ -295,7 +314,9 @@ def whose(
     If the estimator zeroes bad records, a record without a unit is bad, and has a name of its own.
     """
     present = np.ones(len(targets), dtype=bool)
-    if units is None or not zeroes_bad(estimator):
+    zeroes = units is not None and zeroes_bad(estimator)
+    require_readable("units", units, keep_bad=zeroes)
+    if units is None or not zeroes:
         return units, targets, present
     names, present = units_or_none(units)
     require_one_per_record("units", names, len(targets))
@@ -338,20 +359,12 @@ def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: 
     return [row.tobytes() + target.tobytes() for row, target in zip(X, targets, strict=True)]
 
 
-def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
-    """Return the declared unit of each record."""
-    declared = np.asarray(units, dtype=object)
-    require_one_per_record("units", declared, n_records)
-    names: list[Hashable] = declared.tolist()
-    if any(map(is_missing, names)):
-        raise DataError("units has a missing value; every record needs a unit.")
-    return names
-
-
-def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
-    """Refuse what does not have one entry per record."""
-    if values.shape != (n_records,):
-        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
+def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
+    """Return the values called `name` as objects, one for each record, refusing what is masked or complex."""
+    require_readable(name, values)
+    found = np.asarray(values, dtype=object)
+    require_one_per_record(name, found, n_records)
+    return found
 
 
 def require_workers(n_jobs: int | None) -> None:

@@ -13,12 +13,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between
+from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._spending import about_to_spend
 from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
 from dpensemble.datasets.bad_records import BAD, zeroes_bad
@@ -29,7 +30,7 @@ from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.moments_run import MomentsRun
 from dpensemble.methods.on_tables import TableClassifier
-from dpensemble.methods.records import ReleasedLabels
+from dpensemble.methods.records import ReleasedLabels, require_small_delta
 from dpensemble.methods.settings import keep
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
@@ -94,6 +95,9 @@ class LabelMomentsClassifier(TableClassifier):
         The published model's label of every public row.
     drift_ : Drift
         Whether public rows look like the private ones, as far as what was released tells. May be published.
+    readable_share_ : ReadableShare or None
+        Estimated share of private records that could be read, with the standard deviation of its noise, where bad
+        records add zeros and a mean of features was released. May be published.
     effects_ : list of dict
         How far each column of a table pushes towards each class, the most important column first. May be published.
     classes_ : ndarray of shape (n_classes,)
@@ -152,6 +156,7 @@ class LabelMomentsClassifier(TableClassifier):
         synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
+        n_classes = integer_between("n_classes", n_classes, 2)
         everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         return soft_votes(
             name=self.name,
@@ -172,6 +177,7 @@ class LabelMomentsClassifier(TableClassifier):
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> LabelMomentsClassifier:
         """Release noisy moments of the private labels, and fit the student to them.
@@ -193,6 +199,9 @@ class LabelMomentsClassifier(TableClassifier):
             less. Which record has which is taken to be public. Replace-one only.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -219,9 +228,8 @@ class LabelMomentsClassifier(TableClassifier):
             # A record without a unit adds nothing to any sum, nor to the number of units.
             n_without = int((~present).sum())
             weights, total = np.where(present, weights, 0.0), total - n_without
-            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(
-                int(units_of.max()) + 1 - n_without, "records" if units is None else "units"
-            )
+            n_units = int(units_of.max()) + 1 - n_without
+            self._check_delta(n_units, "records" if units is None else "units", fewest_units)
             self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
             return self
 
@@ -233,6 +241,7 @@ class LabelMomentsClassifier(TableClassifier):
         n_records: int | None = None,
         units: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
     ) -> LabelMomentsClassifier:
         """Fit to private records that come in blocks, and need not be in memory together.
 
@@ -251,6 +260,8 @@ class LabelMomentsClassifier(TableClassifier):
         units : array-like of shape (n_records,), optional
             Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
         ledger : LedgerAccount, optional
+            As for `fit`.
+        fewest_units : int, optional
             As for `fit`.
 
         Returns
@@ -292,9 +303,13 @@ class LabelMomentsClassifier(TableClassifier):
             n = integer_between(
                 "n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1 - n_without, 1, 2**40
             )
-            Budget(epsilon=self.epsilon, delta=self.delta).check_delta_for(n, "records" if units is None else "units")
+            self._check_delta(n, "records" if units is None else "units", fewest_units)
             self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
             return self
+
+    def _check_delta(self, n_units: int, noun: str, fewest_units: int | None) -> None:
+        budget, relation = Budget(epsilon=self.epsilon, delta=self.delta), member("relation", self.relation, Relation)
+        require_small_delta(budget, relation, n_units, noun, fewest_units)
 
     def _weights(
         self, units_of: Integers, epsilons: ArrayLike | None
@@ -309,8 +324,7 @@ class LabelMomentsClassifier(TableClassifier):
                 f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
                 "records in each group would be private."
             )
-        values = np.asarray(epsilons)
-        inputs.require_one_per_record("personal_epsilons", values, len(units_of))
+        values = inputs.one_per_record("personal_epsilons", epsilons, len(units_of))
         personal = personal_budgets(values, delta=self.delta)
         units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
         groups = weighted_groups(personal.names, personal.budgets)
@@ -352,7 +366,7 @@ class LabelMomentsClassifier(TableClassifier):
         with progress_bar("Releasing moments", run.design.rounds) as advance:
             learned = run.learn(source, advance)
         design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
-        self.drift_ = learned.drift
+        self.drift_, self.readable_share_ = learned.drift, learned.readable
         if learned.drift is not None and learned.drift.alarm:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=4)
         seconds = {"moments": perf_counter() - start}
@@ -389,4 +403,4 @@ def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
     known = np.asarray(units)
     if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
         return np.unique(known, return_inverse=True)[1]
-    return number_units(inputs.declared_units(units, n_records))[1]
+    return number_units(declared_units(units, n_records))[1]

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
+from dpensemble._guard import on_public_rows
 from dpensemble.accounting import WeightedGroup
 from dpensemble.design import SoftVotes
 from dpensemble.errors import InvalidParameterError
@@ -81,14 +82,15 @@ class MomentsRun:
         if estimator.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
             return cls(synthetic, public, classes, total, grid=observed_grid(public))
         design = estimator.design(**asked)
-        feature_map = bounded_map(
-            estimator.feature_map,
-            n_public=len(public),
-            n_columns=public.shape[1],
-            n_rows=int(total) if design.relation is Relation.REPLACE_ONE else len(public),
-            n_classes=len(classes),
-            epsilon=estimator.epsilon,
-        ).fit(public)
+        with on_public_rows():
+            feature_map = bounded_map(
+                estimator.feature_map,
+                n_public=len(public),
+                n_columns=public.shape[1],
+                n_rows=int(total) if design.relation is Relation.REPLACE_ONE else len(public),
+                n_classes=len(classes),
+                epsilon=estimator.epsilon,
+            ).fit(public)
         # Class sums tell the mean of features, too.
         compares = not (feature_map.nonnegative_ and design.relation is Relation.REPLACE_ONE)
         after = replace(synthetic, compares_rows=True) if compares and estimator.feature_map is None else None

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
+from dpensemble._entries import read_rows, require_rows
 from dpensemble.methods import inputs
 from dpensemble.student import class_probabilities
 
@@ -64,5 +65,8 @@ class ArrayClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _new_rows(self, X: ArrayLike) -> NDArray[np.float64]:
         finite: Any = "allow-nan" if self._takes_nan() else True
+        require_rows("X", X)
         with names_checked():
-            return validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
+            return read_rows(
+                "X", lambda: validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
+            )

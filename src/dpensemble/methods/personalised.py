@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import integer_between, real_between
+from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Meter
 from dpensemble.accounting.meters.groups import EVERYONE
 from dpensemble.allocation import Allocation
@@ -102,13 +102,14 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         group_shares: Mapping[Any, float] | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> VotingEnsembleClassifier:
         """Fit teachers on private records, label public rows within everybody's budget, and fit the student.
 
         Parameters
         ----------
-        X, y, X_public, units, diagnostics, ledger
+        X, y, X_public, units, diagnostics, ledger, fewest_units
             As for `PATEClassifier.fit`.
         budgets : array-like of shape (n_records,), optional
             Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
@@ -146,7 +147,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "record."
             )
         with all_or_nothing(self, ledger, (X, y)):
-            return self._fit(X, y, X_public, units, diagnostics, declared)
+            return self._fit(X, y, X_public, units, diagnostics, declared, fewest_units=fewest_units)
 
     def _prepare(
         self,
@@ -177,11 +178,10 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
     def _personal_budgets(
         self, budgets: promises.DeclaredBudgets, n_records: int, relation: Relation
     ) -> PersonalBudgets:
-        values, shares = np.asarray(budgets.values, dtype=object), budgets.group_shares
-        inputs.require_one_per_record("budgets", values, n_records)
+        values, shares = inputs.one_per_record("budgets", budgets.values, n_records), budgets.group_shares
         if shares is not None and not (isinstance(shares, Mapping) and shares):
             raise InvalidParameterError(
-                f"group_shares={shares!r:.60} is no mapping from budgets to shares; give one such as "
+                f"group_shares={shown(shares)} is no mapping from budgets to shares; give one such as "
                 "{'low': 0.8, 'high': 0.2}."
             )
         if shares is None and relation is Relation.ADD_OR_REMOVE_ONE:

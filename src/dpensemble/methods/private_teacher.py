@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpensemble._checks import shown
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
@@ -29,7 +30,7 @@ def declared_pair(privacy: Any) -> tuple[Any, Any]:
     if table.ndim == 2 and table.shape[1] == 2:
         return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
     raise InvalidParameterError(
-        f"teacher_privacy={privacy!r:.60} is no epsilon, no pair of epsilon and delta, and no sequence of such pairs."
+        f"teacher_privacy={shown(privacy)} is no epsilon, no pair of epsilon and delta, and no sequence of such pairs."
     )
 
 

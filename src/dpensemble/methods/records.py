@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpensemble._checks import integer_between
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class PrivateRecords:
 
     `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
     position, or by content) are private; `units`, where declared, and `group_of_record`, where budgets differ, are
-    public.
+    public. So is `fewest_units`, a lower bound on their number that was declared.
     """
 
     X: Any
@@ -49,11 +52,50 @@ class PrivateRecords:
     units: ArrayLike | None
     identities: Sequence[Hashable]
     group_of_record: NDArray[np.int64] | None = None
+    fewest_units: int | None = None
 
-    def check_delta(self, budget: Budget) -> None:
+    def check_delta(self, budget: Budget, relation: Relation) -> None:
         """Refuse a delta that would allow publishing one record or unit outright."""
         if self.units is None:
             # By content, equal records are one unit; the number to beat is still that of records.
-            budget.check_delta_for(len(self.X))
+            require_small_delta(budget, relation, len(self.X), "records", self.fewest_units)
         else:
-            budget.check_delta_for(len(number_units(self.identities)[0]), "units")
+            n_units = len(number_units(self.identities)[0])
+            require_small_delta(budget, relation, n_units, "units", self.fewest_units)
+
+
+def require_small_delta(
+    budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
+) -> None:
+    """Refuse a delta that would allow publishing one unit outright.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its delta is compared with one over the number of units.
+    relation : Relation
+        Under add-or-remove-one the number of units is private, and an error that depends on it would publish it.
+    n_units : int
+        Number of units; not used where it is private.
+    noun : str
+        What units are called in the message.
+    fewest_units : int, optional
+        Public lower bound on the number, which is used in its place.
+
+    Raises
+    ------
+    InvalidParameterError
+        If `fewest_units` is below 1, or is given where the number itself is public.
+    BudgetError
+        If delta is not below one over the number.
+    """
+    if relation is not Relation.ADD_OR_REMOVE_ONE:
+        if fewest_units is not None:
+            raise InvalidParameterError(
+                f"fewest_units={fewest_units!r} is for relation='add-or-remove-one'; under {relation.value!r} the "
+                "number of units is public, so leave fewest_units out.",
+                parameter="fewest_units",
+            )
+        budget.check_delta_for(n_units, noun)
+    elif fewest_units is not None:
+        budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")

@@ -3,6 +3,9 @@
 Records are known by hashes of their contents, in memory only. Losses add up by basic composition: epsilons and deltas
 of all fits that a record was in (C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
 Theorem 3.16), which holds for methods of any kind. Fits whose noise came from a seed are no releases, and not counted.
+
+Rows are compared exactly, so the sums and the warning can depend on a single row, and no guarantee covers them. They
+are for the owner of the records only.
 """
 
 from __future__ import annotations
@@ -86,6 +89,9 @@ def total_spent() -> Budget | None:
     Searches and cross-validation in one process are counted, workers of their own are not; nor are fits whose noise
     came from a seed, `fit_blocks` and other processes. A `Ledger` keeps account of all of them.
 
+    For the owner of the records only: the sums follow exactly from which private rows fits shared, and no guarantee
+    covers them.
+
     Returns
     -------
     Budget or None
@@ -160,7 +166,8 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
         warnings.warn(
             f"{fits} private fits in this process used the same records; together they cost epsilon {cost.epsilon:.4g} "
             f"and delta {cost.delta:.4g} (the sums), not what each guarantee says alone. Choose settings on public "
-            "data instead; dpensemble.total_spent() says what all fits cost so far.",
+            "data instead; dpensemble.total_spent() says what all fits cost so far. This is for the owner of the "
+            "records only, because it depends on them exactly.",
             RepeatedReleaseWarning,
             stacklevel=8,
         )

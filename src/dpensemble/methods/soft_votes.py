@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
+from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import about_to_spend
@@ -160,6 +161,7 @@ class SoftVotesClassifier(ArrayClassifier):
         units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
+        fewest_units: int | None = None,
         **others: Any,
     ) -> SoftVotesClassifier:
         """Fit teachers on private records, release the noisy average of their answers, and fit the student to it.
@@ -182,6 +184,9 @@ class SoftVotesClassifier(ArrayClassifier):
             one epsilon, and weigh less the smaller it is. Which record has which is public. Replace-one only.
         ledger : LedgerAccount, optional
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -209,7 +214,8 @@ class SoftVotesClassifier(ArrayClassifier):
             units, targets, _ = inputs.whose(self, units, targets)
             inputs.require_workers(self.n_jobs)
             relation = member("relation", self.relation, Relation)
-            records = PrivateRecords(X, targets, units, inputs.identities(X, targets, units, relation))
+            identities = inputs.identities(X, targets, units, relation)
+            records = PrivateRecords(X, targets, units, identities, fewest_units=fewest_units)
             self._release(records, rows, classes, personal_epsilons)
             return self
 
@@ -236,7 +242,7 @@ class SoftVotesClassifier(ArrayClassifier):
         start, entropy = perf_counter(), public_entropy(self.random_state)
         groups, by_record, by_unit = self._groups(records, epsilons)
         design = self.design(n_classes=len(classes), groups=groups)
-        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta))
+        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta), member("relation", self.relation, Relation))
         asked = self._asked(len(rows), entropy)
         bound = self._bound(design, records.X.shape[1], len(asked), len(classes))
         allocation, weights = design.allocate(
@@ -255,14 +261,15 @@ class SoftVotesClassifier(ArrayClassifier):
             found, spread = noisy_average(answers, weights, bound, meter=meter, noise=noise)
         seconds["average"], start = perf_counter() - start, perf_counter()
         seed = seed_integer(entropy, Stream.STUDENT)
-        if design.answers is Answers.PROBABILITIES:
-            averages, spread = _probabilities(found, spread, len(classes), design.clip)
-            student = fit_soft_student(self.student, rows[asked], averages, classes, seed, spread=spread)
-        else:
-            averages = found.reshape(-1, records.X.shape[1] + 1)
-            student = _averaged_model(averages, classes)
-            if self.student is not None:
-                student = fit_soft_student(self.student, rows, student.predict_proba(rows), classes, seed)
+        with on_public_rows():
+            if design.answers is Answers.PROBABILITIES:
+                averages, spread = _probabilities(found, spread, len(classes), design.clip)
+                student = fit_soft_student(self.student, rows[asked], averages, classes, seed, spread=spread)
+            else:
+                averages = found.reshape(-1, records.X.shape[1] + 1)
+                student = _averaged_model(averages, classes)
+                if self.student is not None:
+                    student = fit_soft_student(self.student, rows, student.predict_proba(rows), classes, seed)
         seconds["student"] = perf_counter() - start
         names = getattr(self, "feature_names_in_", None)
         self.student_ = published(student, for_release=noise.for_release, names=names)
@@ -288,8 +295,7 @@ class SoftVotesClassifier(ArrayClassifier):
                 f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
                 "records in each group would be private."
             )
-        values = np.asarray(epsilons)
-        inputs.require_one_per_record("personal_epsilons", values, len(records.X))
+        values = inputs.one_per_record("personal_epsilons", epsilons, len(records.X))
         personal = personal_budgets(values, delta=self.delta)
         by_unit = personal.group_of_unit(number_units(records.identities)[1])
         return weighted_groups(personal.names, personal.budgets), personal.group_of_record, by_unit

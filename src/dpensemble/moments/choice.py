@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from dpensemble._guard import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.directions import DirectionsMap
@@ -56,6 +57,7 @@ def require_no_blanks(student: Any, rows: Any) -> None:
         raise DataError(f"student={type(student).__name__} cannot learn from blanks (NaN); leave student out.")
 
 
+@on_public_rows()
 def distilled(student: Any, model: Any, rows: Any, seed: int) -> Any:
     """Return a student fitted to a published model's predictions for public (or synthetic) rows without blanks.
 

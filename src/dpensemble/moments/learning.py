@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
+from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
 from dpensemble.moments.release import Moments, MomentsSource
 from dpensemble.moments.rounds import Rounds
 from dpensemble.moments.synthetic import Scores, Shares
@@ -68,6 +70,8 @@ class Learned:
         Public rows, or synthetic ones.
     synthetic : bool
         Whether rows were drawn.
+    readable : ReadableShare or None
+        How many private records could be read, where bad ones add zeros and a mean was released.
     """
 
     model: MomentsModel
@@ -76,6 +80,7 @@ class Learned:
     drift: Drift | None
     table: pd.DataFrame
     synthetic: bool
+    readable: ReadableShare | None = None
 
 
 def learn(
@@ -114,12 +119,15 @@ def learn(
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes))
     found: Drift | None = None
+    mean: tuple[Floats, float] | None = None
+    count_error = 0.0
     # Many small products: threads that wait for each other take many times as long on a busy machine.
     with threadpool_limits(1, user_api="blas"):
         if plan.count_share:
-            total_weight, _ = source.count(plan.count_share)
+            total_weight, count_error = source.count(plan.count_share)
         if plan.mean_share:
-            found = drift(*source.mean(plan.mean_share, total_weight), features, total_weight)
+            mean = source.mean(plan.mean_share, total_weight)
+            found = drift(*mean, features, total_weight)
             if found.alarm and after_alarm is not None:
                 grid = observed_grid(public)
                 drawn = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
@@ -131,12 +139,17 @@ def learn(
             else:
                 first = rounds.first(share)
                 if first.mean is not None:
-                    found = drift(first.mean, first.mean_spread, features, total_weight)
+                    mean = first.mean, first.mean_spread
+                    found = drift(*mean, features, total_weight)
                     rounds.rows = _trusted(rows, found)
             rounds.fit()
             on_done(1)
     model = MomentsModel.of(rounds.fitted.coefficients, classes)
-    return Learned(model, feature_map, tuple(rounds.released), found, public, synthetic=False)
+    readable = None
+    if source.blocks.zeroes_bad and mean is not None:
+        made_up = _features_apart(feature_map, public) if isinstance(feature_map, TableMap) else features
+        readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
+    return Learned(model, feature_map, tuple(rounds.released), found, public, synthetic=False, readable=readable)
 
 
 def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
@@ -144,10 +157,15 @@ def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classe
     if not isinstance(feature_map, TableMap) or len(public) >= FEW_ROWS:
         return PublicRows(features, feature_map.blocks_, n_classes)
     # Few rows say little of which entries go together; these keep the fit from trusting what chance put together.
+    more = _features_apart(feature_map, public)
+    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
+
+
+def _features_apart(feature_map: Any, public: pd.DataFrame) -> Any:
+    """Return features of rows whose entries were drawn from public rows, each column by itself."""
     draw = np.random.default_rng(0)
     apart = {name: public[name].to_numpy()[draw.integers(len(public), size=_ROWS_APART)] for name in public.columns}
-    more = whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
-    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
+    return whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
 
 
 def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, kappa: float = 1.0) -> PublicRows:
@@ -188,9 +206,14 @@ def learn_by_synthetic_rows(
     """
     with threadpool_limits(1, user_api="blas"):
         counted = source.reading(grid.one_hot, nonnegative=True)
+        count_error = 0.0
         if plan.count_share:
-            total_weight, _ = counted.count(plan.count_share)
-        return _by_synthetic_rows(counted, grid, public, classes, plan, total_weight, on_done)
+            total_weight, count_error = counted.count(plan.count_share)
+        drawn = _by_synthetic_rows(counted, grid, public, classes, plan, total_weight, on_done)
+        if drawn.readable is None:
+            return drawn
+        error = math.hypot(drawn.readable.error, drawn.readable.share * count_error / total_weight)
+        return replace(drawn, readable=replace(drawn.readable, error=error))
 
 
 def _by_synthetic_rows(
@@ -222,7 +245,10 @@ def _by_synthetic_rows(
         rounds.fit()
         on_done(1)
     model = MomentsModel.of(rounds.fitted.coefficients, classes)
-    return Learned(model, snapped, tuple(rounds.released), None, table, synthetic=True)
+    readable = None
+    if source.blocks.zeroes_bad:
+        readable = readable_share(*released, always_one_of_cells(grid.sizes.tolist()))
+    return Learned(model, snapped, tuple(rounds.released), None, table, synthetic=True, readable=readable)
 
 
 def _rows(snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int) -> PublicRows:

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
+from dpensemble._entries import read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
@@ -23,6 +24,13 @@ from dpensemble.neural.together import StackedTeachers, fit_together
 from dpensemble.neural.training import Trainer, train
 
 _ROWS_AT_ONCE = 512
+
+
+def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return rows and labels as arrays, of which no entry is missing or infinite."""
+    require_rows("X", X)
+    require_labels(y)
+    return read_rows("X", lambda: validate_data(estimator, X, y, dtype=np.float32))
 
 
 class TorchClassifier(ClassifierMixin, BaseEstimator):
@@ -132,7 +140,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         require_torch()
-        X, y = validate_data(self, X, y, dtype=np.float32)
+        X, y = checked_training_rows(self, X, y)
         check_classification_targets(y)
         return self._fit(X, y, train)
 
@@ -140,8 +148,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """Return each row's probabilities of the classes, shape (n_rows, n_classes)."""
         check_is_fitted(self)
         torch = require_torch()
+        require_rows("X", X)
         with names_checked():
-            X = validate_data(self, X, dtype=np.float32, reset=False)
+            X = read_rows("X", lambda: validate_data(self, X, dtype=np.float32, reset=False))
         device = resolve_device(self.device)
         module = self.fitted_module().to(device)
         with torch.no_grad():

@@ -11,12 +11,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
+from dpensemble._entries import require_labels, require_rows
+from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.errors import DataError
 from dpensemble.guarantee import Guarantee
 from dpensemble.neural._torch import Module, Tensor, require_torch
-from dpensemble.neural.classifier import TorchClassifier
+from dpensemble.neural.classifier import TorchClassifier, checked_training_rows
 from dpensemble.neural.dp_sgd_accounting import NAMES, Accountant, NoisySteps, finest_waste, least_noise, require_opacus
 from dpensemble.neural.dp_sgd_training import PrivateTraining, require_bounded, train_privately
 from dpensemble.neural.networks import hidden_layer_network
@@ -61,6 +65,9 @@ class DPSGDClassifier(TorchClassifier):
         Public seed of start values only.
     insecure_release_seed : int, optional
         Seeds samples and noise for a repeatable experiment and marks the guarantee "not for release".
+    on_bad_record : {"raise", "zero"}, default="raise"
+        Whether a record with an entry that is no finite number, or with an undeclared label, is refused, or has the
+        gradient zero. Such a record still counts among the records.
 
     Attributes
     ----------
@@ -130,6 +137,7 @@ class DPSGDClassifier(TorchClassifier):
         device: str = "auto",
         random_state: Any = None,
         insecure_release_seed: int | None = None,
+        on_bad_record: str = "raise",
     ) -> None:
         self.module = module
         self.input_shape = input_shape
@@ -146,11 +154,13 @@ class DPSGDClassifier(TorchClassifier):
         self.device = device
         self.random_state = random_state
         self.insecure_release_seed = insecure_release_seed
+        self.on_bad_record = on_bad_record
 
     def announced_privacy(self) -> tuple[float, float]:
         """Return the epsilon and delta that every fit keeps within, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
+    @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike) -> DPSGDClassifier:
         """Train on private records. Every call is a release of its own.
 
@@ -173,8 +183,7 @@ class DPSGDClassifier(TorchClassifier):
         accountant = member("accountant", self.accountant, Accountant)
         declared_classes(self.classes)
         noise = noise_source(self.insecure_release_seed)
-        checked: tuple[NDArray[np.float32], NDArray[Any]] = validate_data(self, X, y, dtype=np.float32)
-        records, labels = checked
+        records, labels, readable = self._records(X, y)
         steps: NoisySteps
 
         def train(module: Module, rows: Tensor, targets: Integers, schedule: Schedule, training: Training) -> bool:
@@ -183,13 +192,30 @@ class DPSGDClassifier(TorchClassifier):
             budget, rate = Budget(epsilon=epsilon, delta=delta), 1 / schedule.n_batches
             steps = least_noise(budget, rate, schedule.n_batches * training.epochs, accountant)
             settings = PrivateTraining(training=training, steps=steps, clip=clip)
-            return train_privately(module, rows, targets, settings, noise)
+            return train_privately(module, rows, targets, settings, noise, readable)
 
         # The public seed is of start values only: who is in which step comes from the noise.
         self._fit(records, labels, train)
         self._steps, self.noise_multiplier_ = steps, steps.noise_multiplier
         self.guarantee_ = _guarantee(steps, self.privacy_spent_(delta), delta, noise.for_release, len(records))
         return self
+
+    def _records(
+        self, X: ArrayLike, y: ArrayLike
+    ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.bool_] | None]:
+        """Return rows, labels, and which records can be read; None where all can, as others are refused."""
+        if not zeroes_bad(self):
+            return *checked_training_rows(self, X, y), None
+        require_rows("X", X, keep_bad=True)
+        require_labels(y, keep_bad=True)
+        classes = np.unique(np.asarray(self.classes))
+        rows: NDArray[np.float32] = validate_data(self, as_numbers(X), dtype=np.float32, ensure_all_finite=False)
+        ids = class_ids_or_bad(classes, y)
+        if len(ids) != len(rows):
+            raise DataError(f"X has {len(rows)} records and y {len(ids)} labels; give one for each.")
+        readable = readable_array(rows, nan=False) & (ids != BAD)
+        # What stands in for a bad record is never used: its loss counts nothing.
+        return np.where(readable[:, None], rows, np.float32(0)), classes[np.where(readable, ids, 0)], readable
 
     def privacy_spent_(self, delta: float) -> float:
         """Return the epsilon of this fit at a delta, for one record added or removed.

@@ -64,12 +64,21 @@ class PrivateTraining:
 
 
 def train_privately(
-    module: Module, rows: Tensor, targets: NDArray[np.int64], settings: PrivateTraining, noise: NoiseSource
+    module: Module,
+    rows: Tensor,
+    targets: NDArray[np.int64],
+    settings: PrivateTraining,
+    noise: NoiseSource,
+    readable: NDArray[np.bool_] | None = None,
 ) -> bool:
-    """Train a network in place by DP-SGD, and return whether its numbers are still finite."""
+    """Train a network in place by DP-SGD, and return whether its numbers are still finite.
+
+    The gradient of a record that is not `readable` is zero, and no other record's gradient depends on that.
+    """
     torch, opacus = require_torch(), require_opacus()
     data = torch.utils.data
     ids = torch.as_tensor(targets, device=rows.device)
+    counts = None if readable is None else torch.as_tensor(readable, dtype=rows.dtype, device=rows.device)
     samples, gaussian = own_generators(noise, rows.device.type)
     loader = data.DataLoader(data.TensorDataset(rows, ids), batch_size=settings.training.batch_size, generator=samples)
     with _quiet_engine():
@@ -86,10 +95,18 @@ def train_privately(
             for batch in loader.batch_sampler:
                 chosen = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(private(rows[chosen]), ids[chosen]).backward()
+                loss(private(rows[chosen]), ids[chosen], None if counts is None else counts[chosen]).backward()
                 optimizer.step()
     private.cleanup()
     return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+
+
+def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
+    """Return the mean loss of a batch, in which a record of count 0 adds zero and divides as others do."""
+    cross_entropy = require_torch().nn.functional.cross_entropy
+    if counts is None:
+        return cross_entropy(logits, targets)
+    return (cross_entropy(logits, targets, reduction="none") * counts).sum() / max(len(targets), 1)
 
 
 @contextmanager

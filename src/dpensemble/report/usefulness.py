@@ -10,6 +10,8 @@ from dpensemble.report.record import RunRecord
 # Below so many labels a student has little to learn from, and below so many units a teacher.
 _FEW_LABELS, _FEW_UNITS, _GOOD_UNITS = 50, 25, 40
 _NEARLY_ALL = 0.99
+# A remark is made when the share of readable records is surely below this one: by so many standard deviations.
+_NEARLY_ALL_READABLE, _DEVIATIONS = 0.97, 3.0
 _MORE = "a larger epsilon, more private records or fewer and better columns may help"
 
 
@@ -29,7 +31,7 @@ def remarks(record: RunRecord) -> list[Remark]:
     record : RunRecord
         A run. Nothing but what it released, public rows and, for the owner, scores on test rows is looked at.
     """
-    parts = (_unlike, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+    parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
     return [Remark(text, public) for part in parts for text, public in part(record)]
 
 
@@ -37,6 +39,17 @@ def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Repeat the warning that public rows are unlike private ones, which follows from what was released."""
     if "unlike" in record.data:
         yield record.data["unlike"], record.labels_are_public
+
+
+def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
+    """Say so if a released estimate shows that many private records added nothing."""
+    share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
+    if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
+        yield (
+            f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
+            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why.",
+            record.labels_are_public,
+        )
 
 
 def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
+from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.tables import as_kinds
@@ -46,6 +47,7 @@ class House:
     teacher. Private and never shown: the ensemble and its votes.
     """
 
+    @guard_private_rows()
     def __init__(self, settings: ServiceSettings, grant: GrantSettings) -> None:
         given = grant.ensemble
         assert given is not None  # noqa: S101
@@ -81,7 +83,7 @@ class House:
             raise InvalidParameterError(f"grant {grant.name!r}: classes of an ensemble must not hold commas.")
         classes, y = class_ids(_Declared(tables.classes), tables.y_private.to_numpy())
         owners = identities(X, y, tables.units, relation)
-        PrivateRecords(X, y, tables.units, owners).check_delta(grant.budget)
+        PrivateRecords(X, y, tables.units, owners).check_delta(grant.budget, relation)
         seed = integer_between("seed", given.seed, 0)
         allocation = partitions(owners, grant.voters, relation=relation, entropy=seed)
         teacher = learner("teacher", given.teacher)

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from dpensemble._checks import by_name
-from dpensemble.errors import DataError
+from dpensemble._entries import read_rows, require_readable
 
 #: Attribute of a student that states whether its run is a release.
 MARK = "for_release_"
@@ -75,15 +75,13 @@ class NamedPipeline(Pipeline):
 
     def in_order(self, X: Any) -> Any:
         """Return rows as the first step takes them: a table with the columns in order, anything else as it is."""
+        require_readable("X", X)
         if self.names is None or not hasattr(X, "columns"):
             return X
         found = by_name(X, self.names, needed=self.needed)
         if not self.as_array:
             return found
-        try:
-            return np.asarray(found, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError("X has entries that are not numbers, and the student was trained on numbers.") from None
+        return read_rows("X", lambda: np.asarray(found, dtype=np.float64))
 
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""

@@ -15,6 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
+from dpensemble._entries import read_rows, require_labels, require_rows
+from dpensemble._guard import guard_private_rows
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
@@ -55,6 +58,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     def announced_zcdp(self) -> float | None:
         """Return ``rho`` where every fit's Renyi divergence of order ``a`` is at most ``rho a``; else None."""
 
+    @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
         """Fit on private records; they may be none, or of one class only.
 
@@ -86,9 +90,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
         rows, ids, classes = self._records(X, y)
         numbers = None
         if units is not None:
-            numbers = np.unique(np.asarray(units), return_inverse=True)[1].ravel()
-            if numbers.shape != (len(rows),):
-                raise DataError(f"units has {len(numbers)} entries for {len(rows)} records; give one for each.")
+            numbers = unit_numbers(units, len(rows))
         coef, intercept, self._rho = self._release(rows, ids, len(classes), clip, numbers)
         self.classes_, self._clip, self._epsilon = classes, clip, epsilon
         self.coef_, self.intercept_ = coef, intercept
@@ -96,7 +98,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
 
     def _records(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers, NDArray[Any]]:
         """Return rows, class ids, and the sorted classes."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0)
+        require_rows("X", X)
+        require_labels(y)
+        rows, labels = read_rows("X", lambda: validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0))
         classes = np.unique(np.asarray(declared_classes(self.classes)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -134,8 +138,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the log-odds of the second class for each row; of more classes, the logit of each."""
         check_is_fitted(self)
+        require_rows("X", X)
         with names_checked():
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
+            rows = read_rows("X", lambda: validate_data(self, X, dtype=np.float64, reset=False))
         scores: Floats = shortened(rows, self._clip) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._checks import declared_classes
+from dpensemble._guard import guard_private_rows
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
 from dpensemble.workflow.files import file_tables
 
@@ -49,6 +50,7 @@ class Checked:
         return asdict(self)
 
 
+@guard_private_rows()
 def check(private: Path, public: Path | None, target: str, *, blanks: bool = True, **how: Any) -> Checked:
     """Count the bad records of a private table.
 

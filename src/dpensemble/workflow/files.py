@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._checks import member
+from dpensemble._guard import guard_private_rows
 from dpensemble.datasets import ParquetTable, TablePreparation, read_table
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.datasets.columns import as_text, number_columns, numbers_of
@@ -26,6 +27,7 @@ from dpensemble.workflow.tables import Tables, with_budgets
 _TRUTH = {"false": 0.0, "true": 1.0}
 
 
+@guard_private_rows()
 def file_tables(
     private: Path,
     public: Path | None,

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._checks import real_between
+from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, about_to_spend
 from dpensemble.allocation.partition import number_units
@@ -133,6 +134,7 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit, has_unit[held])
 
 
+@guard_private_rows()
 def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
     """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself.
 

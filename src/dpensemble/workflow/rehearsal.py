@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
 from dpensemble._drawn import kept_in
+from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.columns import number_columns
@@ -65,6 +66,7 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
         uncounted(),
         show_progress(False),
         progress_heard_by(None),
+        on_public_rows(),
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as folder,
     ):

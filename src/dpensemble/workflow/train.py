@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
+from dpensemble._guard import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.bad_records import readable_rows
 from dpensemble.errors import AccountingError, InvalidParameterError
@@ -46,6 +47,7 @@ def train(
     private_report: bool = False,
     fill: bool = False,
     holdout_score: float | None = None,
+    fewest_units: int | None = None,
     ledger: Any = None,
     title: str | None = None,
     certificate: bool = False,
@@ -67,6 +69,8 @@ def train(
         is what they are given in the place of numbers. For methods that do not take blanks as they are.
     holdout_score : float, optional
         Share of the private units that teach nothing and are spent on a released score of the student.
+    fewest_units : int, optional
+        Public lower bound on the number of private units, with which delta is compared under add-or-remove-one.
     ledger : LedgerAccount, optional
         Account of the private records, which is charged before noise is drawn, and may refuse.
     title : str, optional
@@ -105,6 +109,8 @@ def train(
         ledger = None if ledger is None else WithScore(ledger)
     public = None if tables.declared_columns is not None else encode(tables.X_public)
     given: dict[str, Any] = {"X_public": public, "units": tables.units, "ledger": ledger}
+    if fewest_units is not None:
+        given["fewest_units"] = fewest_units
     if votes:
         given["diagnostics"] = diagnostics
     if personal is not None:
@@ -205,6 +211,7 @@ def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple
         return None, (f"no certificate was written: {error}",)
 
 
+@guard_private_rows()
 def _fit(model: Any, reader: Reader, tables: Tables, given: dict[str, Any]) -> None:
     """Fit a model to private records in memory or in blocks."""
     if tables.stream is None:
@@ -214,6 +221,7 @@ def _fit(model: Any, reader: Reader, tables: Tables, given: dict[str, Any]) -> N
     model.fit_blocks(reader.each(tables.stream.read), **given | {"units": tables.stream.units})
 
 
+@guard_private_rows()
 def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, float] | None:
     """Fit the student's kind of model without privacy, and score it where there are test rows."""
     # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
@@ -283,9 +291,12 @@ def _about_fit(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if len(model.classes_) == 2:
         found["positive_class"] = str(model.classes_[1])
-    drift = getattr(getattr(model, "fitted_", model), "drift_", None)
+    drift = getattr(model, "drift_", None)
     if drift is not None and drift.alarm:
         found["unlike"] = drift.warning(replaced=bool(model.design_.settings().get("synthetic_rows")))
+    readable = getattr(model, "readable_share_", None)
+    if readable is not None:
+        found |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
     return found
 
 

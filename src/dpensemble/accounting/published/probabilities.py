@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from dpensemble._checks import real_between
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError, SettingWarning
 
 # Far below any vote of interest; an upper bound on q may be raised, and -inf would break the arithmetic.
 _LEAST_LOG_ERROR = -1e15
@@ -74,7 +74,7 @@ def warn_of_threshold(threshold: float, n_votes: float) -> None:
     """Warn of a threshold that no number of votes reaches."""
     if threshold > n_votes:
         text = f"threshold={threshold:g} is above the number of votes, so hardly any query will be answered."
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warnings.warn(text, SettingWarning, stacklevel=4)
 
 
 def _gaps(counts: NDArray[np.float64]) -> NDArray[np.float64]:

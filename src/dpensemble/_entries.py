@@ -1,0 +1,286 @@
+"""Entries that nothing can be learned from: masked and complex ones, numbers beyond floats, and missing labels.
+
+Every estimator asks here before it converts what it was given, because NumPy drops masks and imaginary parts without a
+word, and errors of other libraries quote entries. Messages name places, and never show an entry: rows are private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Number
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import is_missing
+from dpensemble.errors import DataError, DPEnsembleError
+
+Read = TypeVar("Read")
+_COMPLEX = (complex, np.complexfloating)
+# Types of which every value has a float.
+_ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
+# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, and of missing ones.
+_SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
+_SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
+
+
+def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: int = 0) -> None:
+    """Refuse masked arrays, complex numbers and numbers that no float can hold.
+
+    Parameters
+    ----------
+    name : str
+        What the values are called in messages.
+    values : array-like, DataFrame or sparse matrix
+        Rows, labels, or one value for each record; None is nothing to refuse.
+    keep_bad : bool, default=False
+        Whether single entries are left to the caller, who reads each by itself. What is masked or complex as a whole is
+        refused all the same.
+    first : int, default=0
+        Number of the first row, for messages.
+
+    Raises
+    ------
+    DataError
+        Without any entry.
+
+    Examples
+    --------
+    >>> require_readable("X", [[1.0, 10**400]])
+    Traceback (most recent call last):
+    dpensemble.errors.DataError: X has a number that no float can hold (first at row 0, column 1, counting from 0); ...
+    """
+    if values is None:
+        return
+    if _is_masked(values):
+        raise _masked(name)
+    for column, entries in _parts(values):
+        if entries.dtype.kind == "c":
+            raise _complex(name, "")
+        if not keep_bad and entries.dtype.kind == "O":
+            _require_readable_objects(name, entries, first, column)
+
+
+def blanked(X: Any) -> Any:
+    """Return rows in which each unreadable entry is NaN, other entries as they are.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Rows, none of which decides how another is read.
+
+    Examples
+    --------
+    >>> blanked([[1.0, 10**400], [2.0, 3.0]]).tolist()
+    [[1.0, nan], [2.0, 3.0]]
+    """
+    if hasattr(X, "columns"):
+        for place, entries in _parts(X):
+            if places := _unreadable(entries):
+                # `isetitem` writes into the table itself.
+                X = X.copy(deep=False)
+                X.isetitem(place, _with_nan(entries, places))
+        return X
+    rows = _as_array(X)
+    places = _unreadable(rows) if rows.dtype.kind == "O" else []
+    return _with_nan(rows, places) if places else X
+
+
+def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
+    found = entries.copy()
+    found.reshape(-1)[places] = np.nan
+    return found
+
+
+def require_rows(name: str, X: Any, *, keep_bad: bool = False) -> None:
+    """Refuse what `require_readable` refuses, and rows that are no table: scikit-learn's own message prints them."""
+    if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
+        require_readable(name, X, keep_bad=keep_bad)
+        return
+    if _is_masked(X):
+        raise _masked(name)
+    rows = _as_array(X)
+    require_readable(name, rows, keep_bad=keep_bad)
+    if rows.ndim < 2:
+        raise DataError(f"Expected 2D array, got {rows.ndim}D: {name} must be a table of rows. Reshape your data.")
+
+
+def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
+    """Refuse what `require_readable` refuses, and missing labels, which are None, NaN or the like.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_records,)
+        Private labels; None is nothing to refuse.
+    name : str, default="y"
+        What they are called in messages.
+    keep_bad : bool, default=False
+        Whether single labels are left to the caller, who reads each by itself.
+    first : int, default=0
+        Number of the first label, for messages.
+
+    Raises
+    ------
+    DataError
+        With the row of the first such label, and without any label.
+
+    Examples
+    --------
+    >>> require_labels([0, 1, float("nan")])
+    Traceback (most recent call last):
+    dpensemble.errors.DataError: y has a missing label (NaN or None; first at row 2, counting from 0); label that ...
+    """
+    require_readable(name, y, keep_bad=keep_bad, first=first)
+    if y is None or keep_bad:
+        return
+    labels = _as_array(y)
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype.kind == "M":
+        missing = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in labels.ravel().tolist()], dtype=bool)
+    else:
+        return
+    if missing.any():
+        row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
+        raise DataError(
+            f"{name} has a missing label (NaN or None; first at row {row}, counting from 0); label that record, or "
+            "drop it."
+        )
+
+
+def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
+    """Refuse what does not have one entry per record."""
+    if values.shape != (n_records,):
+        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
+
+
+def read_rows(name: str, read: Callable[[], Read]) -> Read:
+    """Return what `read` makes of rows; where an error of another library may quote an entry, raise one that does not.
+
+    Parameters
+    ----------
+    name : str
+        What the rows are called in messages.
+    read : callable
+        Converts and checks rows.
+
+    Raises
+    ------
+    DataError
+        If `read` finds NaN, infinity, or entries that are no numbers. Nothing of the first error stays in it.
+    """
+    try:
+        return read()
+    except DPEnsembleError:
+        raise
+    except (ArithmeticError, TypeError, ValueError) as error:
+        # Of entries that are no numbers at all, such as a dict, a TypeError names the type only, and goes on.
+        nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
+        if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
+            raise
+    # Outside of the handler, so that the first error is not kept as the context of this one.
+    if nan:
+        raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
+    raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
+
+
+def _masked(name: str) -> DataError:
+    return DataError(
+        f"{name} is a numpy masked array, and masks are not supported; pass {name}.filled(numpy.nan), which has NaN "
+        "for what is masked, or leave those records out."
+    )
+
+
+def _complex(name: str, place: str) -> DataError:
+    return DataError(
+        f"Complex data not supported: {name} has complex numbers{place}; pass real numbers, such as real and imaginary "
+        "parts in columns of their own."
+    )
+
+
+def _is_masked(values: Any) -> bool:
+    if isinstance(values, (list, tuple)):
+        return any(isinstance(one, np.ma.MaskedArray) for one in values)
+    return isinstance(values, np.ma.MaskedArray)
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Return values as an array: lists as objects, each entry as it was given; of uneven rows, an array of lists."""
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    try:
+        return np.asarray(values, dtype=object)
+    except ValueError:
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+        return found
+
+
+def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
+    """Yield arrays that may hold unreadable entries, and the number of the column that each is of a table."""
+    if hasattr(values, "tocsr"):
+        yield None, np.empty(0, dtype=values.dtype)
+    elif hasattr(values, "iloc") and hasattr(values, "columns"):
+        for place in [place for place, kind in enumerate(values.dtypes) if _may_be_unreadable(kind)]:
+            yield place, np.asarray(values.iloc[:, place])
+    elif hasattr(values, "iloc"):
+        if _may_be_unreadable(values.dtype):
+            yield None, np.asarray(values)
+    else:
+        yield None, _as_array(values)
+
+
+def _may_be_unreadable(kind: Any) -> bool:
+    """Return whether a column of this kind may hold complex numbers, or objects of any type."""
+    categories = getattr(kind, "categories", None)
+    kind = kind if categories is None else categories.dtype
+    return isinstance(kind, np.dtype) and kind.kind in "cO"
+
+
+def _require_readable_objects(name: str, entries: NDArray[Any], first: int, column: int | None) -> None:
+    places = _unreadable(entries)
+    if not places:
+        return
+    entry, number = entries.ravel()[places[0]], places[0]
+    if isinstance(entry, np.ma.MaskedArray):
+        raise _masked(name)
+    width = 1 if entries.ndim < 2 else entries[0].size
+    place = f"first at row {first + number // width}"
+    if column is not None or entries.ndim > 1:
+        place += f", column {number % width if column is None else column}"
+    if isinstance(entry, _COMPLEX):
+        raise _complex(name, f" ({place}, counting from 0)")
+    raise DataError(
+        f"{name} has a number that no float can hold ({place}, counting from 0); correct or drop it: an integer has at "
+        "most 308 digits, and a Decimal must not be a signaling NaN."
+    )
+
+
+def _unreadable(entries: NDArray[Any]) -> list[int]:
+    """Return the places of unreadable entries among objects, as if these were one list."""
+    listed = entries.ravel().tolist()
+    suspects = {kind for kind in set(map(type, listed)) if _is_suspect(kind)}
+    if not suspects:
+        return []
+    return [place for place, entry in enumerate(listed) if type(entry) in suspects and not is_readable(entry)]
+
+
+def _is_suspect(kind: type) -> bool:
+    number = issubclass(kind, Number) and not issubclass(kind, _ALWAYS_FLOATS)
+    return number or issubclass(kind, np.ma.MaskedArray)
+
+
+def is_readable(entry: Any) -> bool:
+    """Return whether one entry is neither masked nor complex and, if it is a number, has a float (infinity is one)."""
+    if isinstance(entry, (*_COMPLEX, np.ma.MaskedArray)):
+        return False
+    if not isinstance(entry, Number):
+        return True
+    try:
+        float(entry)  # type: ignore[arg-type]
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    return True

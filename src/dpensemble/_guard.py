@@ -1,0 +1,139 @@
+"""One guard around every pass over private rows: nothing that quotes or counts them reaches a screen or a log.
+
+Warnings of numpy, scikit-learn and others depend on the rows that they are about, and their errors quote entries.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from dpensemble.errors import DataError, DPEnsembleError, LibraryWarning
+
+_Filters = list[tuple[Any, ...]]
+
+#: What scikit-learn and Python say of rows, up to where they begin to quote them.
+_PUBLIC_BEGINNINGS = re.compile(
+    r"Complex data not supported"
+    r"|Input (X|y|X_public) contains (NaN|infinity)"
+    r"|Expected \dD array, got (scalar|\dD) array instead"
+    r"|Found array with [01] (sample|feature)\(s\) \(shape=\([01]?\d*, ?[01]?\)\) while a minimum of \d is required"
+    r"|Found array with [01] sample\(s\)"
+    r"|Found array with dim \d"
+    r"|(float|int)\(\) argument must be a string[a-z ,-]* number"
+    r"|could not convert string to float"
+    r"|Unknown label type(: (continuous|multilabel|unknown)[a-z-]*)?"
+    r"|X has \d+ features, but \w+ is expecting \d+ features as input"
+    r"|The feature names should match those that were passed during fit"
+    r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None"
+    r"|y should be a 1d array"
+    r"|Sparse data was passed"
+    r"|[\w.]+\(\) got an unexpected keyword argument '\w+'"
+)
+# Of scikit-learn; depends on the shape alone.
+_COLUMN_VECTOR = re.compile("A column-vector y was passed")
+_OUTER: ContextVar[tuple[_Filters, Any] | None] = ContextVar("settings before the guard", default=None)
+_IS_PUBLIC = ContextVar("whether the block sees public rows alone", default=False)
+_MARK = "_is_about_public_rows"
+
+
+@contextmanager
+def guard_private_rows() -> Iterator[None]:
+    """Let the block read private rows without a word about them.
+
+    Warnings are dropped, except for those of this library, whose texts state public or released facts only. An error of
+    this library passes. Any other error becomes a `DataError` that names its type and states what is public of its
+    text. Set ``DPENSEMBLE_TRACEBACK=1`` to see the error itself, on a screen that may show private rows.
+    """
+    if _IS_PUBLIC.get() or _OUTER.get() is not None:
+        yield
+        return
+    token = _OUTER.set((list(warnings.filters), np.geterr()))
+    try:
+        with _filters(_own_only(list(warnings.filters))), np.errstate(all="ignore"), _no_quotes():
+            yield
+    finally:
+        _OUTER.reset(token)
+
+
+@contextmanager
+def on_public_rows() -> Iterator[None]:
+    """Let the block, which sees public rows and released values alone, warn and raise as it would outside the guard."""
+    outer, token = _OUTER.get(), _IS_PUBLIC.set(True)
+    try:
+        if outer is None:
+            yield
+        else:
+            with _filters(outer[0]), np.errstate(**outer[1]):
+                yield
+    except Exception as error:
+        setattr(error, _MARK, True)
+        raise
+    finally:
+        _IS_PUBLIC.reset(token)
+
+
+@contextmanager
+def _filters(filters: _Filters) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filters[:] = filters  # type: ignore[index]
+        # Forgets which warnings the changed filters have dropped or shown already.
+        warnings.simplefilter("default", LibraryWarning, append=True)
+        yield
+
+
+def _own_only(filters: _Filters) -> _Filters:
+    """Return the filters as they are for warnings of this library, and drop all others."""
+    own: _Filters = []
+    for action, message, category, module, line in filters:
+        if issubclass(LibraryWarning, category):
+            own.append((action, message, LibraryWarning, module, line))
+        elif issubclass(category, LibraryWarning):
+            own.append((action, message, category, module, line))
+    own.append(("default", _COLUMN_VECTOR, UserWarning, None, 0))
+    return [*own, ("default", None, LibraryWarning, None, 0), ("ignore", None, Warning, None, 0)]
+
+
+@contextmanager
+def _no_quotes() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, _MARK, False):
+            raise
+        quiet, shown = _without_quotes(error), bool(os.environ.get("DPENSEMBLE_TRACEBACK"))
+        if shown and quiet is error:
+            raise
+        try:
+            raise quiet from error if shown else None
+        finally:
+            # A log that follows contexts would reach the other error, and the rows in its text.
+            quiet.__context__ = error if shown else None
+
+
+def _without_quotes(error: Exception) -> Exception:
+    """Return an error that states of another what is public; it may be the same one."""
+    # A filter may have made an error of a warning.
+    if isinstance(error, DPEnsembleError | ImportError | LibraryWarning):
+        return error
+    if isinstance(error, MemoryError):
+        return MemoryError("there is not enough memory for these private rows.")
+    name, public = type(error).__name__, _PUBLIC_BEGINNINGS.match(str(error))
+    text = (
+        f"{public.group()}; correct the private rows (the rest of this {name} may quote them)."
+        if public
+        else f"{name} was raised by a pass over private rows, and its text may quote them, so it is not shown; set "
+        "DPENSEMBLE_TRACEBACK=1 to see it on your own screen."
+    )
+    return _TypedDataError(text) if isinstance(error, TypeError) else DataError(text)
+
+
+class _TypedDataError(DataError, TypeError):
+    """Private rows of a type that cannot be used."""

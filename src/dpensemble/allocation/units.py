@@ -1,0 +1,56 @@
+"""Whom each record belongs to, as people declare it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpensemble._arrays import Integers
+from dpensemble._checks import is_missing
+from dpensemble._entries import require_one_per_record, require_readable
+from dpensemble.allocation.partition import number_units
+from dpensemble.errors import DataError
+
+
+def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
+    """Return the declared unit of each record, refusing missing ones."""
+    require_readable("units", units)
+    declared = np.asarray(units, dtype=object)
+    require_one_per_record("units", declared, n_records)
+    names: list[Hashable] = declared.tolist()
+    if any(map(is_missing, names)):
+        raise DataError("units has a missing value; every record needs a unit.")
+    return names
+
+
+def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
+    """Return the number of each record's unit, counted from 0 in order of first appearance.
+
+    Parameters
+    ----------
+    units : array-like of shape (n_records,)
+        Whom each record belongs to: texts, whole numbers or bytes.
+    n_records : int
+        Number of records.
+
+    Raises
+    ------
+    DataError
+        If there is not one unit for each record, or one is missing.
+    InvalidParameterError
+        If a unit is of another type.
+
+    Examples
+    --------
+    >>> unit_numbers(["Ann", "Bob", "Ann"], 3).tolist()
+    [0, 1, 0]
+    """
+    require_readable("units", units)
+    known: Any = np.asarray(units)
+    if known.dtype.kind not in "iu":
+        return number_units(declared_units(units, n_records))[1]
+    require_one_per_record("units", known, n_records)
+    return number_units(known)[1]

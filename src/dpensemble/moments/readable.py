@@ -1,0 +1,105 @@
+"""How many private records could be read, as far as a released mean of features says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import lsqr
+
+from dpensemble._arrays import Floats
+
+# Rows that say which combination of features is always 1, and how far from 1 the combination may be: features are
+# rounded to whole numbers of 2**-14, which averages out over rows.
+_ROWS, _CLOSE = 2000, 5e-3
+
+
+@dataclass(frozen=True)
+class ReadableShare:
+    """An estimate of the share of private records that could be read; public.
+
+    Parameters
+    ----------
+    share : float
+        Mean over units; about 1 where no record is bad. Noise can bring the estimate above 1.
+    error : float
+        Standard deviation of the noise on `share`.
+    """
+
+    share: float
+    error: float
+
+
+def readable_share(
+    mean: Floats, spread: float, weights: Floats | None, *, relative_error: float = 0.0
+) -> ReadableShare | None:
+    """Estimate the share of records that could be read; costs no privacy.
+
+    A bad record adds zeros to the mean. So where a combination of features is 1 for every row, the same combination
+    of their mean is the share of records that are not bad.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+        Noisy mean of private features.
+    spread : float
+        Standard deviation of the noise on each entry, which is independent of that on others.
+    weights : ndarray of shape (n_features,) or None
+        Of the combination, from `always_one`.
+    relative_error : float, default=0.0
+        Standard deviation of the number of units by which the sum was divided, as a part of that number.
+
+    Returns
+    -------
+    ReadableShare or None
+        None where no combination of features is always 1.
+
+    Examples
+    --------
+    >>> readable_share(np.array([0.6, 0.3]), 0.01, np.array([1.0, 1.0])).share
+    0.9
+    """
+    if weights is None:
+        return None
+    share = float(weights @ mean)
+    error = math.hypot(float(np.linalg.norm(weights)) * spread, share * relative_error)
+    return ReadableShare(round(share, 6), error)
+
+
+def always_one(features: Any) -> Floats | None:
+    """Return the shortest weights with which features of every row add up to 1; None if there are none.
+
+    Parameters
+    ----------
+    features : ndarray or sparse matrix of shape (n_rows, n_features)
+        Public or made-up rows, in units of 1.
+
+    Examples
+    --------
+    >>> always_one(np.eye(2)[[0, 1, 0, 1, 1, 0]]).round(6).tolist()
+    [1.0, 1.0]
+    """
+    rows = features[:_ROWS]
+    # Half of the rows find the weights, and the other half show that they do not fit by chance.
+    fitted, held = rows[::2], rows[1::2]
+    if not held.shape[0]:
+        return None
+    weights: Floats = lsqr(fitted, np.ones(fitted.shape[0]), atol=1e-12, btol=1e-12, iter_lim=1000)[0]
+    return weights if np.abs(np.asarray(held @ weights) - 1).max() < _CLOSE else None
+
+
+def always_one_of_cells(sizes: Sequence[int]) -> Floats:
+    """Return these weights for one-hot cells of columns of these sizes, each of which is ``1 / sqrt(n_columns)``.
+
+    Examples
+    --------
+    >>> always_one_of_cells([1]).tolist()
+    [1.0]
+    """
+    # The shortest weights are in inverse proportion to the number of a column's cells.
+    parts = 1 / np.asarray(sizes, dtype=np.float64)
+    weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)
+    return weights

@@ -1,0 +1,288 @@
+"""Masked, complex and unreadable entries, in every estimator and every argument with an entry for each record.
+
+Each is refused with a typed error that names the argument and shows no entry, also not in the error's context.
+"""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from dpensemble import (
+    AutoClassifier,
+    BaggedPATEClassifier,
+    BaggingPrivacyClassifier,
+    DPBaggingClassifier,
+    EncodedClassifier,
+    LabelMomentsClassifier,
+    PATEClassifier,
+    PrivateMajorityClassifier,
+    RandomSubspaceClassifier,
+    SoftVotesClassifier,
+    SubsampleAggregateClassifier,
+    UpsamplingPATEClassifier,
+    VanishingPATEClassifier,
+    WeightingPATEClassifier,
+    methods,
+    neural,
+    teachers,
+)
+from dpensemble.datasets import TableEncoder
+from dpensemble.errors import BudgetError, DataError, DPEnsembleError
+from dpensemble.neural import DPSGDClassifier, TorchClassifier
+from dpensemble.teachers import GradientPerturbedLogisticRegression, OutputPerturbedLogisticRegression
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(0)
+X, PUBLIC = RNG.normal(size=(60, 2)), RNG.normal(size=(40, 2))
+Y = (X[:, 0] > 0).astype(int)
+ROW = 7
+SEEDS = {"random_state": 0, "insecure_release_seed": 0}
+SUMS = {"classes": [0, 1], "epsilon": 1e4, "delta": 1e-3, **SEEDS}
+VOTES = {"n_teachers": 3, **SUMS}
+WITHOUT_PUBLIC_ROWS = {
+    "bagging": BaggingPrivacyClassifier(classes=[0, 1], subsample=20, **SEEDS),
+    "output-perturbed": OutputPerturbedLogisticRegression(classes=[0, 1]),
+    "gradient-perturbed": GradientPerturbedLogisticRegression(classes=[0, 1], epsilon=1.0, delta=1e-3),
+    "dp-sgd": DPSGDClassifier(classes=[0, 1], delta=1e-3, epochs=1),
+    "torch": TorchClassifier(classes=[0, 1], epochs=1),
+}
+ESTIMATORS = WITHOUT_PUBLIC_ROWS | {
+    "saa": SubsampleAggregateClassifier(**VOTES),
+    "dpbag": DPBaggingClassifier(n_partitions=2, **VOTES),
+    "pate": PATEClassifier(**VOTES),
+    "subspace": RandomSubspaceClassifier(**VOTES),
+    "bagged-pate": BaggedPATEClassifier(**VOTES),
+    "upsampling": UpsamplingPATEClassifier(**VOTES),
+    "vanishing": VanishingPATEClassifier(**VOTES),
+    "weighting": WeightingPATEClassifier(**VOTES),
+    "majority": PrivateMajorityClassifier(**VOTES),
+    "soft-votes": SoftVotesClassifier(**VOTES),
+    "moments": LabelMomentsClassifier(**SUMS),
+    "auto": AutoClassifier(**SUMS),
+    "encoded": EncodedClassifier(PATEClassifier(**VOTES)),
+}
+NEURAL = {"dp-sgd": "opacus", "torch": "torch"}
+
+# Digits that no other message has, so that an entry that is shown is found.
+SHOWN = "86753"
+ENTRIES = {
+    "complex": complex(8.6753, 1.0),
+    "numpy-complex": np.complex64(complex(8.6753, 1.0)),
+    "huge": 86753 * 10**400,
+    "unwritable": 86753 * 10**5000,
+    "signaling": Decimal("sNaN86753"),
+    "masked": np.ma.masked,
+}
+# No category of pandas.
+UNHASHABLE = {id(ENTRIES["signaling"]), id(ENTRIES["masked"])}
+MISSING = {
+    "nan": float("nan"),
+    "float32-nan": np.float32("nan"),
+    "none": None,
+    "decimal-nan": Decimal("NaN86753"),
+    "pandas-na": pd.NA,
+    "pandas-nat": pd.NaT,
+}
+
+
+def with_entry(values, entry):
+    """Return values as objects, one of which is the entry."""
+    found = np.asarray(values).astype(object)
+    # One by one: NumPy would unwrap a masked entry.
+    found.reshape(len(found), -1)[ROW, -1] = entry
+    return found
+
+
+def forms(values):
+    """Return the same values in the forms that people have them in."""
+    yield values
+    yield list(values)
+    if values.ndim == 2:
+        yield values.tolist()
+        yield pd.DataFrame(values)
+        if not UNHASHABLE & set(map(id, values.ravel().tolist())):
+            yield pd.DataFrame(values, columns=["a", "b"]).astype("category")
+    else:
+        yield pd.Series(values)
+
+
+def bad(values, also=()):
+    """Yield a name and values that nobody can learn from."""
+    yield "masked array", np.ma.masked_array(values, mask=np.asarray(values) == np.asarray(values).ravel()[ROW])
+    yield "complex array", np.asarray(values) + 8.6753j
+    if np.ndim(values) == 2:
+        yield "complex columns", pd.DataFrame(np.asarray(values) + 8.6753j)
+        yield "masked rows", [np.ma.masked_array(row, mask=[True, False]) for row in values]
+    for name, entry in (ENTRIES | dict(also)).items():
+        for form in forms(with_entry(values, entry)):
+            # pandas writes what is masked as NaN.
+            if name != "masked" or not hasattr(form, "iloc"):
+                yield f"{name} in a {type(form).__name__}", form
+
+
+def refusal(what, call, *args, **kwargs):
+    """Return the error of a call, in which, and in whose context, no entry is shown."""
+    with pytest.raises(DPEnsembleError) as caught:
+        call(*args, **kwargs)
+    error = caught.value
+    while error is not None:
+        assert SHOWN not in str(error).replace(".", ""), what
+        assert "rray(" not in str(error), what
+        error = error.__context__
+    return caught.value
+
+
+def needs(name):
+    if name in NEURAL:
+        pytest.importorskip(NEURAL[name])
+
+
+def fit(name, rows=X, labels=Y, public=PUBLIC, **more):
+    if name not in WITHOUT_PUBLIC_ROWS:
+        more["X_public"] = public
+    return clone(ESTIMATORS[name]).fit(rows, labels, **more)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+class TestEveryEstimator:
+    def test_private_rows(self, name):
+        needs(name)
+        for what, rows in bad(X):
+            error = refusal(what, fit, name, rows=rows)
+            assert isinstance(error, DataError), what
+            assert "X" in str(error).split("(")[0], what
+            wanted = "Complex data not supported" if "complex" in what else "masked" if "masked" in what else "no float"
+            assert wanted in str(error), what
+
+    def test_public_rows(self, name):
+        if name in WITHOUT_PUBLIC_ROWS:
+            pytest.skip("takes no public rows")
+        for what, rows in bad(PUBLIC):
+            own = pd.DataFrame(X, columns=rows.columns) if hasattr(rows, "columns") else X
+            assert "X_public" in str(refusal(what, fit, name, rows=own, public=rows)), what
+
+    def test_labels(self, name):
+        needs(name)
+        for what, labels in bad(Y):
+            error = refusal(what, fit, name, labels=labels)
+            assert isinstance(error, DataError), what
+            assert "y" in str(error).split("(")[0].replace(":", "").split(), what
+
+    @pytest.mark.parametrize("missing", MISSING)
+    def test_missing_labels_are_reported_as_such(self, name, missing):
+        needs(name)
+        for labels in forms(with_entry(Y, MISSING[missing])):
+            error = refusal(missing, fit, name, labels=labels)
+            assert isinstance(error, DataError)
+            assert str(error).startswith(f"y has a missing label (NaN or None; first at row {ROW}, ")
+
+    def test_units(self, name):
+        if name in NEURAL:
+            pytest.skip("takes no units")
+        for what, units in bad(np.arange(60), also=MISSING):
+            error = refusal(what, fit, name, units=units)
+            assert isinstance(error, DataError), what
+            assert "units" in str(error), what
+
+    def test_rows_to_classify(self, name):
+        needs(name)
+        model = fit(name)
+        for what, rows in bad(X):
+            for method in (model.predict, model.predict_proba):
+                assert isinstance(refusal(what, method, rows), DataError), what
+
+    def test_rows_in_one_dimension_are_not_printed(self, name):
+        needs(name)
+        for rows in (np.full(60, 8.6753), [8.6753] * 60):
+            assert isinstance(refusal("one dimension", fit, name, rows=rows), DataError)
+
+
+def test_every_estimator_is_here():
+    known = {type(one).__name__ for one in ESTIMATORS.values()}
+    offered = {*methods.__all__, *neural.__all__, *teachers.__all__}
+    assert {name for name in offered if name.endswith(("Classifier", "Regression"))} <= known
+
+
+@pytest.mark.parametrize("name", ["upsampling", "vanishing", "weighting"])
+def test_budgets_of_records(name):
+    for what, budgets in bad(np.full(60, 1e4), also=MISSING):
+        error = refusal(what, fit, name, budgets=budgets)
+        assert isinstance(error, (DataError, BudgetError)), what
+        assert "budgets" in str(error), what
+
+
+@pytest.mark.parametrize("name", ["moments", "soft-votes"])
+def test_personal_epsilons(name):
+    for what, epsilons in bad(np.full(60, 1e4), also=MISSING):
+        error = refusal(what, fit, name, personal_epsilons=epsilons)
+        assert isinstance(error, (DataError, BudgetError)), what
+
+
+def test_consent_levels():
+    groups = np.array(["low", "high"] * 30, dtype=object)
+    masked = np.ma.masked_array(groups, mask=groups == "low")
+    entries = [with_entry(groups, entry) for entry in (ENTRIES | MISSING).values()]
+    for levels in (masked, *entries):
+        error = refusal("levels", fit, "upsampling", budgets=levels, levels={"low": 1e4, "high": 5e3})
+        assert isinstance(error, (DataError, BudgetError))
+
+
+@pytest.mark.parametrize("name", ["saa", "moments"])
+def test_blocks(name):
+    for what, rows in bad(X):
+        blocks = [(rows[:5], Y[:5]), (rows[5:], Y[5:])]
+        model = clone(ESTIMATORS[name])
+        assert isinstance(refusal(what, model.fit_blocks, lambda: iter(blocks), X_public=PUBLIC), DataError), what  # noqa: B023
+    labels = Y.astype(float)
+    labels[ROW] = np.nan
+    blocks = [(X[:5], labels[:5]), (X[5:], labels[5:])]
+    error = refusal("labels", clone(ESTIMATORS[name]).fit_blocks, lambda: iter(blocks), X_public=PUBLIC)
+    assert f"y has a missing label (NaN or None; first at row {ROW}," in str(error)
+
+
+@pytest.mark.parametrize("name", ["saa", "pate", "soft-votes", "moments", "auto", "majority", "bagging"])
+@pytest.mark.parametrize("where", ["X", "y", "units"])
+def test_one_record_stops_no_run_that_takes_bad_records(name, where):
+    model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
+    more = {} if name in WITHOUT_PUBLIC_ROWS else {"X_public": PUBLIC}
+    given = {"X": X, "y": Y, "units": np.arange(60)}
+    for entry in (ENTRIES | MISSING).values():
+        changed = given | {where: with_entry(given[where], entry)}
+        model.fit(changed["X"], changed["y"], units=changed["units"], **more)
+        assert model.predict(X).shape == (60,)
+
+
+@pytest.mark.parametrize("name", ["moments", "auto"])
+def test_one_text_stops_no_run_that_takes_bad_records(name):
+    model = clone(ESTIMATORS[name]).set_params(on_bad_record="zero")
+    words = RNG.choice(["a", "b"], (60, 1))
+    rows = np.hstack([X.astype(object), words])
+    public = pd.DataFrame(PUBLIC, columns=["a", "b"]).assign(words=["a", "b"] * 20)
+    for entry in (ENTRIES | MISSING).values():
+        changed = pd.DataFrame(with_entry(rows, entry), columns=public.columns)
+        assert model.fit(changed, Y, X_public=public).predict(public).shape == (40,)
+
+
+def test_complex_sparse_rows_for_an_encoder():
+    rows = sparse.csr_matrix(X + 8.6753j)
+    error = refusal("sparse", fit, "encoded", rows=rows, public=sparse.csr_matrix(PUBLIC))
+    assert "Complex data not supported" in str(error)
+
+
+def test_a_table_encoder():
+    for what, rows in bad(X):
+        assert isinstance(refusal(what, TableEncoder().fit, rows), DataError), what
+
+
+def test_a_published_student_that_knows_its_columns():
+    rows, public = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(PUBLIC, columns=["a", "b"])
+    for name in ("pate", "moments", "auto"):
+        student = fit(name, rows=rows, public=public).student_
+        for entry in [entry for which, entry in ENTRIES.items() if which != "masked"]:
+            changed = pd.DataFrame(with_entry(X, entry), columns=["a", "b"])
+            assert isinstance(refusal(name, student.predict, changed), DataError)

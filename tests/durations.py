@@ -1,0 +1,89 @@
+"""Which tests are slow, and which run at night, by measured CPU time.
+
+``make durations`` measures every test and writes ``tests/durations.json``. A test that is not in the file counts as
+fast until then. A test is *slow* above `SLOW` seconds, and *nightly* above `NIGHTLY` seconds or by a pattern in
+``tests/nightly.txt``.
+"""
+
+import json
+import re
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+#: CPU seconds, of a test with its own fixtures and processes.
+SLOW, NIGHTLY = 0.1, 4.0
+#: Durations below this one are not worth a line.
+SHORTEST = 0.05
+HERE = Path(__file__).parent
+FILE, PATTERNS = HERE / "durations.json", HERE / "nightly.txt"
+_PROPERTY = "CPU seconds"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-durations", action="store_true", help="Write the CPU time of each test to a file.")
+
+
+def cpu_seconds():
+    """Return the CPU time of this process, and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def patterns():
+    """Return the patterns of tests that run at night whatever they take."""
+    lines = PATTERNS.read_text(encoding="utf-8").splitlines()
+    return [re.compile(line) for line in lines if line and not line.startswith("#")]
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by their measured time."""
+    measured, at_night = json.loads(FILE.read_text(encoding="utf-8")), patterns()
+    for item in items:
+        seconds = measured.get(item.nodeid, 0.0)
+        nightly = seconds > NIGHTLY or any(pattern.search(item.nodeid) for pattern in at_night)
+        if nightly:
+            item.add_marker(pytest.mark.nightly)
+        if nightly or seconds > SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
+class Recorder:
+    """Adds up the CPU time of each test, also where several processes run tests."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        item.stash[_START] = cpu_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if report.when == "teardown":
+            report.user_properties.append((_PROPERTY, cpu_seconds() - item.stash[_START]))
+        return report
+
+    def pytest_runtest_logreport(self, report):
+        for name, value in report.user_properties:
+            if name == _PROPERTY and report.when == "teardown":
+                self.seconds[report.nodeid] = value
+
+    def pytest_sessionfinish(self, session):
+        if hasattr(session.config, "workerinput"):
+            return
+        kept = {name: round(value, 2) for name, value in sorted(self.seconds.items()) if value > SHORTEST}
+        FILE.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
+
+
+_START = pytest.StashKey()
+
+
+def pytest_configure(config):
+    """Record durations where that was asked for."""
+    if config.getoption("--write-durations"):
+        config.pluginmanager.register(Recorder())
