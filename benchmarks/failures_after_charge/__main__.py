@@ -35,7 +35,7 @@ def main() -> int:
         every = bool(given.every) and counts["runs"] % given.every == 0
         made = _one_run(given, number, counts, methods, every=every)
         number += 1
-        if given.only is not None or (made and counts["runs"] % 25 == 0):
+        if given.only is not None or (made and counts["runs"] % 10 == 0):
             print(f"{_line(counts)}; {perf_counter() - start:.0f} s", flush=True)
         if given.only is not None:
             break

@@ -126,10 +126,11 @@ class Scene:
             seen[step] += 1
             places.append((step, seen[step]))
         disk = [place for place in places if not place[0].startswith("call")]
-        for number in range(n):
-            # In turn: a step of the disk, a function, and a call of one.
-            step, nth = _one(self.rng, disk if number % 3 == 0 else places)
-            if number % 3 == 1:
+        for _ in range(n):
+            # As often: a step of the disk, a function, and a call of one.
+            kind = self.rng.integers(3)
+            step, nth = _one(self.rng, disk if kind == 0 else places)
+            if kind == 1:
                 step = _one(self.rng, sorted({name for name, _ in places}))
                 nth = int(self.rng.integers(1, seen[step] + 1))
             yield Fault(step, nth, self._what(step))

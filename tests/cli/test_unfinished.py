@@ -178,6 +178,47 @@ def test_the_charge_that_nobody_can_look_up_is_filed_as_one_that_may_be_spent(fo
     assert not (folder / ".dpensemble-run").exists()
 
 
+BAD_STEPS = [
+    ("pate", ["--baseline"]),
+    ("soft-votes", ["--baseline", "--holdout-score", "0.2"]),
+    ("label-moments", ["--holdout-score", "0.2"]),
+]
+
+
+@pytest.mark.parametrize(("method", "more"), BAD_STEPS)
+def test_blanks_of_private_records_stop_no_step_after_the_charge(folder, method, more):
+    """Neither a baseline nor a score meets what the student does not take."""
+    table = pd.read_csv("private.csv", dtype={"x": object})
+    table[:50].to_csv("test.csv", index=False)
+    table.loc[::9, "x"] = ""
+    table.loc[4::9, "x"] = "much"
+    table.to_csv("private.csv", index=False)
+    without_fill = [
+        one for one in command(method, "--student", "naive-bayes", "--test", "test.csv", *more) if one != "--fill"
+    ]
+    assert main(without_fill) == 0
+    assert (folder / "run" / "run.json").exists()
+
+
+@pytest.mark.parametrize("step", ["dpensemble.workflow.train.scored", "dpensemble.workflow.train._baseline_scores"])
+def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monkeypatch, step):
+    """Stand-in records are as bad as private ones may be, so that a step that cannot take them costs nothing."""
+    where, name = step.rsplit(".", 1)
+    real = getattr(sys.modules[where], name)
+
+    def takes_no_blanks(*given):
+        private = next(one for one in given if hasattr(one, "X") or hasattr(one, "X_private"))
+        rows = getattr(private, "X", None) if hasattr(private, "X") else private.X_private
+        if rows.isna().to_numpy().any():
+            raise ZeroDivisionError
+        return real(*given)
+
+    monkeypatch.setattr(sys.modules[where], name, takes_no_blanks)
+    assert main(command("pate", "--baseline", "--holdout-score", "0.2")) == 1
+    assert "nothing was written" in capsys.readouterr().err
+    assert not (folder / ".dpensemble-run").exists()
+
+
 def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("dpensemble.cli.train.write_outcome", fail)
