@@ -75,8 +75,8 @@ class Scene:
         # A watch of a ledger would be a thread, which no fork has.
         without = [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
         silent = io.StringIO()
-        signal.signal(signal.SIGALRM, _stop)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.signal(signal.SIGVTALRM, _stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         try:
             with (
                 contextlib.chdir(self.folder),
@@ -90,7 +90,7 @@ class Scene:
         except TooLong:
             return False
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             self._restore(self._kept)
         return True
 
@@ -103,9 +103,12 @@ class Scene:
         given = self.run.arguments
         return given[given.index("--relation") + 1] if "--relation" in given else "replace-one"
 
-    def undisturbed(self) -> bool:
-        """Make the run and keep what it releases; False if the run is refused, of which nothing may be left."""
-        ended = run(self.run.arguments, self.folder, record=self._steps)
+    def undisturbed(self, *, calls: bool) -> bool:
+        """Make the run and keep what it releases; False if the run is refused, of which nothing may be left.
+
+        With `calls` the calls of functions are steps, too, which takes longer.
+        """
+        ended = run(self.run.arguments, self.folder, record=self._steps, calls=calls)
         if ended.code != _DONE:
             self._succeed(ended.code == _REFUSED, f"an undisturbed run ends with {ended.code}: {ended.err.strip()}")
             self._nothing_happened(ended.err)
@@ -119,7 +122,10 @@ class Scene:
         return True
 
     def faults(self, n: int, *, every: bool) -> Iterator[Fault]:
-        """Yield random faults; with `every` also one at each step on the way to the disk or of the ledger."""
+        """Yield random faults; with `every` also one at each step on the way to the disk or of the ledger.
+
+        Faults are as often at a step of the disk or the ledger, at a function, and at a call; without calls at steps.
+        """
         seen: Counter[str] = Counter()
         places = []
         for step in self.steps:
@@ -127,7 +133,6 @@ class Scene:
             places.append((step, seen[step]))
         disk = [place for place in places if not place[0].startswith("call")]
         for _ in range(n):
-            # As often: a step of the disk, a function, and a call of one.
             kind = self.rng.integers(3)
             step, nth = _one(self.rng, disk if kind == 0 else places)
             if kind == 1:

@@ -118,6 +118,7 @@ def run(
     *,
     fault: Fault | None = None,
     record: Path | None = None,
+    calls: bool = True,
     keep: Path | None = None,
 ) -> Ended:
     """Run a command line in a child process.
@@ -132,6 +133,8 @@ def run(
         What goes wrong.
     record : path, optional
         File for the steps.
+    calls : bool, default=True
+        Whether the calls of functions are recorded, too.
     keep : path, optional
         File that gets a copy of what the run has drawn when its files are put in place.
     """
@@ -140,7 +143,7 @@ def run(
         steps = Steps(fault, record)
         durable.step = _watched(steps, scene, keep)
         store.step = lambda name: steps.reach(f"ledger {name}")
-        if record is not None or (fault is not None and fault.step.startswith("call")):
+        if (record is not None and calls) or (fault is not None and fault.step.startswith("call")):
             sys.settrace(steps.called)
         try:
             return main(list(arguments))
