@@ -39,7 +39,7 @@ def kept_in(store: Store | None) -> Iterator[None]:
         _STORE.reset(token)
 
 
-def drawn_once(name: str, draw: Callable[[], Any]) -> Any:
+def drawn_once(name: str, draw: Callable[[], Any], *, seeded: bool = False) -> Any:
     """Return what `draw` returns, or what it returned in the failed run that is being finished.
 
     Parameters
@@ -48,9 +48,17 @@ def drawn_once(name: str, draw: Callable[[], Any]) -> Any:
         What is drawn; a run that is repeated must draw the same things in the same order.
     draw : callable
         Draws an integer, a float, a dict or list of such, or an array of numbers. What it returns may be published.
+    seeded : bool, default=False
+        Whether the noise comes from a seed. A run that is finished then draws what is kept, too, so that its later
+        draws are those of a run that did not fail; otherwise they would repeat the noise of the first ones.
     """
     store = _STORE.get()
-    return draw() if store is None else store.once(name, draw)
+    if store is None:
+        return draw()
+    if seeded:
+        value = draw()
+        return store.once(name, lambda: value)
+    return store.once(name, draw)
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def ask(
     # What the student expects is public.
     if law.needs_student and expected is not None:
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]
-    outcomes = drawn_once("answers", lambda: sample(law, counts, noise))
+    outcomes = drawn_once("answers", lambda: sample(law, counts, noise), seeded=not noise.for_release)
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None and diagnostics.votes:
         _note(diagnostics, counts, asked + admitted, meter)

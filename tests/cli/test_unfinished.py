@@ -10,6 +10,7 @@ import pytest
 import dpensemble.cli.train
 import dpensemble.moments.rounds  # noqa: F401 - patched by name
 from dpensemble.cli import main
+from dpensemble.errors import LedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.workflow.drawn import DrawnFile
 
@@ -41,7 +42,8 @@ def command(method, *more):
 
 def drawn(folder):
     lines = (folder / ".dpensemble-run" / "drawn.jsonl").read_text().splitlines()
-    return [(one["name"], one["value"]) for one in map(json.loads, lines)]
+    groups = [one if isinstance(one, list) else [one] for one in map(json.loads, lines)]
+    return [(one["name"], one["value"]) for group in groups for one in group]
 
 
 def fail(*_, **__):
@@ -104,6 +106,116 @@ def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, 
     assert account.state().spent == spent
     assert json.loads((folder / "run" / "run.json").read_text())["guarantee"]["epsilon"] <= 3.0
     assert (folder / "run" / "student.skops").exists()
+    assert not (folder / ".dpensemble-run").exists()
+
+
+def unreachable(*_):
+    raise LedgerError("the ledger cannot be read.")
+
+
+def fail_at(patched, name):
+    """Let the ledger's first transaction fail at a step."""
+    failed = []
+
+    def step(reached):
+        if reached == name and not failed:
+            failed.append(name)
+            raise ZeroDivisionError
+
+    patched.setattr("dpensemble.ledger.store.step", step)
+
+
+@pytest.mark.parametrize(("step", "charged"), [("begun", False), ("added", False), ("committed", True)])
+@pytest.mark.parametrize("can_look", [True, False])
+def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
+    folder, capsys, monkeypatch, step, charged, can_look
+):
+    ledger = Ledger.create(folder / "ledger.db")
+    account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
+    more = ["--ledger", "ledger.db", "--data-set", "people"]
+    with monkeypatch.context() as patched:
+        fail_at(patched, step)
+        if not can_look:
+            patched.setattr("dpensemble.ledger.accounts.LedgerAccount.has_release", unreachable)
+        assert main(command("label-moments", *more)) == 1
+    errors = capsys.readouterr().err
+    # Where nobody could look, recover does.
+    assert ("may be charged to the ledger" in errors) == (charged or not can_look)
+    assert ("nothing was written" in errors) == (can_look and not charged)
+    assert (folder / ".dpensemble-run").exists() == (charged or not can_look)
+    assert len(account.history()) == charged
+    if not (charged or not can_look):
+        return
+    assert main(command("label-moments", *more)) == 2
+    assert "looks into the ledger" in capsys.readouterr().err
+    assert main(["recover", "run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placed"], found["account"]) == (charged, None)
+    assert len(account.history()) == charged
+    assert (folder / "run" / "run.json").exists() == charged
+    assert not (folder / ".dpensemble-run").exists()
+
+
+def test_a_ledger_that_refuses_leaves_no_journal(folder, capsys):
+    account = Ledger.create(folder / "ledger.db").open_account("people", epsilon=1.0, delta=1e-2)
+    assert main(command("label-moments", "--ledger", "ledger.db", "--data-set", "people")) == 2
+    assert "nothing was charged" in capsys.readouterr().err
+    assert account.history() == []
+    assert not (folder / ".dpensemble-run").exists()
+
+
+def test_the_charge_that_nobody_can_look_up_is_filed_as_one_that_may_be_spent(folder, capsys, monkeypatch):
+    Ledger.create(folder / "ledger.db").open_account("people", epsilon=9.0, delta=1e-2)
+    with monkeypatch.context() as patched:
+        fail_at(patched, "committed")
+        assert main(command("label-moments", "--ledger", "ledger.db", "--data-set", "people")) == 1
+    capsys.readouterr()
+    (folder / "ledger.db").rename(folder / "elsewhere.db")
+    assert main(["recover", "run"]) == 2
+    assert "there is no ledger" in capsys.readouterr().err
+    assert main(["recover", "run", "--give-up", "--json"]) == 0
+    assert "may be spent without a release" in json.loads(capsys.readouterr().out)["what"]
+    assert not (folder / ".dpensemble-run").exists()
+
+
+BAD_STEPS = [
+    ("pate", ["--baseline"]),
+    ("soft-votes", ["--baseline", "--holdout-score", "0.2"]),
+    ("label-moments", ["--holdout-score", "0.2"]),
+]
+
+
+@pytest.mark.parametrize(("method", "more"), BAD_STEPS)
+def test_blanks_of_private_records_stop_no_step_after_the_charge(folder, method, more):
+    """Neither a baseline nor a score meets what the student does not take."""
+    table = pd.read_csv("private.csv", dtype={"x": object})
+    table[:50].to_csv("test.csv", index=False)
+    table.loc[::9, "x"] = ""
+    table.loc[4::9, "x"] = "much"
+    table.to_csv("private.csv", index=False)
+    without_fill = [
+        one for one in command(method, "--student", "naive-bayes", "--test", "test.csv", *more) if one != "--fill"
+    ]
+    assert main(without_fill) == 0
+    assert (folder / "run" / "run.json").exists()
+
+
+@pytest.mark.parametrize("step", ["dpensemble.workflow.train.scored", "dpensemble.workflow.train._baseline_scores"])
+def test_what_fails_for_a_bad_record_fails_in_the_rehearsal(folder, capsys, monkeypatch, step):
+    """Stand-in records are as bad as private ones may be, so that a step that cannot take them costs nothing."""
+    where, name = step.rsplit(".", 1)
+    real = getattr(sys.modules[where], name)
+
+    def takes_no_blanks(*given):
+        private = next(one for one in given if hasattr(one, "X") or hasattr(one, "X_private"))
+        rows = getattr(private, "X", None) if hasattr(private, "X") else private.X_private
+        if rows.isna().to_numpy().any():
+            raise ZeroDivisionError
+        return real(*given)
+
+    monkeypatch.setattr(sys.modules[where], name, takes_no_blanks)
+    assert main(command("pate", "--baseline", "--holdout-score", "0.2")) == 1
+    assert "nothing was written" in capsys.readouterr().err
     assert not (folder / ".dpensemble-run").exists()
 
 

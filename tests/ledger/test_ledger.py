@@ -54,6 +54,43 @@ def test_one_release_is_charged_once_however_often_it_is_announced(patients):
     assert patients.state().spent.loss > spent.loss
 
 
+def test_a_release_with_a_key_is_charged_once_also_after_a_restart(where, patients):
+    first, second = (Spending(name="everyone", epsilon=epsilon, delta=1e-9) for epsilon in (0.5, 0.4))
+    assert not patients.has_release("k1")
+    one = patients.one_release("fit", release="k1")
+    one([first])
+    spent = patients.state().spent
+    again = Ledger(where).account("patients")
+    again.one_release("fit", release="k1")([first])
+    assert again.has_release("k1")
+    assert again.state().spent == spent
+    # The second part is charged by whoever comes to it first.
+    rest = again.one_release("fit", release="k1")
+    rest([first])
+    rest([second])
+    both = again.state().spent
+    assert both.loss > spent.loss
+    one([second])
+    assert patients.state().spent == both
+    patients.one_release("fit", release="k2")([first])
+    assert patients.state().spent.loss == both.loss + spent.loss
+    assert len(patients.history()) == 3
+    assert Ledger(where).verify().grants == 3
+
+
+def test_a_key_of_another_data_set_or_of_a_larger_release_pays_for_nothing(ledger, patients):
+    small, large = (Spending(name="everyone", epsilon=epsilon, delta=1e-9) for epsilon in (0.1, 0.5))
+    patients.one_release("fit", release="k")([small])
+    other = ledger.open_account("others", epsilon=3, delta=1e-5)
+    assert not other.has_release("k")
+    other.one_release("fit", release="k")([small])
+    assert other.state().spent == patients.state().spent
+    before = patients.state()
+    with pytest.raises(LedgerError, match="was charged less than it takes now"):
+        patients.one_release("fit", release="k")([large])
+    assert patients.state() == before
+
+
 def test_losses_under_another_relation_do_not_add_up(patients):
     spend(patients, relation=Relation.REPLACE_ONE)
     before = patients.state()

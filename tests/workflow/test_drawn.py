@@ -75,6 +75,33 @@ def test_values_that_belong_together_are_all_kept_or_none(path):
         assert drawn_once("sum", lambda: 4) == 4
 
 
+def test_a_group_that_was_written_in_part_is_drawn_again_as_a_whole(path):
+    """Half of a group belongs to a secret choice that nobody has any more."""
+    with kept_in(DrawnFile(path)):
+        drawn_once("sum", lambda: 1)
+        with drawn_together():
+            drawn_once("answers", lambda: 2)
+            drawn_once("answers", lambda: 3)
+    data = path.read_bytes()
+    for cut in range(data.index(b"\n") + 1, len(data)):
+        path.write_bytes(data[:cut])
+        with kept_in(DrawnFile(path)):
+            assert drawn_once("sum", never) == 1
+            with drawn_together():
+                assert [drawn_once("answers", lambda: 8), drawn_once("answers", lambda: 9)] == [8, 9]
+
+
+def test_seeded_noise_goes_on_behind_what_was_kept(path):
+    def run(stop_after):
+        noise = iter(range(5))
+        with kept_in(DrawnFile(path)):
+            return [drawn_once("sum", lambda: next(noise), seeded=True) for _ in range(stop_after)]
+
+    assert run(2) == [0, 1]
+    assert run(5) == [0, 1, 2, 3, 4]
+    assert run(5) == [0, 1, 2, 3, 4]
+
+
 def test_another_run_is_refused(path):
     with kept_in(DrawnFile(path)):
         drawn_once("answers", lambda: 1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
 from dpensemble._spending import Spending
@@ -13,6 +14,7 @@ from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.ledger import Ledger
 from dpensemble.workflow import Tables, train
 from dpensemble.workflow.holdout import ASSUMPTIONS, WithScore, hold_back
+from dpensemble.workflow.rehearsal import stand_ins
 
 SETTINGS = {"classes": ["no", "yes"], "epsilon": 3.0, "delta": 1e-4, "random_state": 3, "insecure_release_seed": 5}
 
@@ -80,6 +82,26 @@ def test_the_score_is_close_and_the_guarantee_covers_it(model):
     assert set(ASSUMPTIONS) <= set(record.guarantee["assumptions"])
     assert score["accuracy_low"] - 0.03 < record.data["public_truth"]["student"] < score["accuracy_high"] + 0.03
     assert score["auroc"] > 0.9
+
+
+def test_a_blank_that_the_student_does_not_take_scores_nothing_and_stops_nothing():
+    given = tables(400)
+    _, held = hold_back(given, LabelMomentsClassifier(**SETTINGS), 0.25)
+    model = LabelMomentsClassifier(student=GaussianNB(), on_bad_record="zero", **SETTINGS)
+    X = given.X_private.copy()
+    X.loc[held.X.index[:60], "x"] = np.nan
+    scores = [train(replace(given, X_private=one), model, holdout_score=0.25) for one in (given.X_private, X)]
+    whole, blank = (one.record.data["released_score"]["accuracy"] for one in scores)
+    assert blank < 0.6 * whole
+    assert scores[0].labels.equals(scores[1].labels)
+
+
+def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not_take():
+    given = tables(400)
+    given = replace(given, X_public=given.X_public[:0], y_public=None, declared_columns={"x": [-3, 3], "z": [-3, 3]})
+    taking, refusing = LabelMomentsClassifier(**SETTINGS), LabelMomentsClassifier(student=GaussianNB(), **SETTINGS)
+    assert stand_ins(given, taking).X_private.isna().to_numpy().any()
+    assert not stand_ins(given, refusing).X_private.isna().to_numpy().any()
 
 
 @pytest.mark.parametrize(

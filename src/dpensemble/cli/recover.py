@@ -11,15 +11,26 @@ from pathlib import Path
 import typer
 
 from dpensemble.cli.again import Unfinished, command, finishing
-from dpensemble.workflow import Recovered, recover, require_unchanged, unfinished_run
+from dpensemble.workflow import Recovered, recover, require_unchanged, settle_charge, unfinished_run, where_charged
 from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
 
 
 def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
     """Finish what a killed run left."""
+    if not give_up:
+        settle_charge(run, _was_charged)
     journal = None if give_up else unfinished_run(run)
     found = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
     typer.echo(json.dumps(asdict(found), indent=2) if as_json else found.what)
+
+
+def _was_charged(journal: Journal) -> bool:
+    """Look into the ledger that a run was about to charge."""
+    # Its extra is needed here alone.
+    from dpensemble.ledger import Ledger  # noqa: PLC0415
+
+    ledger, data_set, release = where_charged(journal)
+    return Ledger(ledger).account(data_set).has_release(release)
 
 
 def _finished(journal: Journal, unfinished: Unfinished) -> Recovered:

@@ -27,6 +27,7 @@ from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.methods.repeated import uncounted
 from dpensemble.workflow import (
+    JournaledAccount,
     RunFolder,
     Tables,
     about_run,
@@ -39,6 +40,7 @@ from dpensemble.workflow import (
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
+from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT
 
 _FILES = ("private", "public", "target", "classes")
@@ -82,9 +84,7 @@ def _run(request: Request, log: Hear) -> None:
         given |= {"certificate": own.get("certificate", False), "private_report": votes}
         if resumes is None:
             rehearse(tables, model, **given)
-        else:
-            # The account was charged when the run began.
-            ledger = None
+        ledger = _journaled(ledger, own["ledger"], place)
         with (
             _where(own),
             warnings_as_lines(told_otherwise=hinted),
@@ -148,6 +148,14 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     from dpensemble.ledger import Ledger  # noqa: PLC0415
 
     return Ledger(ledger).account(str(data_set))
+
+
+def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
+    """Return the account such that the run's journal tells of its charge; None if nothing is left to charge."""
+    if account is None or (place.journal is not None and CHARGE not in place.journal.about):
+        # An earlier version began the run, and had the account charged.
+        return None
+    return JournaledAccount(account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, ENDING.check)
 
 
 def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:

@@ -69,20 +69,22 @@ def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
         return BAD
 
 
-def readable_rows(table: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    """Return a table without infinite entries, and which rows had none.
+def readable_rows(table: pd.DataFrame, *, nan: bool = True) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """Return a table without infinite entries, and which rows had none; without `nan` also without blanks.
 
-    A row with an infinite entry becomes a row of zeros and blanks, which every map of the library can read.
+    A row with such an entry becomes a row of zeros and blanks, which every map of the library can read.
     """
     numeric = number_columns(table)
     numbers = table.iloc[:, np.flatnonzero(numeric)].to_numpy(dtype=np.float64, na_value=np.nan)
-    infinite: NDArray[np.bool_] = np.isinf(numbers).any(axis=1)
-    if infinite.any():
-        numbers = np.where(infinite[:, None], 0.0, numbers)
+    bad: NDArray[np.bool_] = np.isinf(numbers).any(axis=1)
+    if not nan:
+        bad |= table.isna().to_numpy().any(axis=1)
+    if bad.any():
+        numbers = np.where(bad[:, None], 0.0, numbers)
         texts = table.iloc[:, np.flatnonzero(~numeric)]
-        texts = texts.where(np.broadcast_to(~infinite[:, None], texts.shape))
+        texts = texts.where(np.broadcast_to(~bad[:, None], texts.shape))
         table = assembled(table, np.flatnonzero(numeric), numbers, texts)
-    return table, ~infinite
+    return table, ~bad
 
 
 def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.bool_]:

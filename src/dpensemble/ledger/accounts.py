@@ -14,6 +14,7 @@ from dpensemble._spending import Spending
 from dpensemble.accounting.sums import gaussian_epsilon
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, LedgerError
+from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
 from dpensemble.ledger.grants import LedgerBook, LedgerGrant
 from dpensemble.ledger.names import EVERYONE, check_name, now
@@ -141,15 +142,29 @@ class LedgerAccount:
     def __repr__(self) -> str:
         return f"LedgerAccount({self.ledger.place!r}, {self.data_set!r})"
 
-    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+    def one_release(self, what: str, *, release: str | None = None) -> Callable[[Sequence[Spending]], None]:
         """Return what charges one release, and does not charge it again where it is announced twice.
 
         Parameters
         ----------
         what : str
             Public name of the method.
+        release : str, optional
+            Public key that nobody else uses, such as a random one. What was charged under the same key is not charged
+            again, also after a restart.
         """
-        return _OneRelease(self, what)
+        return _OneRelease(self, what, release)
+
+    def has_release(self, release: str) -> bool:
+        """Return whether anything was charged under the key of a release; waits for charges that are under way.
+
+        Parameters
+        ----------
+        release : str
+            What `one_release` was given.
+        """
+        with self.ledger.writing() as transaction:
+            return bool(self._of_release(transaction, {"release": release}))
 
     def charge_budget(self, what: str, budget: Budget) -> None:
         """Charge a release of your own, of which epsilon and delta are known, before you make it.
@@ -239,9 +254,26 @@ class LedgerAccount:
         return sorted(states, key=lambda state: (state.whom != EVERYONE, state.whom))
 
     def charge(self, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
-        """Charge a release in a transaction of its own, or refuse it."""
+        """Charge a release in a transaction of its own, or refuse it; with a key only what was not charged before."""
         with self.ledger.writing() as transaction:
-            self.charge_in(transaction, spendings, about)
+            key: dict[str, Any] = {name: about[name] for name in ("release", "part") if name in about}
+            before = self._of_release(transaction, key) if key else []
+            if not before:
+                self.charge_in(transaction, spendings, about)
+                return
+            asked = _largest_loss({state.whom: state for state in self._states(transaction)}, spendings)
+        paid = before[0].fields["charges"][0]
+        if not asked.within(Amount(paid["loss"], paid["delta"])):
+            raise LedgerError(
+                f"ledger: release {about['release']} of data set {self.data_set!r} was charged less than it takes now; "
+                "finish it with the version that it was begun with."
+            )
+
+    def _of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
+        """Return the charges of this data set that have a key."""
+        found = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
+        wanted = {"data_set": self.data_set, **key}
+        return [entry for entry in found if wanted.items() <= entry.fields.items()]
 
     def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or refuse."""
@@ -273,8 +305,8 @@ class LedgerAccount:
 class _OneRelease(Original, spends=("__call__",)):
     """Charges one release once, however often the release is announced."""
 
-    def __init__(self, account: LedgerAccount, what: str) -> None:
-        self._account, self._what = account, what
+    def __init__(self, account: LedgerAccount, what: str, release: str | None) -> None:
+        self._account, self._what, self._release = account, what, release
         self._charged: set[Any] = set()
 
     def __call__(self, spendings: Sequence[Spending]) -> None:
@@ -284,7 +316,10 @@ class _OneRelease(Original, spends=("__call__",)):
             for one in spendings
         )
         if announced not in self._charged:
-            self._account.charge(spendings, {"what": self._what})
+            about: dict[str, Any] = {"what": self._what}
+            if self._release is not None:
+                about |= {"release": self._release, "part": len(self._charged) + 1}
+            self._account.charge(spendings, about)
             self._charged.add(announced)
 
 

@@ -146,7 +146,9 @@ def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseS
     draws = DiscreteNoise(noise)
     totals = vectors.sum(axis=0).tolist()
     noisy = drawn_once(
-        "a noisy score", lambda: np.array([(total + draws.gaussian(variance)) / _WHOLE for total in totals])
+        "a noisy score",
+        lambda: np.array([(total + draws.gaussian(variance)) / _WHOLE for total in totals]),
+        seeded=not noise.for_release,
     )
     spread = math.sqrt(variance) / _WHOLE
     accuracy = float(np.clip(noisy[0] / n_units, 0.0, 1.0))

@@ -38,4 +38,4 @@ def noisy_sum(
         noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
         return np.array(noisy).reshape(total.shape)
 
-    return drawn_once("a noisy sum", draw), variance
+    return drawn_once("a noisy sum", draw, seeded=not noise.for_release), variance

@@ -1,6 +1,7 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
 from dpensemble.workflow.budgets import BudgetRequest, parse_budgets
+from dpensemble.workflow.charging import JournaledAccount, where_charged
 from dpensemble.workflow.check import Checked, check
 from dpensemble.workflow.comparison import compare
 from dpensemble.workflow.comparison_data import (
@@ -16,7 +17,7 @@ from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 from dpensemble.workflow.outputs import Outcome, load_run, write_outcome
-from dpensemble.workflow.recover import Recovered, recover
+from dpensemble.workflow.recover import Recovered, recover, settle_charge
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import RunFolder, claimed_folder, resumed_folder
 from dpensemble.workflow.tables import Tables, adult_tables
@@ -35,6 +36,7 @@ __all__ = [
     "ComparedRows",
     "Comparison",
     "ComparisonData",
+    "JournaledAccount",
     "Outcome",
     "Recovered",
     "RunFolder",
@@ -53,8 +55,10 @@ __all__ = [
     "rehearse",
     "require_unchanged",
     "resumed_folder",
+    "settle_charge",
     "table_data",
     "train",
     "unfinished_run",
+    "where_charged",
     "write_outcome",
 ]

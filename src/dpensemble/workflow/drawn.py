@@ -20,6 +20,8 @@ _ARRAY = "array"
 class DrawnFile:
     """Keeps drawn values as lines of JSON; a last line that is not whole was never used, and is drawn again.
 
+    Values that belong together are one line, so that a write that ends midway keeps none of them.
+
     Parameters
     ----------
     path : path
@@ -44,7 +46,7 @@ class DrawnFile:
         self._path = path
         self._kept, n_bytes = _kept_in(path)
         self._n_used = 0
-        self._waiting: list[str] | None = None
+        self._waiting: list[dict[str, Any]] | None = None
         if path.exists() and path.stat().st_size > n_bytes:
             os.truncate(path, n_bytes)
 
@@ -60,11 +62,11 @@ class DrawnFile:
             self._n_used += 1
             return _as_value(kept["value"])
         value = draw()
-        line = json.dumps({"name": name, "value": _as_json(value)}) + "\n"
+        kept = {"name": name, "value": _as_json(value)}
         if self._waiting is None:
-            self._append(line)
+            self._append([kept])
         else:
-            self._waiting.append(line)
+            self._waiting.append(kept)
         return value
 
     @contextmanager
@@ -73,29 +75,29 @@ class DrawnFile:
         self._waiting = []
         try:
             yield
-            self._append("".join(self._waiting))
+            self._append(self._waiting)
         finally:
             self._waiting = None
 
-    def _append(self, lines: str) -> None:
-        if not lines:
+    def _append(self, values: list[dict[str, Any]]) -> None:
+        if not values:
             return
         try:
-            self._write(lines)
+            self._write(json.dumps(values if len(values) > 1 else values[0]) + "\n")
         except OSError as error:
             raise FileError(
                 f"what the run draws cannot be kept in {self._path} ({error.strerror}); make room, and finish the run."
             ) from None
         # They were drawn in this run, which does not draw them again.
-        self._kept += [{}] * lines.count("\n")
+        self._kept += [{}] * len(values)
         self._n_used = len(self._kept)
 
-    def _write(self, lines: str) -> None:
+    def _write(self, line: str) -> None:
         durable.step("keep")
         new = not self._path.exists()
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, durable.OWN_FILE)
         with os.fdopen(handle, "ab") as file:
-            file.write(lines.encode())
+            file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
         if new:
@@ -113,9 +115,10 @@ def _kept_in(path: Path) -> tuple[list[dict[str, Any]], int]:
         raise FileError(f"{path} cannot be read ({error.strerror}).") from None
     n_bytes = data.rfind(b"\n") + 1
     try:
-        return [json.loads(line) for line in data[:n_bytes].splitlines()], n_bytes
+        lines = [json.loads(line) for line in data[:n_bytes].splitlines()]
     except ValueError:
         raise FileError(f"{path} is damaged, so the run cannot be finished from it.") from None
+    return [value for line in lines for value in (line if isinstance(line, list) else [line])], n_bytes
 
 
 def _as_json(value: Any) -> Any:

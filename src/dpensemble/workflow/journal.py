@@ -16,12 +16,15 @@ from dpensemble.workflow.durable import OWN_FILE, replace_file
 _SCHEMA = 1
 #: What a run was begun with, by which it can be finished: the entries of ``about`` that say so.
 COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
+#: Where a ledger shows whether the run was charged: an entry of ``about``.
+CHARGE = "charge"
 
 
 class Stage(StrEnum):
     """How far a run has come."""
 
     CLAIMED = "claimed"
+    ASKING = "asking"
     SPENT = "spent"
     FINISHED = "finished"
     PLACED = "placed"
@@ -36,7 +39,8 @@ class Journal:
     out : str
         Folder of the run.
     stage : str
-        ``"spent"``: count the budgets as spent, there is no release; ``"finished"``: the release waits beside.
+        ``"asking"``: a ledger is about to be charged, and shows whether it was; ``"spent"``: count the budgets as
+        spent, there is no release; ``"finished"``: the release waits beside.
     budgets : list of dict
         ``name``, ``epsilon`` and ``delta`` of each group of records.
     what : str
@@ -74,6 +78,11 @@ class Journal:
             return (
                 f"the release was finished and waits in {path.with_name('new')}; "
                 f"'dpensemble recover {self.out}' moves it into place"
+            )
+        if self.stage == Stage.ASKING:
+            return (
+                f"the budget ({budget_words(self.budgets)}) may be charged to the ledger, as {path} says; "
+                f"'dpensemble recover {self.out}' looks into the ledger, and finishes the run if it was charged"
             )
         return (
             f"the budget ({budget_words(self.budgets)}) is spent without a release, as {path} says; "

@@ -48,7 +48,7 @@ class Reader:
                 parameter="fill",
             )
         how = None if not fill else "nan" if takes_nan else "median"
-        self._public, self._tabular = public, tabular
+        self._public, self._tabular, self._takes_nan = public, tabular, takes_nan
         self._keep_bad = zeroes_bad(model)
         self._preparation = TablePreparation(how).fit(public) if len(public) else None
         self._encoder = None if tabular else TableEncoder(how).fit(public)
@@ -84,7 +84,7 @@ class Reader:
         if not self._keep_bad:
             return self.transform(table), np.ones(len(table), dtype=bool)
         if self._encoder is None:
-            table, readable = readable_rows(table)
+            table, readable = readable_rows(table, nan=self._takes_nan)
             return self.transform(table), readable
         rows = self.private(table)
         readable = readable_array(rows, nan=self._encoder.fill == "nan")

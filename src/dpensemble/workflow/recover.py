@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, beside, journal_path
-from dpensemble.workflow.journal import Stage, budget_words, read_journal
+from dpensemble.workflow.journal import Journal, Stage, budget_words, read_journal
 from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
 
@@ -38,6 +39,42 @@ class Recovered:
     budgets: list[dict[str, Any]]
     account: str | None
     what: str
+
+
+def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
+    """Put down whether a run has spent that was ended while a ledger was being charged.
+
+    Parameters
+    ----------
+    folder : path
+        What was given to ``train --out``.
+    was_charged : callable
+        Takes the journal, and looks into the ledger.
+
+    Raises
+    ------
+    FileError
+        If the run is still going on, or something cannot be read or written.
+    """
+    folder = checked_folder(folder)
+    path = journal_path(folder)
+    if not path.exists():
+        return
+    claim = Claim(folder)
+    try:
+        journal = read_journal(path)
+        if journal is None or journal.stage != Stage.ASKING:
+            return
+        if was_charged(journal):
+            replace(journal, stage=Stage.SPENT.value).write(path)
+        else:
+            durable.remove(path)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{folder} cannot be recovered ({error.strerror}); nothing was lost, try again.") from None
+    finally:
+        claim.release(remove=False)
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
@@ -92,8 +129,9 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
                 placed=False,
                 budgets=journal.budgets,
                 account=str(account),
-                what=f"{budget_words(journal.budgets).capitalize()} is spent without a release, as {account} says; "
-                f"count it with all that is spent on the same records. The folder {folder} is free again.",
+                what=f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as "
+                f"{account} says; count it with all that is spent on the same records. The folder {folder} is free "
+                "again.",
             )
     except OSError as error:
         claim.release(remove=False)
@@ -105,6 +143,10 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
         raise
     claim.release(remove=True)
     return found
+
+
+def _surely(journal: Journal) -> str:
+    return "may be" if journal.stage == Stage.ASKING else "is"
 
 
 def _account(folder: Path) -> Path:

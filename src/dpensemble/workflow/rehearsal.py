@@ -14,10 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
 
 from dpensemble._drawn import kept_in
 from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
+from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import BudgetError, DataError, TeacherError
 from dpensemble.methods.repeated import uncounted
 from dpensemble.moments import declared_grid
@@ -27,6 +30,8 @@ from dpensemble.workflow.streamed import PrivateStream
 from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
+# One in so many stand-in records is bad in each way.
+_ONE_IN = 25
 # Stand-in records, and public rows of methods that need not label all of them.
 _RECORDS, _ROWS, _RECORDS_A_TEACHER, _TEST_ROWS = 3000, 1500, 3, 50
 
@@ -85,14 +90,19 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
         rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
     else:
         grid = declared_grid(tables.declared_columns)
-        rows = grid.rows(np.column_stack([rng.integers(size, size=n_records) for size in grid.sizes]))
+        # The last cell of a column is that of blanks.
+        n_cells = grid.sizes if get_tags(model).input_tags.allow_nan else [size - 1 for size in grid.sizes]
+        rows = grid.rows(np.column_stack([rng.integers(n, size=n_records) for n in n_cells]))
     labels = _labels(rows, tables.classes)
+    test, test_labels = rows[:_TEST_ROWS], labels[:_TEST_ROWS]
+    if zeroes_bad(model):
+        rows, labels = _with_bad(rows, labels)
     whose: Any = None
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
         whose = np.arange(n_records) // 2
     kept = replace(tables, X_public=public, y_public=truth)
     if tables.X_test is not None:
-        kept = replace(kept, X_test=rows[:_TEST_ROWS], y_test=labels[:_TEST_ROWS])
+        kept = replace(kept, X_test=test, y_test=test_labels)
     if tables.stream is not None:
         return replace(kept, stream=_stream(rows, labels, whose))
     if tables.budgets is not None:
@@ -112,6 +122,19 @@ def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:
     column = max(rows.columns, key=lambda name: rows[name].nunique())
     places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
     return pd.Series([classes[place * len(classes) // len(rows)] for place in places], name="label")
+
+
+def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
+    """Let some records have blanks, infinite entries, or no label, as private ones may."""
+    places = np.arange(len(rows)) % _ONE_IN
+    rows = rows.where(np.broadcast_to((places != 0)[:, None], rows.shape))
+    numbers = rows.columns[number_columns(rows)]
+    infinite = (
+        rows[numbers]
+        .astype(np.float64)
+        .where(np.broadcast_to((places != 1)[:, None], (len(rows), len(numbers))), np.inf)
+    )
+    return rows.assign(**{name: infinite[name] for name in numbers}), labels.where(places != 2)
 
 
 def _stream(rows: pd.DataFrame, labels: pd.Series, units: Any) -> PrivateStream:

@@ -18,7 +18,7 @@ from dpensemble.errors import FileError
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, journal_path
 from dpensemble.workflow.drawn import DrawnFile
-from dpensemble.workflow.journal import Journal, Stage, read_journal
+from dpensemble.workflow.journal import CHARGE, Journal, Stage, read_journal
 from dpensemble.workflow.outputs import FILES, PRIVATE_FILES, RECORD
 
 _NEW, _OLD, _RESERVE = "new", "old", "reserve"
@@ -60,7 +60,7 @@ class RunFolder:
 
     @property
     def spent(self) -> bool:
-        """Whether any budget is spent."""
+        """Whether any budget is spent, or may be: a ledger was asked to charge it."""
         return self.stage is not Stage.CLAIMED
 
     def standing(self) -> str:
@@ -69,16 +69,34 @@ class RunFolder:
             return f"the release was finished and stands in {self.folder}"
         return "nothing was written" if self.journal is None else self.journal.sentence(self.journal_path)
 
-    def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
-        """Put down, before noise is drawn, that these budgets are spent."""
+    def ask(self, budgets: Sequence[dict[str, Any]], charge: dict[str, str]) -> None:
+        """Put down, before a ledger is charged, what it is asked for, and by which entry it shows that it was."""
         if self.spent:
             return
+        self._reserve()
+        self._about = self._about | {CHARGE: charge}
+        self._note(Stage.ASKING, list(budgets))
+
+    def withdraw(self) -> None:
+        """Forget what a ledger was asked for, and did not charge."""
+        if self.stage is Stage.ASKING:
+            durable.remove(self.journal_path)
+            self.journal, self.stage = None, Stage.CLAIMED
+
+    def spend(self, budgets: Sequence[dict[str, Any]]) -> None:
+        """Put down, before noise is drawn, that these budgets are spent."""
+        if self.stage is Stage.CLAIMED:
+            self._reserve()
+        elif self.stage is not Stage.ASKING:
+            return
+        self._note(Stage.SPENT, list(budgets))
+
+    def _reserve(self) -> None:
         try:
             durable.step("spend")
             durable.reserve(self._beside / _RESERVE, _RESERVED_BYTES)
         except OSError as error:
             raise self._unwritable(error) from None
-        self._note(Stage.SPENT, list(budgets))
 
     def _unwritable(self, error: OSError) -> FileError:
         return FileError(
@@ -101,15 +119,15 @@ class RunFolder:
                 self.journal, self.stage = journal, stage
                 durable.step(stage.value)
             except OSError as error:
-                self._look_again(stage)
+                self._look_again()
                 raise self._unwritable(error) from None
 
-    def _look_again(self, attempted: Stage) -> None:
+    def _look_again(self) -> None:
         """Find out how far a journal came that could not be seen to the disk."""
-        if attempted is Stage.SPENT:
-            # No noise was drawn, nor will be.
+        if self.journal is None:
+            # No account was charged and no noise was drawn, nor will be.
             durable.remove(self.journal_path)
-            self.journal, self.stage = None, Stage.CLAIMED
+            self.stage = Stage.CLAIMED
             return
         self.journal = read_journal(self.journal_path)
         self.stage = Stage.SPENT if self.journal is None else Stage(self.journal.stage)
@@ -199,7 +217,7 @@ def _released(run: RunFolder, claim: Claim) -> Iterator[None]:
     try:
         yield
     finally:
-        if run.stage is Stage.SPENT:
+        if run.stage in (Stage.ASKING, Stage.SPENT):
             _remove_unfinished(claim)
         claim.release(remove=run.tidy or not run.journal_path.exists())
 

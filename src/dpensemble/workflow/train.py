@@ -226,11 +226,13 @@ def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, fl
     """Fit the student's kind of model without privacy, and score it where there are test rows."""
     # Fitted as a student is, so that private labels of one class cannot lose a release that was paid for.
     estimator = default_student() if model.student is None else model.student
-    rows, labels = reader.encoded(readable_rows(tables.X_private)[0]), tables.y_private.to_numpy()
-    known = np.isin(labels, model.classes_)
-    plain = fit_student(estimator, rows[known], labels[known], seed=0)
-    if tables.X_test is None or tables.y_test is None:
+    table, readable = readable_rows(tables.X_private)
+    rows, labels = reader.encoded(table), tables.y_private.to_numpy()
+    # Bad records are left out, as they must not stop a run that was paid for.
+    known = np.isin(labels, model.classes_) & readable & ~np.isnan(rows).any(axis=1)
+    if tables.X_test is None or tables.y_test is None or not known.any():
         return None
+    plain = fit_student(estimator, rows[known], labels[known], seed=0)
     found = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
     return scores(found, tables.y_test.to_numpy(), model.classes_)
 

@@ -1,0 +1,68 @@
+"""A ledger's account that is charged once for a run, after the run's journal says that it is about to be."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dpensemble._spending import Spending
+from dpensemble.errors import LedgerError
+from dpensemble.workflow import durable
+from dpensemble.workflow.journal import CHARGE, Journal
+from dpensemble.workflow.run_folder import RunFolder
+
+_LEDGER, _DATA_SET, _RELEASE = "ledger", "data_set", "release"
+
+
+class JournaledAccount:
+    """An account for the fit of one run.
+
+    A process may end at any moment while the account is charged. The journal is there before, and names the key of
+    the charge, so that the ledger shows afterwards whether it was charged. A run that is finished later has the same
+    key, by which nothing is charged twice.
+
+    Parameters
+    ----------
+    account : LedgerAccount
+        Whose.
+    ledger : str
+        File or address of its ledger.
+    place : RunFolder
+        Of the run.
+    check : callable
+        Raises if the run was told to stop.
+    """
+
+    def __init__(self, account: Any, ledger: str, place: RunFolder, check: Callable[[], None]) -> None:
+        self._account, self._place, self._check = account, place, check
+        known = {} if place.journal is None else place.journal.about.get(CHARGE, {})
+        self._release = known.get(_RELEASE) or secrets.token_hex(16)
+        self._where = {_LEDGER: ledger, _DATA_SET: account.data_set, _RELEASE: self._release}
+
+    def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
+        """Return what charges one fit."""
+        charge = self._account.one_release(what, release=self._release)
+
+        def noted(spendings: Sequence[Spending]) -> None:
+            self._check()
+            # A fit and its score are announced together, under the name of one group.
+            budgets = {one.name: one.to_dict() for one in spendings}
+            self._place.ask(list(budgets.values()), self._where)
+            try:
+                charge(spendings)
+            except BaseException:
+                # The journal stays where nobody can tell.
+                with durable.signals_later(), suppress(LedgerError):
+                    if not self._account.has_release(self._release):
+                        self._place.withdraw()
+                raise
+
+        return noted
+
+
+def where_charged(journal: Journal) -> tuple[str, str, str]:
+    """Return the ledger, the data set and the key of the charge of a run that was about to be charged."""
+    found = journal.about[CHARGE]
+    return found[_LEDGER], found[_DATA_SET], found[_RELEASE]

@@ -1,0 +1,42 @@
+"""Random runs fail at random steps after their charge, and `recover` finishes them; `make` has the script for 500."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "failures_after_charge"
+# What follows a charge of the same key is charged again.
+FORGETFUL = """
+import runpy, sys
+from dpensemble.ledger import LedgerAccount
+real = LedgerAccount._of_release
+LedgerAccount._of_release = lambda self, transaction, key: [] if "part" in key else real(self, transaction, key)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def failures(*arguments, before=()):
+    found = subprocess.run(
+        [sys.executable, *before, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    last = found.stdout.splitlines()[-1]
+    counts = {name: int(n.replace(",", "")) for n, name in re.findall(r"([\d,]+) ([a-z ]+)", last.split(";")[0])}
+    return found, counts
+
+
+@pytest.mark.slow
+def test_random_runs_are_finished_after_random_failures():
+    found, counts = failures("--runs", 10, "--seed", 5)
+    assert (found.returncode, counts["problems"]) == (0, 0), found.stdout + found.stderr
+    assert (counts["runs"], counts["failures"]) == (10, 30)
+
+
+@pytest.mark.slow
+def test_a_second_charge_is_found():
+    found, counts = failures("--runs", 3, "--faults", 0, "--every", 1, "--seed", 5, before=("-c", FORGETFUL))
+    assert found.returncode == 1
+    assert "recover charged again" in found.stdout
+    assert counts["problems"] >= 1
