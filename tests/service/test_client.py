@@ -108,7 +108,7 @@ def proxied(monkeypatch):
             asked.append((self.command, self.path, self.headers.get("Authorization")))
             self.send_error(502)
 
-        do_GET = do_CONNECT = note
+        do_GET = do_CONNECT = note  # noqa: N815 - as the base class calls them
 
         def log_message(self, *_):
             pass

@@ -221,7 +221,7 @@ def test_keys_of_a_provider_here_are_not_fetched_through_a_proxy(home, login, mo
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(InvalidParameterError, match="set no_proxy=127.0.0.1"):
+    with pytest.raises(InvalidParameterError, match=r"set no_proxy=127\.0\.0\.1"):
         Served(home)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert get(Served(home), login.token()).status_code == 200
