@@ -5,6 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from dpensemble.errors import InvalidParameterError
+from dpensemble.service import read_settings
 from dpensemble.service.asked import prediction_model
 
 from ..ledger.conftest import buy_back, open_group_as_before
@@ -162,6 +164,14 @@ def test_keys_for_some_grants_see_nothing_of_others(two_grants):
     assert "dpensemble_requests_total" in every
     assert "all grants" in problem(two_grants.get("/v1/checkpoint", who="some_owner"), 403)["detail"]
     assert two_grants.get("/v1/checkpoint", who="owner").status_code == 200
+
+
+def test_grants_of_a_configuration_do_not_look_alike(home):
+    text = (home / "service.toml").read_text()
+    grant = text[text.index("[[grants]]") :].replace('"october"', '"October"')
+    (home / "service.toml").write_text(text + grant)
+    with pytest.raises(InvalidParameterError, match="'october' and 'October' look alike"):
+        read_settings(home / "service.toml")
 
 
 def test_unknown_places_and_methods_are_problems(served):

@@ -16,6 +16,7 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice, SparseNoisyMax
+from dpensemble.ledger.names import look_alike
 from dpensemble.service.oidc import OidcSettings
 
 _WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
@@ -219,6 +220,10 @@ def read_settings(path: Path) -> ServiceSettings:
     names = [one.name for one in made]
     if len(set(names)) != len(names):
         raise InvalidParameterError("two grants have one name; give each its own.")
+    for one in made:
+        other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
+        if other is not None:
+            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each a name of its own.")
     oidc = found.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):
