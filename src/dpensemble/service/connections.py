@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 # takes nothing of a response.
 _HEAD, _READER = 10.0, 30.0
 # Most connections at once, and files that the service opens besides.
-_MOST, _FILES = 1_000, 96
+_MOST, _FILES = 500, 96
 # Bytes that are read in one go.
 _PIECE = 4_096
 #: Bytes of a request's head.
