@@ -69,7 +69,7 @@ class Scene:
         self._before = names(self.folder)
         self._earlier = self._release()
         self.steps: list[str] = []
-        self.refusal = ""
+        self.refusal, self._n_drawn = "", 0
 
     def here(self, seconds: float) -> bool:
         """Make the run in this process, so that children find imports and prices; False if it takes too long."""
@@ -109,7 +109,7 @@ class Scene:
 
         With `calls` the calls of functions are steps, too, which takes longer.
         """
-        ended = run(self.run.arguments, self.folder, record=self._steps, calls=calls)
+        ended = run(self.run.arguments, self.folder, record=self._steps, calls=calls, keep=self._drawn)
         if ended.code != _DONE:
             if any(words in ended.err for words in _WITHOUT_RELEASE):
                 # What the answers themselves decide is known when they are drawn.
@@ -124,6 +124,8 @@ class Scene:
         left = leftovers(self.folder, self._before)
         self._succeed(not left, f"an undisturbed run leaves {left}")
         self.steps = self._steps.read_text(encoding="utf-8").splitlines()
+        # A public seed is drawn before the first step that is counted.
+        self._n_drawn = self._drawn.read_bytes().count(b"\n") if self._drawn.exists() else 0
         return True
 
     def faults(self, n: int, *, every: bool) -> Iterator[Fault]:
@@ -197,7 +199,7 @@ class Scene:
 
     def _is_drawn(self, before: bytes) -> bool:
         """Return whether all that an undisturbed run draws is drawn."""
-        return before.count(b"\n") == self.steps.count("disk kept")
+        return before.count(b"\n") == self._n_drawn
 
     def _recover(self, drawn: bytes) -> None:
         """Let `recover` finish the run, perhaps after a failure of its own."""
