@@ -66,6 +66,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/many_rows.py --teachers 100
 	$(BIN)/python benchmarks/commands.py
+	$(BIN)/python benchmarks/failures_after_charge --runs 500
 	$(BIN)/python benchmarks/adult_end_to_end.py
 
 # Beside other libraries, which are installed in an environment of their own; hours, and it resumes.

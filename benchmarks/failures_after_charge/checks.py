@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from injected import UNCAUGHT, Fault, as_json, in_child, run
+from injected import PRIVATE_TEXT, UNCAUGHT, Fault, as_json, in_child, run
 from results import charges, differences, leftovers, names, release
 from runs import DATA_SET, RandomRun, random_run
 from tables import write_tables
@@ -22,6 +22,7 @@ from dpensemble.cli import main
 from dpensemble.ledger import Ledger
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
+_WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")
 # More attempts than this are no recovery.
 _ATTEMPTS = 3
 
@@ -68,7 +69,7 @@ class Scene:
         self._before = names(self.folder)
         self._earlier = self._release()
         self.steps: list[str] = []
-        self.refusal = ""
+        self.refusal, self._n_drawn = "", 0
 
     def here(self, seconds: float) -> bool:
         """Make the run in this process, so that children find imports and prices; False if it takes too long."""
@@ -108,8 +109,12 @@ class Scene:
 
         With `calls` the calls of functions are steps, too, which takes longer.
         """
-        ended = run(self.run.arguments, self.folder, record=self._steps, calls=calls)
+        ended = run(self.run.arguments, self.folder, record=self._steps, calls=calls, keep=self._drawn)
         if ended.code != _DONE:
+            if any(words in ended.err for words in _WITHOUT_RELEASE):
+                # What the answers themselves decide is known when they are drawn.
+                self.refusal = ended.err.strip()
+                return False
             self._succeed(ended.code == _REFUSED, f"an undisturbed run ends with {ended.code}: {ended.err.strip()}")
             self._nothing_happened(ended.err)
             self.refusal = ended.err.strip().splitlines()[-1]
@@ -119,6 +124,8 @@ class Scene:
         left = leftovers(self.folder, self._before)
         self._succeed(not left, f"an undisturbed run leaves {left}")
         self.steps = self._steps.read_text(encoding="utf-8").splitlines()
+        # A public seed is drawn before the first step that is counted.
+        self._n_drawn = self._drawn.read_bytes().count(b"\n") if self._drawn.exists() else 0
         return True
 
     def faults(self, n: int, *, every: bool) -> Iterator[Fault]:
@@ -150,7 +157,7 @@ class Scene:
         self._restore(self._kept)
         ended = run(self.run.arguments, self.folder, fault=fault)
         self._succeed(len(charges(self.folder)) <= len(self.charges), "it was charged more than once")
-        self._succeed("private row" not in ended.err, f"a private text is on stderr: {ended.err.strip()}")
+        self._succeed(PRIVATE_TEXT not in ended.err, f"a private text is on stderr: {ended.err.strip()}")
         if ended.code == _REFUSED or "nothing was written" in ended.err:
             self._succeed(ended.code in (1, _REFUSED), f"it says that nothing was written, and ends with {ended.code}")
             self._nothing_happened(ended.err)
@@ -192,7 +199,7 @@ class Scene:
 
     def _is_drawn(self, before: bytes) -> bool:
         """Return whether all that an undisturbed run draws is drawn."""
-        return before.count(b"\n") == self.steps.count("disk kept")
+        return before.count(b"\n") == self._n_drawn
 
     def _recover(self, drawn: bytes) -> None:
         """Let `recover` finish the run, perhaps after a failure of its own."""
@@ -201,12 +208,13 @@ class Scene:
         if self.rng.random() < 0.3:
             step = _one(self.rng, self.steps)
             fault = Fault(step, 1, self._what(step), at_once=True)
+        before = fault
         for _ in range(_ATTEMPTS):
             ended = run(["recover", "run", "--json"], self.folder, fault=fault, keep=self._drawn)
             self._succeed(len(charges(self.folder)) <= len(self.charges), f"recover charged again, after {fault}")
             if ended.code == _DONE or not (self.folder / ".dpensemble-run").exists():
                 break
-            self._succeed(fault is not None, f"recover ends with {ended.code}: {ended.err.strip()}")
+            self._succeed(fault is not None, f"recover ends with {ended.code}, after {before}: {ended.err.strip()}")
             fault = None
         if ended.code == _DONE and not as_json(ended.out)["placed"]:
             self._nothing_happened(ended.out)

@@ -31,6 +31,8 @@ _PACKAGE = str(Path(dpensemble.__file__).parent) + os.sep
 FIRST = "disk spend"
 # Steps that need room on the disk.
 _NEEDS_ROOM = ("disk write", "disk replace", "disk keep", "disk reserve", "disk spend")
+#: Text that no error may show.
+PRIVATE_TEXT = "Zaphod"
 #: Exit code of a child whose error nobody caught.
 UNCAUGHT = 99
 
@@ -86,7 +88,7 @@ class Steps:
             self._full = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         else:
-            raise Injected("a private row")
+            raise Injected(PRIVATE_TEXT)
 
     def write(self) -> None:
         """Write the steps that were recorded."""

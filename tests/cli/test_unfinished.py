@@ -137,11 +137,11 @@ def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
         fail_at(patched, step)
         if not can_look:
             patched.setattr("dpensemble.ledger.accounts.LedgerAccount.has_release", unreachable)
-        assert main(command("label-moments", *more)) == 1
+        code = main(command("label-moments", *more))
     errors = capsys.readouterr().err
     # Where nobody could look, recover does.
+    assert code == (1 if charged or not can_look else 2)
     assert ("may be charged to the ledger" in errors) == (charged or not can_look)
-    assert ("nothing was written" in errors) == (can_look and not charged)
     assert (folder / ".dpensemble-run").exists() == (charged or not can_look)
     assert len(account.history()) == charged
     if not (charged or not can_look):

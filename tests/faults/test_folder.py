@@ -50,6 +50,33 @@ def test_a_second_run_is_refused_while_the_first_one_lasts(tmp_path):
     assert names(out) == ["labels.csv", "run.json"]
 
 
+@pytest.mark.parametrize("name", ["write the rest of", "replaced", "finished"])
+def test_an_error_while_the_journal_is_written_takes_no_finished_release_away(tmp_path, monkeypatch, name):
+    out, steps = tmp_path / "out", []
+
+    def step(reached):
+        steps.append(reached)
+        if steps.count("files written") and reached.startswith(name):
+            raise ZeroDivisionError
+
+    def finished():
+        with claimed_folder(out) as run:
+            run.spend(BUDGETS)
+            runs.append(run)
+            run.finish(write)
+
+    runs = []
+    with monkeypatch.context() as patched:
+        patched.setattr(durable, "step", step)
+        with pytest.raises(ZeroDivisionError):
+            finished()
+    (run,) = runs
+    assert run.stage == ("spent" if name == "write the rest of" else "finished")
+    if run.stage == "finished":
+        assert recover(out).placed
+        assert names(out) == ["labels.csv", "run.json"]
+
+
 def test_of_many_at_once_one_has_the_folder(tmp_path):
     """Claims come and go as fast as they can; two never hold one folder."""
     holders, most, won = [0], [0], []

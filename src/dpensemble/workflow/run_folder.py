@@ -118,9 +118,11 @@ class RunFolder:
                 journal.write(self.journal_path)
                 self.journal, self.stage = journal, stage
                 durable.step(stage.value)
-            except OSError as error:
+            except BaseException as error:
                 self._look_again()
-                raise self._unwritable(error) from None
+                if isinstance(error, OSError):
+                    raise self._unwritable(error) from None
+                raise
 
     def _look_again(self) -> None:
         """Find out how far a journal came that could not be seen to the disk."""
