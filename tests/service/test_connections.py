@@ -136,7 +136,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch):
 )
 def test_half_requests_keep_nobody_out(port, half):
     with ExitStack() as open_ones:
-        first, *_ = [open_ones.enter_context(connected(port, half)) for _ in range(3 * MOST)]
+        first, *_ = [open_ones.enter_context(connected(port, half)) for _ in range(4 * MOST)]
         for _ in range(5):
             status, seconds = asked(port)
             assert status == 200

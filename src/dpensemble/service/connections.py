@@ -11,6 +11,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 # Seconds for the head of a request, counted from the connection or from the response before, and for a reader that
 # takes nothing of a response.
 _HEAD, _READER = 10.0, 30.0
+# Seconds in which a request that is on its way has been read; there may be twice as many connections for as long.
+_FRESH = 1.0
 # Most connections at once, and files that the service opens besides.
 _MOST, _FILES = 500, 96
 # Bytes that are read in one go.
@@ -26,9 +28,9 @@ class BoundedConnection(H11Protocol):
     half a request keep nobody out.
     """
 
-    #: Most connections at once, and those without a whole request, by how long they have waited.
+    #: Most connections that wait, and since when those wait that have no whole request, the oldest first.
     most = _MOST
-    waiting: ClassVar[OrderedDict[BoundedConnection, None]] = OrderedDict()
+    waiting: ClassVar[OrderedDict[BoundedConnection, float]] = OrderedDict()
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -49,7 +51,9 @@ class BoundedConnection(H11Protocol):
         self._wait()
         if len(self.connections) > self.most:
             # This one is the last of them.
-            next(iter(self.waiting))._end()
+            oldest, since = next(iter(self.waiting.items()))
+            if self.loop.time() - since >= _FRESH or len(self.connections) > 2 * self.most:
+                oldest._end()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and no more of a body until it is asked for."""
@@ -87,7 +91,7 @@ class BoundedConnection(H11Protocol):
     def _wait(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
-        self.waiting[self] = None
+        self.waiting[self] = self.loop.time()
         self.waiting.move_to_end(self)
         self._head_timer = self.loop.call_later(_HEAD, self._expire)
 
@@ -114,12 +118,12 @@ def room_for_connections() -> int:
     except ImportError:
         return _MOST // 4
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 3 * _MOST + _FILES
+    wanted = 4 * _MOST + _FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     # Those that are accepted in one go come on top.
-    return _MOST if soft == resource.RLIM_INFINITY else max(1, min(_MOST, (soft - _FILES) // 3))
+    return _MOST if soft == resource.RLIM_INFINITY else max(1, min(_MOST, (soft - _FILES) // 4))
 
 
 def bounded(most: int) -> type[BoundedConnection]:
