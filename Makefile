@@ -7,17 +7,26 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo test test-fast coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
+.PHONY: demo test test-fast test-all durations coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
 
+# Without the tests that run at night.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	$(BIN)/python -m pytest -n $(JOBS) -q -m "not nightly"
 
-# Without the tests marked slow and the examples in docstrings: about four minutes on two cores.
+# Without slow tests and the examples in docstrings: about a minute on two cores.
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
+
+# Every test; run this when accounting, laws or releases changed.
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) -q
+
+# Measures tests, which decides which of them are slow or run at night: make durations ARGS=tests/ledger
+durations: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) -q --write-durations $(ARGS)
 
 # What runs in other processes (the command line in some tests, workers of joblib) is not seen.
 coverage: $(VENV)/.installed-dev

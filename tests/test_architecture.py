@@ -102,7 +102,6 @@ def test_every_room_has_a_layer():
     assert rooms == set(LAYER_OF)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_downwards(path):
     assert offences(room(path), path.read_text(encoding="utf-8")) == []
@@ -122,7 +121,6 @@ def test_the_gate_catches_an_upward_import(here, source):
     assert offences(here, source)
 
 
-@pytest.mark.slow
 def test_importing_the_package_leaves_heavy_extras_alone():
     import subprocess
     import sys

@@ -18,7 +18,6 @@ LONE_LINK = re.compile(r"\s*(?:[-*] )?\S*(?:\[[^\]]*\]\(\S+\)|https?://\S+)\S*")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
 def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -36,7 +35,6 @@ def test_all_rows_about_fresh_sampling_are_computed():
     assert len(figures_of_fresh_sampling()) == 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("what", "answers"), figures_of_fresh_sampling())
 def test_figures_of_fresh_sampling_are_those_of_the_library(what, answers):
     fresh = {"sampling": "fresh", "rate": 0.02} if "rate 0.02" in what else {}

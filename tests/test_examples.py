@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.read_text().startswith("# %%"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_draws(path, tmp_path, monkeypatch, capsys):
     # In this process, which has imported everything already.

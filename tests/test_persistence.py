@@ -52,7 +52,6 @@ def test_every_student_of_the_command_line_can_be_saved(tmp_path, blobs, name):
     load_classifier(tmp_path / "c.skops")
 
 
-@pytest.mark.slow
 def test_types_that_are_not_vetted_are_neither_written_nor_read(tmp_path, blobs):
     X, y, _ = blobs
     model = ExtraTreesClassifier(2).fit(X, y)
@@ -172,7 +171,6 @@ def test_an_encoder_with_wrong_counts_is_refused(tmp_path):
     refuses_both_ways(encoder, tmp_path / "c.skops", "broken one-hot encoder")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [SVC(), AdaBoostClassifier(), ExtraTreesClassifier(2)],

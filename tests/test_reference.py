@@ -8,8 +8,6 @@ import sys
 import zlib
 from pathlib import Path
 
-import pytest
-
 import dpensemble
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +40,6 @@ def test_what_the_top_package_exports_is_described_once():
     assert "[`PATEClassifier`][dpensemble.PATEClassifier]" in page
 
 
-@pytest.mark.slow
 def test_every_export_is_in_the_built_reference(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

@@ -8,7 +8,6 @@ import pytest
 UGLY = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "ugly_tables.py"))
 
 
-@pytest.mark.slow
 # Warnings are lines on the screen there, as they are for people.
 @pytest.mark.filterwarnings("ignore")
 def test_a_sample_of_ugly_tables(capsys):

@@ -90,7 +90,6 @@ def until(condition, seconds=300.0):
 
 
 @linux
-@pytest.mark.slow
 def test_kill_9_leaves_no_worker_and_no_file_of_records(tmp_path):
     said, since = tmp_path / "said", time.time() - 1
     mark = float(MARK) + os.getpid()
@@ -134,7 +133,6 @@ class Nested(KeepsAll):
         return self
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "jobs"), [(KeepsAll(), 2), (Nested(), 1)])
 def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator, jobs):
     X = np.random.default_rng(0).normal(size=(3000, 200))
@@ -147,7 +145,6 @@ def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator,
 
 
 @linux
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_workers_of_every_kind_end_with_their_parent(tmp_path, backend):
     code = f"""
@@ -173,7 +170,6 @@ if __name__ == "__main__":
     until(lambda: not any(map(alive, workers)))
 
 
-@pytest.mark.slow
 def test_workers_outlive_the_thread_that_started_them():
     """A training in a thread of a server must not take the workers of the next one with it."""
     import threading

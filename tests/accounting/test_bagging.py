@@ -63,7 +63,6 @@ def exact(scheme, n):
     }[scheme.scheme]()
 
 
-@pytest.mark.slow
 @given(SCHEMES)
 def test_delta_is_rounded_up_and_accurate_at_any_size(settings):
     *fields, n = settings

@@ -39,7 +39,6 @@ def test_one_answer_has_exactly_the_amplified_curve():
         )
 
 
-@pytest.mark.slow
 def test_ten_voters_have_ten_thousand_answers_in_place_of_six():
     budget, change = Budget(epsilon=3, delta=1e-5), Change(ballots=10, classes=2)
     assert RepeatedAnswers(price(LAW, change).label, "").most(budget) == 6

@@ -133,7 +133,6 @@ def test_it_is_at_most_the_worst_case_and_the_worst_row_attains_it(n_teachers, s
         assert np.allclose(found.max(axis=0), public, rtol=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 6])
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(9.0), GaussianNoisyMax(9.0), ConfidentNoisyMax(30, 9.0, 9.0)])
 def test_more_classes_cost_at_most_the_public_worst_case_and_the_published_bound(law, n_classes):
@@ -205,7 +204,6 @@ def test_curves_are_read_between_the_default_orders_from_above():
     assert found[2] == pairs.renyi([2.0])[0]
 
 
-@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_costs_rise_with_the_order_and_with_the_votes(seed):
     rng = np.random.default_rng(seed)

@@ -34,7 +34,6 @@ def neighbours(voters):
                     yield counts, tuple(moved)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "threshold", "delta", "voters"), [(1.0, 2.5, 0.1, 3), (1.0, 4.0, 2e-3, 3), (0.5, 3.0, 1e-3, 1)]
 )
@@ -62,7 +61,6 @@ def test_a_threshold_that_is_too_low_leaves_no_delta():
     assert not cost.fits(1, Budget(epsilon=10, delta=1e-5))
 
 
-@pytest.mark.slow
 def test_what_fits_is_what_the_epsilon_says():
     cost, budget = SparseCost(SparseNoisyMax(20.0, 114.0), 100), Budget(epsilon=0.5, delta=1e-5)
     most = cost.most(budget)

@@ -47,7 +47,6 @@ def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
     assert meter(law, one_holder(1.0)).sure_queries == plain.sure_queries > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.5, 0.1, 1e-3])
 def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(chance):
     # Inner figures by the plain cost; exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
@@ -61,7 +60,6 @@ def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(c
         assert cost.epsilon(n, delta) == pytest.approx(outer, rel=0.02)
 
 
-@pytest.mark.slow
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 300.0))
 def test_inner_epsilon_solves_its_equation_from_below(held, epsilon):
     cost = SubsampledCost(lambda ballots: PrivacyCost.zero(), one_holder(held))
@@ -97,7 +95,6 @@ def test_agrees_with_gaussian_noise_in_closed_form():
         assert exact <= cost.delta(25, epsilon) <= 12 * exact
 
 
-@pytest.mark.slow
 def test_exact_composition_only_improves_on_the_renyi_curve():
     holders = binom.pmf(np.arange(T + 1), T, 0.05)
     for law in LAWS:
@@ -122,7 +119,6 @@ def test_unlikely_numbers_of_holders_are_charged_in_full():
     assert rough >= cost.delta(5, 50.0)
 
 
-@pytest.mark.slow
 def test_epsilon_and_delta_are_inverse_and_monotone():
     cost = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
     cost.refine(20, 1.0, 1e-5)
@@ -149,7 +145,6 @@ def test_the_curve_of_a_run_is_above_what_is_stated_and_is_one_of_whole_runs():
     assert np.all(found.cost.rdp > 5 * found.one_query.rdp)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [[], [3, 0, 4], [40, 40, 40], [1, 200]])
 @pytest.mark.parametrize(("epsilon", "chance"), [(0.3, 0.05), (1.0, 0.5), (2.0, 1.0)])
 def test_the_meter_stays_within_its_budget(chunks, epsilon, chance):

@@ -146,13 +146,7 @@ def test_the_guarantee_is_of_all_answers_whether_taken_or_not():
         (ExponentialVote(5.0), 3, {}, {"ballots": [0] * 25 + [2] * 25}),
         (ExponentialVote(9.0), 3, {"clip": 10.0}, {"log_probs": soft(50, 3)}),
         (GaussianSum(6.0), 4, {}, {"log_probs": soft(50, 4, queries=2)}),
-        pytest.param(
-            SparseNoisyMax(15.0, 90.0),
-            50_000,
-            {"n_voters": 200, "answers": 2},
-            {"counts": {49_999: 190, 7: 10}},
-            marks=pytest.mark.slow,
-        ),
+        (SparseNoisyMax(15.0, 90.0), 50_000, {"n_voters": 200, "answers": 2}, {"counts": {49_999: 190, 7: 10}}),
         (ConfidentNoisyMax(40, 20, 12), CLASSES, {"answers": 1}, {"counts": [1, 49]}),
         (LaplaceNoisyMax(25.0), 2, {"votes_per_unit": 3}, {"counts": [1, 49]}),
     ],
@@ -272,7 +266,6 @@ class TestFreshSampling:
         assert "secret" in str(self.made().guarantee())
 
 
-@pytest.mark.slow
 def test_an_audit_from_outside_finds_most_of_the_loss_and_not_more():
     budget = Budget(epsilon=2, delta=1e-6)
 

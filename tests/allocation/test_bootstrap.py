@@ -161,7 +161,6 @@ FAULTY = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n"), [(2, 5), (3, 5)])
 @pytest.mark.parametrize("scheme", Bootstrap)
 def test_subsamples_follow_the_law_and_a_faulty_source_is_noticed(scheme, size, n):
@@ -175,7 +174,6 @@ def test_subsamples_follow_the_law_and_a_faulty_source_is_noticed(scheme, size, 
         assert (chisquare(observed, claimed).pvalue < FALSE_ALARM) == alarm
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", Bootstrap)
 def test_units_and_pairs_of_units_are_drawn_as_often_as_claimed(scheme):
     """A record's inclusion is the claimed delta; that of two records together leaves no pair favoured."""

@@ -126,7 +126,6 @@ def test_composition_in_closed_form():
     assert np.allclose(different, [0.1, 0.06, 0.04, 0.4, 0.24, 0.16])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n_teachers", "n_classes", "moved"), [(1, 2, 1), (4, 2, 3), (3, 3, 1), (4, 3, 2), (2, 4, 2)])
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_audit_law_is_brute_force_over_ballots(n_teachers, n_classes, moved, delta):

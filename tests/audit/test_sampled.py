@@ -52,7 +52,6 @@ def test_the_bound_closes_in_on_the_truth():
     assert 0.999 * truth < bound < truth
 
 
-@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated_and_a_wrong_claim_is_found():
     """Two hundred audits of one mechanism at 80 % confidence."""
     epsilon, confidence, repeats = 1.0, 0.8, 200
@@ -178,13 +177,11 @@ def released(labels, seed, scale=40.0):
 PIPELINE_CLAIM = N_LABELS * 2 / 40.0
 
 
-@pytest.mark.slow
 def test_a_right_pipeline_is_not_caught():
     result = audit_pipeline(released, FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300)
     assert not result.caught(PIPELINE_CLAIM)
 
 
-@pytest.mark.slow
 def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(monkeypatch):
     honest = sampling.integer_weights
     planted = lambda law, counts: honest(LaplaceNoisyMax(0.01 * law.scale), counts)  # noqa: E731
@@ -193,7 +190,6 @@ def test_a_pipeline_that_samples_another_scale_than_it_accounts_is_caught(monkey
     assert result.caught(PIPELINE_CLAIM)
 
 
-@pytest.mark.slow
 def test_a_pipeline_that_claims_too_large_a_scale_is_caught():
     result = audit_pipeline(
         lambda labels, i: released(labels, i, scale=1.0), FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300
@@ -201,7 +197,6 @@ def test_a_pipeline_that_claims_too_large_a_scale_is_caught():
     assert result.caught(PIPELINE_CLAIM)
 
 
-@pytest.mark.slow
 def test_a_fixed_noise_seed_is_no_noise():
     """One draw repeated tells the neighbours apart: the pipeline is broken, whatever its claim."""
     result = audit_pipeline(

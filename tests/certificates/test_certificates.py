@@ -56,7 +56,6 @@ LAWS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("law", "n_teachers", "n_classes"), LAWS, ids=str)
 def test_every_label_is_confirmed_and_one_more_is_not(tmp_path, law, n_teachers, n_classes):
     certificate = json.loads(text_of(law, n_teachers, n_classes))
@@ -168,7 +167,6 @@ def test_who_covers_whom_is_checked(tmp_path, name):
     assert said(tmp_path, certificate).startswith("no: ")
 
 
-@pytest.mark.slow
 def test_many_answers_are_confirmed_in_blocks(tmp_path):
     """The same answers one by one, and as four blocks and a rest, which lose half an answer each."""
     certificate = json.loads(text_of(LaplaceNoisyMax(10.0), epsilon=2.0))

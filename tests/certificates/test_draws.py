@@ -22,7 +22,6 @@ def text_of(scheme="with-replacement"):
     return json.dumps(certificate_of(found.design, found.labels))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["with-replacement", "subsets", "distinct"])
 def test_every_label_is_confirmed_and_one_more_is_not(tmp_path, scheme):
     certificate = json.loads(text_of(scheme))

@@ -34,7 +34,6 @@ def text_of(law=LAW, epsilon=0.3, n_classes=2):
     return json.dumps(certificate_of(found.design, found.labels))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "weights", "more"), [(2, "are those of gnmax", 1), (3, "as listed", 4)])
 def test_every_label_is_confirmed_and_more_are_not(tmp_path, n_classes, weights, more):
     """Of three classes the votes of few teachers lose less than those of many, for which labels are planned."""
@@ -109,7 +108,6 @@ def test_planted_corruptions_are_rejected(tmp_path, n_classes, name):
     assert said(tmp_path, certificate).startswith("no: ")
 
 
-@pytest.mark.slow
 def test_half_the_delta_is_refused(tmp_path):
     certificate = json.loads(text_of())
     assert said(tmp_path, claiming(certificate, delta=5e-6)).startswith("no: so many answers")
@@ -166,7 +164,6 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     assert said(tmp_path, claiming(whole, epsilon=epsilon, delta=truth * 0.999)).startswith("no: so many answers")
 
 
-@pytest.mark.slow
 def test_blocks_of_queries_are_confirmed(tmp_path):
     """The same purse unit by unit, and as blocks that lose a query each."""
     certificate = json.loads(text_of(epsilon=0.3))

@@ -56,7 +56,6 @@ def test_groups_with_budgets_of_their_own_have_a_part_each(tmp_path):
     assert told(tmp_path, found)[1].startswith(ARITHMETIC)
 
 
-@pytest.mark.slow
 def test_votes_of_a_run_are_confirmed(tmp_path):
     model = PATEClassifier(**SHARED, n_teachers=20, max_labels=5, law="lnmax").fit(X, Y, X_public=PUBLIC)
     assert told(tmp_path, certificate_of_fit(model))[1].startswith(ARITHMETIC)
@@ -68,7 +67,6 @@ def test_what_cannot_be_certified_is_refused_in_a_sentence():
         certificate_of_fit(model)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("method", "written"), [("saa", True), ("private-majority", False)])
 def test_train_writes_one_where_it_can(tmp_path, monkeypatch, capsys, method, written):
     monkeypatch.chdir(tmp_path)

@@ -6,8 +6,6 @@ import pytest
 
 from dpensemble.cli import main
 
-pytestmark = pytest.mark.slow
-
 PLAN = ("plan", "--method", "bagged-pate", "--records", "2000", "--teachers", "40")
 TRAIN = ("train", "--dataset", "adult", "--method", "bagged-pate", "--out")
 

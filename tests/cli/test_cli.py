@@ -106,7 +106,6 @@ def test_train_for_people(run, tables, tmp_path):
     assert "report.html" in out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["saa", "dpbag", "lnmax", "gnmax", "confident-gnmax", "interactive-gnmax", "optimal"]
 )
@@ -131,7 +130,6 @@ def test_every_method_trains_and_reports(run, tables, tmp_path, method):
     assert ("Public rows asked about" in page) == (record["asked"] > record["labels"])
 
 
-@pytest.mark.slow
 def test_several_partitions_of_the_optimal_vote_are_bagging(run, tables, tmp_path):
     wanted = {"method": "optimal", "partitions": 3, "max_labels": 20, "scale": None}
     code, printed, errors = run(*arguments(tables, tmp_path / "out", **wanted), "--json")
@@ -158,7 +156,6 @@ def test_a_fixed_number_of_labels_under_data_dependent_accounting_may_be_shown(r
     assert "withheld: depends on secret votes" not in (out / "report.html").read_text()
 
 
-@pytest.mark.slow
 def test_private_statistics_are_written_only_when_asked_for(run, tables, tmp_path):
     out = tmp_path / "out"
     assert run(*arguments(tables, out, method="dpbag"), "--private-report")[0] == 0
@@ -264,7 +261,6 @@ def test_the_private_table_may_not_play_another_part(run, tables, tmp_path, role
     assert f"the {role} table is the private table itself" in errors
 
 
-@pytest.mark.slow
 def test_columns_can_be_dropped_and_test_scores_declared_public(run, tables, tmp_path):
     changes = {"test": tables / "test.csv", "drop": "city"}
     code, printed, _ = run(*arguments(tables, tmp_path / "a", **changes), "--json")
@@ -279,7 +275,6 @@ def test_columns_can_be_dropped_and_test_scores_declared_public(run, tables, tmp
     assert "Withheld: the test rows" not in (tmp_path / "b" / "report.html").read_text()
 
 
-@pytest.mark.slow
 def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
     import signal
     import time
@@ -351,7 +346,6 @@ def test_a_tampered_record_is_refused(run, tmp_path):
     assert "schema" in errors
 
 
-@pytest.mark.slow
 def test_help_names_every_command_and_the_version_is_told():
     shown = subprocess.run([sys.executable, "-m", "dpensemble", "--help"], capture_output=True, text=True, check=True)
     for command in ("train", "plan", "report", "predict"):
@@ -362,7 +356,6 @@ def test_help_names_every_command_and_the_version_is_told():
     assert shown.stdout.startswith("dpensemble 0.")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_named_learner_teaches_and_studies(run, tables, tmp_path, name):
     out = tmp_path / "out"
@@ -374,7 +367,6 @@ def test_every_named_learner_teaches_and_studies(run, tables, tmp_path, name):
     assert run("predict", out / "student.skops", tables / "test.csv")[0] == 0
 
 
-@pytest.mark.slow
 def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):
     code, out, _ = run(
         *["train", "--dataset", "adult", "--method", "dpbag", "--teachers", "100", "--partitions", "10"],

@@ -21,7 +21,6 @@ def run(capsys):
     return run
 
 
-@pytest.mark.slow
 def test_the_table_says_what_was_compared(run):
     code, out, err = run(*QUICK, "--methods", "bagging,pate", "--delta", 0.1)
     assert code == 0
@@ -36,7 +35,6 @@ def test_the_table_says_what_was_compared(run):
     assert "compare on public data" in out
 
 
-@pytest.mark.slow
 def test_json_goes_to_the_screen_and_to_a_file(run, tmp_path):
     file = tmp_path / "found.json"
     code, out, _ = run(*QUICK, "--methods", "bagging", "--delta", 0.1, "--out", file, "--json")
@@ -47,7 +45,6 @@ def test_json_goes_to_the_screen_and_to_a_file(run, tmp_path):
     assert found["methods"][0]["error"] is None
 
 
-@pytest.mark.slow
 def test_a_seeded_comparison_says_so(run):
     code, out, _ = run(*QUICK, "--methods", "bagging", "--delta", 0.1, "--insecure-release-seed", 1)
     assert code == 0
@@ -127,7 +124,6 @@ def own(tmp_path):
     return tmp_path / "own.csv"
 
 
-@pytest.mark.slow
 def test_a_public_table_of_ones_own(run, own):
     asked = ("--table", own, "--target", "y", "--repeats", 1, "--seed", 0, "--delta", 1e-3, "--epsilon", 3)
     code, out, err = run(*asked, "--methods", "label-moments,private-majority", "--json")

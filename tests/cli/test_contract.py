@@ -10,8 +10,6 @@ import pytest
 
 from dpensemble.cli import main
 
-pytestmark = pytest.mark.slow
-
 SEEDED = "--insecure-release-seed 1 --seed 0 --quiet --json --jobs 1 --out out"
 ADULT = f"train --dataset adult {SEEDED}"
 OWN = f"train --private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 {SEEDED}"

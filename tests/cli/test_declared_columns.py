@@ -26,7 +26,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_train_report_and_predict(folder, capsys):
     assert main(f"{ASKED} --unit who --epsilon 3 --delta 1e-3 --test test.csv --out run".split()) == 0
     shown = capsys.readouterr().out
@@ -96,7 +95,6 @@ def test_private_entries_are_not_quoted(folder, capsys):
     assert "numbers in --declared-columns" in errors.replace("\n", " ")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("classes", ["no,yes", "yes,no"])
 def test_effects_on_the_page_are_those_of_the_model(folder, classes):
     """In whatever order classes are declared: a large x speaks for yes."""

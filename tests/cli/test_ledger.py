@@ -23,7 +23,6 @@ def run(capsys, line):
     return code, shown.out, shown.err
 
 
-@pytest.mark.slow
 def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
     assert run(capsys, "ledger create ledger.db")[0] == 0
     code, out, _ = run(capsys, "ledger open ledger.db patients --epsilon 3 --delta 1e-5 --order 16")
@@ -87,7 +86,6 @@ def test_a_ledger_is_given_up_by_its_id(capsys, tmp_path):
     assert run(capsys, "ledger protect ledger.db")[0] == 0
 
 
-@pytest.mark.slow
 def test_train_pays_and_is_refused_when_the_budget_is_gone(capsys, tmp_path):
     run(capsys, "ledger create ledger.db")
     run(capsys, "ledger open ledger.db patients --epsilon 1.5 --delta 1e-5")

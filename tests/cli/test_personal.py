@@ -106,7 +106,6 @@ def test_settings_reach_the_estimator(run, tables, tmp_path):
     assert (settings["rule"], settings["precision"], settings["vanish_at_end"]) == ("published", 0.1, True)
 
 
-@pytest.mark.slow
 def test_packaged_data_gets_budgets_at_random_and_is_an_experiment(run, tmp_path):
     command = ["train", "--dataset", "adult", "--method", "upsampling-pate", "--accounting", "published"]
     command += ["--budgets", "high=0.7:50%,low=1.4:50%", "--teachers", "60", "--seed", "0", "--json"]
@@ -142,7 +141,6 @@ def test_units_keep_their_budget_together(run, tables, tmp_path):
     assert json.loads(printed)["guarantee"]["unit"] == "unit"
 
 
-@pytest.mark.slow
 def test_a_data_dependent_run_shares_no_spend_and_keeps_it_for_its_owner(run, tables, tmp_path):
     out = tmp_path / "out"
     changes = {"analysis": "until-spent", "accounting": "exact", "sigma": 8}

@@ -72,7 +72,6 @@ def test_two_give_the_third_and_the_smallest_ensemble(plan):
     assert plan(*asked[:4], "--sigma", found["sigma"])["labels"] >= 100
 
 
-@pytest.mark.slow
 def test_for_people_and_for_dpbag(run):
     asked = ("--method", "dpbag", "--teachers", 250, "--partitions", 20)
     code, out, errors = run(*asked, "--accounting", "published")
@@ -92,7 +91,6 @@ def test_for_people_and_for_dpbag(run):
     assert "one other class" in out
 
 
-@pytest.mark.slow
 def test_the_optimal_vote_is_planned_like_the_others(plan, run, tmp_path):
     asked = ("--method", "optimal", "--teachers", 40, "--labels", 20, "--delta", "1e-4")
     found = plan(*asked, "--epsilon", 2)
@@ -112,7 +110,6 @@ def test_the_optimal_vote_is_planned_like_the_others(plan, run, tmp_path):
     assert "law='gnmax'" in errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["saa", "confident-gnmax"])
 def test_the_plot_is_an_svg_of_two_charts(run, tmp_path, method):
     path = tmp_path / "plan.svg"
@@ -179,7 +176,6 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2(run, arguments, message
     assert message in errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "how"),
     [([], "usual"), (["--sigma", 40], "given"), (["--epsilon", 1, "--labels", 20], "found")],

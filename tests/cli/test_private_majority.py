@@ -27,7 +27,6 @@ def train(tmp_path, capsys):
     return train
 
 
-@pytest.mark.slow
 def test_models_label_every_public_row_and_say_so(train, capsys):
     code, out, _, folder = train("--sharing", "partition", "--private-report")
     assert code == 0
@@ -45,7 +44,6 @@ def test_models_label_every_public_row_and_say_so(train, capsys):
     assert "use the rest of the budget" not in shown
 
 
-@pytest.mark.slow
 def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
     code, out, _, folder = train(teachers=())
     assert code == 0
@@ -57,7 +55,6 @@ def test_it_has_eleven_teachers_unless_told_otherwise(train, capsys):
     assert "use fewer teachers" not in capsys.readouterr().out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("teachers", ["ballots", "fresh-models"])
 def test_noisy_answers_spend_the_budget(train, teachers):
     code, out, _, _ = train(

@@ -28,7 +28,6 @@ def train(tmp_path, capsys):
     return train
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answers", ["probabilities", "parameters"])
 def test_a_run_says_what_was_released(train, capsys, answers):
     code, out, _, folder = train("--answers", answers, "--seed", 1, "--json")

@@ -19,7 +19,7 @@ from dpensemble.errors import InvalidParameterError, TeacherError
 
 distributed = pytest.importorskip("distributed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 TEACHERS = """

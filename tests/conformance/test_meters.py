@@ -27,8 +27,6 @@ from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
 
-pytestmark = pytest.mark.slow
-
 N, SUBSETS, K = 60, 6, 3
 
 

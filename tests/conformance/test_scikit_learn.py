@@ -35,7 +35,6 @@ from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.moments import TableMap
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.slow
 
 
 class _SelfPublic:

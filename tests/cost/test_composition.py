@@ -16,8 +16,6 @@ from dpensemble.cost.composition import AdaptiveComposition, ProductComposition
 from dpensemble.cost.groups import grouped
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
-pytestmark = pytest.mark.slow
-
 LAWS = {
     "laplace": (LaplaceNoisyMax(2.0), 3),
     "gaussian": (GaussianNoisyMax(1.5), 4),

@@ -65,13 +65,7 @@ CASES = {
 }
 
 
-QUICK = ("confident", "interactive", "three classes")
-
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow) for name, case in CASES.items()],
-)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_strategy_of_tiny_ensembles_exceeds_the_purse(case):
     law, n, classes, votes, predictions = case
     one = price(law, Change(ballots=n, classes=classes, votes=votes)).answered
@@ -115,7 +109,6 @@ def test_a_purse_that_gives_labels_away_would_be_too_small():
     assert float(found) > composition.delta(1, math.log(1.5))
 
 
-@pytest.mark.slow
 def test_blocks_are_no_better_than_single_queries_and_lose_little():
     composition = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=2)).answered.composition
     followed = composition._followed
@@ -138,11 +131,7 @@ def test_several_votes_of_more_classes_are_left_to_the_renyi_curve():
     [
         (ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=3)),
         # A long lattice is covered by blocks, whose pairs have more outcomes.
-        pytest.param(
-            ConfidentNoisyMax(20_000, 15_000, 4000),
-            Change(ballots=50_000, classes=2, votes=100),
-            marks=pytest.mark.slow,
-        ),
+        (ConfidentNoisyMax(20_000, 15_000, 4000), Change(ballots=50_000, classes=2, votes=100)),
     ],
 )
 def test_few_labels_of_more_outcomes_dominate_all_and_cost_little_more(law, change):
@@ -158,7 +147,6 @@ def test_few_labels_of_more_outcomes_dominate_all_and_cost_little_more(law, chan
         assert any(np.all(np.interp(below[:, 0], *curve.T) >= below[:, 1] - 1e-15) for curve in curves)
 
 
-@pytest.mark.slow
 def test_a_product_of_matrices_gives_what_slices_give(monkeypatch):
     found = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=3))
     pairs = found.label.parts[0].pairs

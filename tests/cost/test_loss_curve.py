@@ -58,7 +58,6 @@ def test_composed_blocks_are_never_below_the_supremum(rows, one, other, n_steps)
         assert joined.thinned().delta(epsilon) >= joined.delta(epsilon) * (1 - 1e-12)
 
 
-@pytest.mark.slow
 def test_blocks_lose_little_against_following_every_answer():
     """Two classes, 250 teachers: answers one by one, and as blocks of 64."""
     pairs = price(LaplaceNoisyMax(125), Change(ballots=250, classes=2)).label.parts[0].pairs
@@ -102,10 +101,9 @@ BEFORE_SLOW = [
     (LaplaceNoisyMax(500), 1000, 2, 1.0, 17441),
     (LaplaceNoisyMax(125), 250, 3, 3.0, 8334),
 ]
-SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in BEFORE_SLOW]
 
 
-@pytest.mark.parametrize(("law", "ballots", "classes", "epsilon", "labels"), [*BEFORE, *SLOW])
+@pytest.mark.parametrize(("law", "ballots", "classes", "epsilon", "labels"), [*BEFORE, *BEFORE_SLOW])
 def test_no_fewer_labels_than_before(law, ballots, classes, epsilon, labels):
     one = price(law, Change(ballots=ballots, classes=classes)).label
     found = largest_count(one, epsilon, 1e-5)

@@ -175,7 +175,6 @@ def test_losses_beyond_the_grid_are_refused_in_one_sentence():
     assert rare.best(1e-5)[1] is Conversion.IMPROVED
 
 
-@pytest.mark.slow
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
     cost = worst_case_cost(LaplaceNoisyMax(25), Change(ballots=50, classes=2))
     before = (cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)

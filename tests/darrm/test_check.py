@@ -12,7 +12,6 @@ LISTED = {"n_teachers": 15, "epsilon": 1.0, "m": 2, "Delta": 0.001, "delta": 0.0
 SEARCHED = {"n_teachers": 45, "epsilon": 0.3, "m": 4, "Delta": 1e-3, "delta": 2e-3}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", [LISTED, SEARCHED, SEARCHED | {"n_teachers": 300, "Delta": 0.0}])
 def test_gammas_are_told_apart_on_both_sides_of_the_limit(setting):
     privacy = dict(setting)
@@ -42,7 +41,6 @@ def test_the_place_of_the_worst_case_has_the_load_that_is_claimed():
     assert load > 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 8, 21])
 def test_subsampling_is_private_and_uses_all_of_its_allowance_for_one(k):
     found = check_gamma(RandomizedResponseMajority.subsampling(k, 1), epsilon=0.4, m=1, Delta=0.01, delta=0.01)
@@ -78,7 +76,6 @@ def test_bad_gammas_are_refused(gamma):
         check_gamma(gamma, epsilon=1.0, m=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n_teachers", "m", "excess"), [(35, 10, 1e-4), (35, 10, 1e-3), (101, 10, 1e-4)])
 def test_a_rising_gamma_that_is_a_little_too_large_is_caught_at_any_size(n_teachers, m, excess):
     settings = {"epsilon": 0.1, "m": m, "Delta": 1e-5, "delta": 1e-4}

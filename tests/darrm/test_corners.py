@@ -37,7 +37,6 @@ def every_load(allowance, upper, corners):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("allowance", ALLOWANCES, ids=str)
 def test_three_corners_suffice_for_rising_gammas(allowance):
     rng = np.random.default_rng(allowance.n_teachers)
@@ -51,7 +50,6 @@ def test_three_corners_suffice_for_rising_gammas(allowance):
         assert every_load(allowance, upper, swapped) == pytest.approx(truth, abs=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("allowance", ALLOWANCES, ids=str)
 def test_all_corners_are_right_for_any_gamma(allowance):
     rng = np.random.default_rng(allowance.n_teachers)

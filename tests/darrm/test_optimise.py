@@ -84,7 +84,6 @@ SMALL = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 @pytest.mark.parametrize("constraints", ["monotone", "all"])
 def test_small_cases_match_one_linear_program_over_all_corners(setting, constraints):
@@ -98,7 +97,6 @@ def test_small_cases_match_one_linear_program_over_all_corners(setting, constrai
             break
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("constraints", ["monotone", "all"])
 @pytest.mark.parametrize("setting", [s for s in SMALL if s[0] <= 5], ids=str)
 def test_what_is_returned_is_private_in_forty_digits(setting, constraints):
@@ -128,7 +126,6 @@ def test_what_is_returned_is_private_in_forty_digits(setting, constraints):
     assert found.certificate.load + found.certificate.rounding <= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("constraints", ["monotone", "all"])
 @pytest.mark.parametrize(
     ("k", "epsilon", "m", "slack", "delta"),
@@ -149,7 +146,6 @@ def test_what_is_returned_passes_the_independent_check(k, epsilon, m, slack, del
     assert checked.load <= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", [*range(1, 16), 31, 64, 101, 301])
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_one_teachers_allowance_gives_back_subsampling(k, prior):
@@ -159,7 +155,6 @@ def test_one_teachers_allowance_gives_back_subsampling(k, prior):
         assert found.error == pytest.approx(least, abs=1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 11, 31, 101])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
 def test_subsampling_one_is_best_for_chances_that_a_chain_of_neighbours_reaches(k, epsilon):
@@ -190,7 +185,6 @@ def paper_settings():
         yield 101, m, m, 0.0, 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", list(paper_settings()), ids=str)
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_no_baseline_errs_less_in_the_papers_settings(setting, prior):
@@ -215,7 +209,6 @@ def test_the_papers_allowances_for_35_teachers():
     assert [round(delta, 4) for _, delta in totals] == [0.1001, 0.1001, 0.1001, 0.1002]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("slack", [0.0, 1e-5])
 @pytest.mark.parametrize(("k", "limit"), [(101, 2), (1001, 60)])
 def test_hundreds_of_teachers_take_seconds(k, limit, slack):
@@ -227,7 +220,6 @@ def test_hundreds_of_teachers_take_seconds(k, limit, slack):
     assert np.all(np.diff(found.gamma[k // 2 + 1 :]) >= 0)
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     k=st.integers(1, 11),
@@ -276,7 +268,6 @@ def test_a_smaller_delta_than_composition_asks_for_is_feasible():
     assert check_gamma(found.law, **privacy).load <= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("m", [1e-3, 300])
 def test_tiny_and_huge_allowances_do_not_break_the_arithmetic(m):
     found = optimise_gamma(301, epsilon=0.01 if m < 1 else 2.0, m=m)

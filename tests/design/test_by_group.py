@@ -81,7 +81,6 @@ def test_solved_groups_run_out_together_and_last_longer(kind, law):
     assert max(queries) <= min(queries) * {"weighting": 1.01, "upsampling": 1.5, "vanishing": 1.05}[kind] + 1
 
 
-@pytest.mark.slow
 def test_solved_for_exact_composition_too():
     people = census((0.7, 2.1), (0.5, 0.5))
     design = grouped(Personalisation.WEIGHTING, GaussianNoisyMax(40.0), people, n_teachers=60, accounting="exact")
@@ -161,7 +160,6 @@ def test_plans_that_cannot_be_are_refused():
         plan(grouped(kind, "confident-gnmax", vanish_at_end=True))
 
 
-@pytest.mark.slow
 def test_the_reach_of_the_optimal_vote_is_found_for_a_number_of_labels():
     people, how = census((0.5, 1.0), (0.5, 0.5)), {"n_teachers": 30, "accounting": "exact"}
     found = plan(grouped(Personalisation.WEIGHTING, "optimal", people, **how), labels=4)

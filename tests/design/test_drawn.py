@@ -13,8 +13,6 @@ from dpensemble.design import Drawn, Partitioned
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LawChoice
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = {"subsample": 20, "n_teachers": 40}
 
 

@@ -17,8 +17,6 @@ from dpensemble.budget import Budget
 from dpensemble.design import fitted_answer, with_least_noise
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = {"classes": [0, 1], "n_teachers": 40, "epsilon": 3.0, "random_state": 0, "insecure_release_seed": 1}
 BY_GROUP = [UpsamplingPATEClassifier, VanishingPATEClassifier, WeightingPATEClassifier]
 RELATIONS = ["replace-one", "add-or-remove-one"]

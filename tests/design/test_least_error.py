@@ -12,8 +12,6 @@ from dpensemble.design import Partitioned, with_least_error, wrong_label_rate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LawChoice, OptimalVote, mixed_probabilities
 
-pytestmark = pytest.mark.slow
-
 
 @cache
 def plan(law, accounting="exact", n_classes=2, shape=None):

@@ -52,7 +52,6 @@ def test_published_counts(n, scale, delta, labels):
         assert found.labels_in_paper_convention == of_bagging.labels_in_paper_convention == expected + 1
 
 
-@pytest.mark.slow
 def test_exact_counts_at_the_flagship_setting():
     found = plan(saa(), epsilon=1)
     assert 1119 <= found.labels <= 1124
@@ -104,7 +103,6 @@ def test_labels_rise_with_epsilon_and_noise(law, epsilon, factor, noise, teacher
     assert counted(design.with_noise(noise * factor), epsilon, 1e-5) >= here
 
 
-@pytest.mark.slow
 @SLOW
 @given(st.sampled_from(LAWS), st.floats(0.2, 1.2), st.floats(10, 20), st.integers(3, 40), st.floats(1.1, 2))
 def test_exact_labels_are_monotone_and_at_least_the_published(law, epsilon, noise, teachers, factor):

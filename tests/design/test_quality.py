@@ -73,7 +73,6 @@ def partitioned(law, epsilon=1.0, delta=1e-5, **settings):
     return Partitioned(name="pate", choice=LawChoice.of(law), budget=Budget(epsilon=epsilon, delta=delta), **how)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "accounting", "n_partitions"),
     [

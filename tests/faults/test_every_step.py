@@ -127,7 +127,6 @@ def test_the_steps_are_those_that_matter(zygote, command, tmp_path):
     assert steps.index("spent") < steps.index("write run.json") < steps.index("finished") < steps.index("place")
 
 
-@pytest.mark.slow
 @every_case
 def test_killed_at_every_step(scene):
     for at, name in enumerate(scene.steps):
@@ -141,7 +140,6 @@ def test_killed_at_every_step(scene):
         scene.finish()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scene", "what", "code", "word"),
     [
@@ -161,7 +159,6 @@ def test_told_to_stop_at_every_step(scene, what, code, word):
         scene.finish()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["no-exchange"], indirect=True)
 def test_disk_full_at_every_step(scene):
     for at in range(len(scene.steps)):

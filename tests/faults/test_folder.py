@@ -103,7 +103,6 @@ def test_of_many_at_once_one_has_the_folder(tmp_path):
     assert names(tmp_path) == []
 
 
-@pytest.mark.slow
 def test_two_trainings_into_one_new_folder(command, tmp_path):
     line = [sys.executable, "-m", "dpensemble", *map(str, command(tmp_path / "out"))]
     two = [subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) for _ in range(2)]

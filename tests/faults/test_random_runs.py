@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "failures_after_charge"
 # What follows a charge of the same key is charged again.
 FORGETFUL = """
@@ -27,14 +25,12 @@ def failures(*arguments, before=()):
     return found, counts
 
 
-@pytest.mark.slow
 def test_random_runs_are_finished_after_random_failures():
     found, counts = failures("--runs", 6, "--seed", 5)
     assert (found.returncode, counts["problems"]) == (0, 0), found.stdout + found.stderr
     assert (counts["runs"], counts["failures"]) == (6, 18)
 
 
-@pytest.mark.slow
 def test_a_second_charge_is_found():
     found, counts = failures("--runs", 3, "--faults", 0, "--every", 1, "--seed", 5, before=("-c", FORGETFUL))
     assert found.returncode == 1

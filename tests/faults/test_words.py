@@ -134,7 +134,6 @@ sys.exit(main())
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "pandas", "sklearn.linear_model"])
 @pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
 def test_told_to_stop_while_importing(command, tmp_path, module, number, code, word):
@@ -146,7 +145,6 @@ def test_told_to_stop_while_importing(command, tmp_path, module, number, code, w
     assert (process.returncode, errors) == (code, f"dpensemble: {word}; nothing was written.\n")
 
 
-@pytest.mark.slow
 def test_told_to_stop_while_workers_learn(command, tmp_path):
     """Neither a line of a worker, nor one of joblib, comes beside the sentence."""
     line = [*map(str, command(tmp_path / "out", "--teacher", "random-forest"))]

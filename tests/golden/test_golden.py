@@ -20,8 +20,6 @@ from dpensemble.errors import DPEnsembleError
 from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.laws import LAWS, RandomizedResponseMajority, TableLaw
 
-pytestmark = pytest.mark.slow
-
 CASES = json.loads(Path(__file__).with_name("golden.json").read_text())
 METHODS = {
     "saa": dpensemble.SubsampleAggregateClassifier,

@@ -40,7 +40,6 @@ def worst(table, rule, votes):
     return max(excess(table[a], table[b], rule) for a, b in product(range(n + 1), repeat=2) if 0 < abs(a - b) <= votes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", [RENYI, HOCKEY], ids=repr)
 @pytest.mark.parametrize("votes", [1, 2, 3, 5])
 @pytest.mark.parametrize("n", SIZES)
@@ -57,7 +56,6 @@ def test_every_neighbour_obeys_the_rule(rule, votes, n, has_prior):
         assert worst(0.5 + (table - 0.5) * (1 + 1e-5), rule, votes) > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", [RENYI, HOCKEY], ids=repr)
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_no_law_within_the_rule_is_nearer_to_certainty_anywhere(rule, n):
@@ -109,7 +107,6 @@ def test_a_linear_program_finds_no_better_law_under_a_prior(votes, n):
         assert ours >= gain @ second(decisive_law(HOCKEY, n, votes), n) - 1e-9
 
 
-@pytest.mark.slow
 def test_noise_of_the_same_cost_is_never_more_decisive():
     for noisy in (GaussianNoisyMax(12.0), LaplaceNoisyMax(15.0)):
         table = second(noisy, 40)

@@ -26,7 +26,6 @@ def second(law, ballots):
     return law.probabilities(np.array([[len(ballots) - sum(ballots), sum(ballots)]]))[0, 1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("k", "m"), SIZES)
 def test_sub_is_what_really_subsampling_teachers_gives(k, m):
     law = RandomizedResponseMajority.subsampling(k, m)

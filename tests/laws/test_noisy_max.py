@@ -34,7 +34,6 @@ def exact(counts, scale):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts", "scale"),
     [

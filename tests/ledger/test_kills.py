@@ -12,7 +12,7 @@ from dpensemble.ledger.witness import Witness
 from .conftest import in_child, votes
 
 # Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
 
 STEPS = [
     "charge begun", "charge added", "charge committed", "witnessed", "drawn",

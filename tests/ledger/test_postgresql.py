@@ -16,7 +16,6 @@ from dpensemble.ledger.store import _METADATA
 
 from .conftest import votes
 
-pytestmark = pytest.mark.slow
 DATA = Path(__file__).parent / "data"
 
 

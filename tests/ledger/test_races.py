@@ -75,7 +75,6 @@ def test_a_ledger_that_was_open_before_the_forks_never_passes_the_budget(ledger)
     assert ledger.verify().grants == 2
 
 
-@pytest.mark.slow
 def test_24_processes_never_pass_one_budget_in_100_rounds(ledger, where):
     for number in range(100):
         name = f"round {number}"
@@ -87,7 +86,6 @@ def test_24_processes_never_pass_one_budget_in_100_rounds(ledger, where):
     assert ledger.verify().grants == 800
 
 
-@pytest.mark.slow
 def test_12_processes_share_one_grant_and_agree_on_every_key(patients, where, tmp_path):
     def ask(number):
         asked = votes(Ledger(where).account("patients").grant("g"), answers=6)

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from dpensemble.errors import BudgetError, DataError, LedgerError, TamperedLedgerError
-from dpensemble.ledger import Ledger, signed
+from dpensemble.ledger import Ledger, LedgerAccount, signed
 from dpensemble.ledger.chain import canonical, entry_hash
 from dpensemble.ledger.store import _METADATA
 
@@ -179,7 +179,7 @@ def test_an_old_entry_that_was_changed_is_found_in_the_background_and_stops_ever
         spend(patients, 0.01)
     change(where, "UPDATE dpensemble_entries SET body = replace(body, 'test', 'tost') WHERE number = 3")
     # What the checkpoint signed decides, so that nothing is gained before the change is found.
-    account = Ledger(where).account("patients")
+    account = LedgerAccount(Ledger(where), "patients")
     account.ledger._watch.wait()
     for refused in (account.state, lambda: spend(account), account.ledger.check, account.ledger.verify):
         with pytest.raises(TamperedLedgerError, match="entry 3 of the ledger was changed"):

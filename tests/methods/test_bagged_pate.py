@@ -14,8 +14,6 @@ from dpensemble.allocation import BootstrapScheme
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
-pytestmark = pytest.mark.slow
-
 COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 2.0, "random_state": 0}
 SCHEMES = ["distinct", "with-replacement", "subsets"]
 

@@ -87,7 +87,6 @@ def test_equal_records_are_drawn_separately():
         assert len(drawn(model)[0]) == 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_record_is_published_as_often_as_delta_says(scheme):
     """End to end; false-alarm rate 1e-4 at a fixed seed, and half that delta would alarm."""
@@ -126,7 +125,6 @@ def test_the_public_seed_does_not_move_the_draw(blobs):
     assert "NOT FOR RELEASE" in str(seeded[0].guarantee_)
 
 
-@pytest.mark.slow
 def test_the_public_seed_decides_what_models_draw(blobs):
     X, y, _ = blobs
     tree = DecisionTreeClassifier(max_features=1, splitter="random")

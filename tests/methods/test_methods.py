@@ -26,7 +26,6 @@ each_method = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.slow
 @each_method
 def test_the_student_learns_from_answered_rows_only(make, blobs):
     X, y, public = blobs
@@ -72,7 +71,6 @@ def test_answered_rows_do_not_depend_on_private_records_in_the_worst_case(blobs)
     assert np.array_equal(one.labels_.indices, other.labels_.indices)
 
 
-@pytest.mark.slow
 def test_release_noise_is_not_seeded_unless_asked_for(blobs):
     X, y, public = blobs
     fits = [SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public).labels_.labels for _ in range(3)]
@@ -94,7 +92,6 @@ def test_max_labels_caps_the_spend(blobs):
     assert model.guarantee_.epsilon < full.guarantee_.epsilon
 
 
-@pytest.mark.slow
 def test_dpbag_answers_at_least_as_many_as_its_worst_case(blobs):
     X, y, public = blobs
     worst = DPBaggingClassifier(**COMMON, n_partitions=5, analysis="worst-case").fit(X, y, X_public=public)
@@ -125,7 +122,6 @@ def test_three_classes_and_labels_nobody_names(blobs):
     assert np.mean(model.predict(X) == y) > 0.8
 
 
-@pytest.mark.slow
 def test_one_class_and_empty_teachers_vote_without_raising(blobs):
     X, _, public = blobs
     one_class = SubsampleAggregateClassifier(**COMMON).fit(X, np.zeros(len(X), dtype=int), X_public=public)
@@ -149,7 +145,6 @@ def test_units_are_protected_together(blobs):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
 
 
-@pytest.mark.slow
 def test_private_diagnostics_fill_what_is_given(blobs):
     X, y, public = blobs
     found = PrivateDiagnostics()
@@ -163,7 +158,6 @@ def test_private_diagnostics_fill_what_is_given(blobs):
     assert len(found.margins) == len(again.labels_) == 50
 
 
-@pytest.mark.slow
 def test_diagnostics_do_not_change_the_answers(blobs):
     X, y, public = blobs
     settings = COMMON | {"insecure_release_seed": 3}
@@ -240,7 +234,6 @@ def test_messages_do_not_quote_private_labels(blobs):
     assert "4711" not in str(caught.value)
 
 
-@pytest.mark.slow
 def test_frames_must_have_the_same_columns(blobs):
     X, y, public = blobs
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -278,7 +271,6 @@ def test_a_failed_refit_leaves_the_earlier_release_whole(blobs):
     assert all(getattr(model, name) is value for name, value in before.items())
 
 
-@pytest.mark.slow
 def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
     import pickle
 

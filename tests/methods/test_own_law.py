@@ -22,8 +22,6 @@ from dpensemble.laws import ReleaseLaw
 from dpensemble.report import render
 from dpensemble.workflow import file_tables, train
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass(frozen=True)
 class Share(ReleaseLaw):

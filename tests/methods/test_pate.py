@@ -28,7 +28,6 @@ def settings(aggregator):
     return COMMON | {"law": LAWS[aggregator]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["exact", "published"])
 @pytest.mark.parametrize("aggregator", list(LAWS))
 def test_every_aggregator_teaches_a_student_within_the_budget(blobs, aggregator, accounting):
@@ -78,7 +77,6 @@ def test_a_reach_is_not_fitted_to_another_account_than_the_one_that_charges(blob
         assert len(model.labels_) > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "n_partitions"), [(2, 1), (2, 3), (3, 1)])
 def test_the_optimal_vote_spends_the_budget_on_the_labels_wanted(blobs, n_classes, n_partitions):
     X, y, public = blobs
@@ -105,7 +103,6 @@ def test_settings_of_the_optimal_vote_that_do_not_belong_are_refused(blobs, mode
         model.fit(X, y, X_public=public)
 
 
-@pytest.mark.slow
 def test_exact_accounting_answers_more_than_published(blobs):
     X, y, public = blobs
     for law in (GaussianNoisyMax(12), LaplaceNoisyMax(12)):
@@ -172,7 +169,6 @@ def test_the_interactive_loop_asks_in_batches_and_reinforces_for_free(blobs):
     assert np.mean(model.predict(X) == y) > 0.7
 
 
-@pytest.mark.slow
 def test_data_dependent_accounting_answers_more_where_teachers_agree(blobs):
     X, y, public = blobs
     base = COMMON | {"n_teachers": 40, "law": GaussianNoisyMax(4), "epsilon": 2.0}

@@ -50,7 +50,6 @@ def three_groups(n):
     return np.random.default_rng(5).choice([1.5, 0.5, 1.0], size=n, p=[0.25, 0.15, 0.6])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
 @pytest.mark.parametrize("aggregator", list(LAWS))
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -78,7 +77,6 @@ EXACT += [(variant, "confident-gnmax") for variant in VARIANTS]
 PUBLISHED = [(variant, aggregator) for variant in VARIANTS for aggregator in LAWS]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "aggregator", "accounting"),
     [(*case, "exact") for case in EXACT] + [(*case, "published") for case in PUBLISHED],
@@ -101,7 +99,6 @@ def naive_epsilon(rdp_of_order, delta):
     return min(rdp_of_order(order) + math.log(1 / delta) / (order - 1) for order in range(2, 3000))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["solved", "published"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
@@ -124,7 +121,6 @@ def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
     assert asked < len(public)
 
 
-@pytest.mark.slow
 def test_rules_differ_and_the_solved_one_answers_more(blobs):
     X, y, public = blobs
     budgets = np.where(np.arange(len(X)) % 2, 0.5, 3.0)
@@ -137,7 +133,6 @@ def test_rules_differ_and_the_solved_one_answers_more(blobs):
     assert asked["solved"] > asked["published"]
 
 
-@pytest.mark.slow
 def test_the_spirit_of_each_variant(blobs):
     X, y, public = blobs
     budgets = three_groups(len(X))
@@ -157,7 +152,6 @@ def test_the_spirit_of_each_variant(blobs):
     assert np.dot(weighting.weights, weighting.teachers) == pytest.approx(20)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", [VanishingPATEClassifier, WeightingPATEClassifier])
 def test_spent_groups_drop_out_and_the_others_go_on(blobs, variant):
     X, y, public = blobs
@@ -188,7 +182,6 @@ def test_vanishing_at_the_end_is_refused_where_it_cannot_be(blobs):
             model.fit(X, y, X_public=public, budgets=budgets)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["gnmax", "lnmax", "confident-gnmax"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_data_dependent_analysis_states_budgets_and_never_the_spend(blobs, variant, aggregator):
@@ -224,7 +217,6 @@ def test_levels_name_the_groups(blobs):
     assert [(group.name, group.budget) for group in model.guarantee_.groups] == [("high", 0.5), ("low", 1.5)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_groups_under_add_or_remove_one_have_declared_shares(blobs, variant):
     X, y, public = blobs
@@ -246,7 +238,6 @@ def test_groups_under_add_or_remove_one_have_declared_shares(blobs, variant):
         model.fit(X, y, X_public=public, budgets=budgets, group_shares={0.5: 0.6, 1.5: 0})
 
 
-@pytest.mark.slow
 def test_a_unit_has_one_budget(blobs):
     X, y, public = blobs
     units = np.arange(len(X)) // 2
@@ -293,7 +284,6 @@ def test_settings_that_make_no_sense_are_refused(blobs):
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=half[1:])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["exact", "published"])
 def test_three_classes(blobs, accounting):
     X, y, public = blobs
@@ -346,7 +336,6 @@ def test_levels_and_shares_of_the_wrong_kind_are_refused_in_a_sentence(blobs, mo
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=values, **more)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_optimal_vote_heeds_personal_budgets(blobs, variant):
     X, y, public = blobs

@@ -70,7 +70,6 @@ def test_models_pay_once_for_all_public_rows(blobs, sharing, relation):
     assert few.guarantee_.epsilon == model.guarantee_.epsilon
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [BALLOTS, FRESH], ids=["ballots", "fresh models"])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
 def test_every_aggregator_spends_what_its_answers_cost(blobs, settings, aggregator):
@@ -439,7 +438,6 @@ def test_losses_beyond_what_doubles_hold_are_still_charged():
     assert meter.sure_queries == 2
 
 
-@pytest.mark.slow
 def test_the_comparison_is_at_equal_loss_and_prints_a_table():
     found = compare_aggregators(11, epsilon=0.2, m=3, queries=30, agreements=(0.6, 0.9), prior=0.75)
     totals = {row.name: row.epsilon for row in found.rows}

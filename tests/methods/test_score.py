@@ -54,7 +54,6 @@ def test_the_area_is_that_of_pairs():
     assert area_under(np.zeros((2, 4))) == 0.5
 
 
-@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """300 populations of 400 units: false alarm below 1e-4 if both intervals hold the truth in 95 % of runs."""
     rng, held = np.random.default_rng(1), {"accuracy": 0, "auroc": 0}

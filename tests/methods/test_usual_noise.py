@@ -12,8 +12,6 @@ from dpensemble import (
 )
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 
-pytestmark = pytest.mark.slow
-
 COMMON = {"classes": [0, 1], "n_teachers": 20, "epsilon": 8.0, "random_state": 0}
 FITTED = "fitted"
 

@@ -27,13 +27,11 @@ def same(a, b):
     return all(np.array_equal(a.state_[name], b.state_[name]) for name in a.state_)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_agrees():
     check_estimator(TorchClassifier(epochs=20, optimizer=Adam(5e-3)))
 
 
-@pytest.mark.slow
 def test_digits_are_learnt(digits):
     X, y = digits
     model = small(epochs=15, batch_size=16).fit(X[:1000], y[:1000])
@@ -41,7 +39,6 @@ def test_digits_are_learnt(digits):
     assert model.predict_proba(X[:5]).sum(axis=1) == pytest.approx(1.0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"augmentation": ImageAugmentation()}, {"optimizer": SGD(momentum=0.9)}])
 def test_a_seed_repeats_and_global_generators_stay(digits, settings):
     X, y = digits
@@ -66,7 +63,6 @@ def test_it_survives_pickle_and_clone(digits):
     assert isinstance(model.fitted_module(), torch.nn.Module)
 
 
-@pytest.mark.slow
 def test_declared_classes_have_outputs_without_rows(digits):
     X, y = digits
     few = y[:200] < 4
@@ -155,7 +151,6 @@ def test_divergence_is_an_error(digits):
         TorchClassifier(optimizer=SGD(1e6, momentum=0.9), epochs=30).fit(1e6 * X[:50], y[:50])
 
 
-@pytest.mark.slow
 def test_bfloat16_learns_too(digits):
     X, y = digits
     model = small(epochs=15, batch_size=16, precision="bfloat16").fit(X[:1000], y[:1000])

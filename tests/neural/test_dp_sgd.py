@@ -20,8 +20,6 @@ from dpensemble.neural.dp_sgd_training import own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
 from dpensemble.teachers.accountants import announced_privacy, spent_privacy  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
 SEEDED = {"random_state": 0, "insecure_release_seed": 1}
 
 

@@ -125,7 +125,6 @@ def alone(estimator, X, y, seed, n_classes=4):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "settings"),
     [
@@ -177,7 +176,6 @@ def test_obstacles_are_told():
         assert words in stacking_obstacle(classifier(network, (1, 8, 8)), 64, 4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("network", [digit_cnn, odd_layers, Residual, MappedConvolution, Dropping])
 @pytest.mark.parametrize("change", ["label", "row", "removal", "huge", "all of one class", "emptied"])
 def test_one_teachers_records_leave_all_other_teachers_as_they_were_to_the_bit(network, change):
@@ -232,7 +230,6 @@ def test_a_wrong_shape_is_told_before_anything_is_trained():
         together(classifier(bagging_cnn, (1, 8, 8)), X, y, shards)
 
 
-@pytest.mark.slow
 def test_workers_change_nothing(digits, monkeypatch):
     X, y = digits
     monkeypatch.setattr("dpensemble.neural.together._LARGEST_BLOCK", 2)
@@ -274,7 +271,6 @@ def test_fine_tuning_starts_from_public_weights(digits):
         assert np.allclose(model.state_["0.weight"], start.state_["0.weight"], atol=1e-6)
 
 
-@pytest.mark.slow
 def test_pate_end_to_end_with_networks_as_teachers_and_student(digits):
     X, y = digits
     network = TorchClassifier(digit_cnn, input_shape=(1, 8, 8), epochs=40, batch_size=16, optimizer=Adam(5e-3))

@@ -34,7 +34,6 @@ def test_settings_need_no_torch(no_torch):
     assert clone(TorchClassifier(epochs=3)).get_params()["epochs"] == 3
 
 
-@pytest.mark.slow
 def test_importing_leaves_torch_alone():
     code = "import sys, dpensemble, dpensemble.neural; print('torch' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

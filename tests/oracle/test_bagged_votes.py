@@ -9,8 +9,6 @@ from dpensemble.accounting.subsampled import subsampled_cost
 from dpensemble.accounting.worst_case.neighbours import second_class_table
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 
-pytestmark = pytest.mark.slow
-
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
 LAWS = [LaplaceNoisyMax(1.5), GaussianNoisyMax(1.0), OptimalVote(3.0)]
 # Scheme, records, teachers, subsample.

@@ -74,7 +74,6 @@ def is_rounded_up(claim, exact):
     return exact <= Fraction(repr(claim)) <= exact * (1 + Fraction(1, 10**14))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "n_models", "size", "n"), WORLDS)
 def test_delta_is_exact_at_every_epsilon(scheme, n_models, size, n):
     whole = tuple("abcdef"[:n])
@@ -138,7 +137,6 @@ def test_the_oracle_can_fail(scheme):
     assert hockey_stick(*more, Fraction(1)) > claim
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "n_models", "size", "n"), WORLDS)
 def test_holders_are_counted(scheme, n_models, size, n):
     counted = np.zeros(n_models + 1)

@@ -29,8 +29,6 @@ from dpensemble.laws import LaplaceNoisyMax, integer_weights
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
 
-pytestmark = pytest.mark.slow
-
 HUGE = Budget(epsilon=1e9, delta=1e-5)
 PERSONALISED = {Accounting.EXACT: PerRecordMeter, Accounting.PUBLISHED: PublishedPerRecordMeter}
 ORDERS = (1.5, 2.0, 5.0, 20.0)

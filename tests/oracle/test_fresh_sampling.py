@@ -53,7 +53,6 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_no_voters_reveal_more_than_is_charged(setting, relation):

@@ -142,7 +142,6 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_charged(n_classes, thin, relat
     assert pairs > 1000 if relation is Relation.REPLACE_ONE else pairs > 100
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("weight", [1.0, 1 / 3, 0.017])
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -379,7 +378,6 @@ def proven(kind, n_runs, factor=1.0):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["class sums", "residuals", "count"])
 def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
     """The worst pair, noise of the library; false-alarm rate one per cent, and a fixed seed."""
@@ -388,7 +386,6 @@ def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
     assert not result.caught(AUDITED.epsilon)
 
 
-@pytest.mark.slow
 def test_an_attacker_finds_noise_that_is_too_small():
     assert proven("residuals", 6000, factor=0.7).caught(AUDITED.epsilon)
 

@@ -88,7 +88,6 @@ def test_answers_of_one_model_break_the_composition_of_their_own_guarantees():
     assert max(10 * largest_loss(*pair) for pair in fresh) <= 10 * one + 1e-9
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["darrm", "rr"])
 def test_two_queries_to_three_models_already_break_it(aggregator):
     """The library's own laws, pure for one answer; the same question is asked twice of the same models."""
@@ -123,7 +122,6 @@ def test_pure_models_break_it_too_where_gamma_falls():
     assert two > 2 * one
 
 
-@pytest.mark.slow
 def test_subsampling_as_published_composes_even_over_models_that_are_shared():
     """Two answers of one drawn teacher each look at two of three models at most, every behaviour of theirs."""
     model, law = (0.5, 0.3), RandomizedResponseMajority.subsampling(3, 1)
@@ -179,7 +177,6 @@ def votes_law(chances):
     return law
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("touched", [1, 3])
 @pytest.mark.parametrize("Delta", [0.0, 1e-3])
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
@@ -208,7 +205,6 @@ def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
         assert worst > 0.3 * budget.delta
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("touched", [1, 3])
 @pytest.mark.parametrize("aggregator", [*AGGREGATORS, "gnmax"])
 def test_randomised_ballots_and_gaussian_noise(aggregator, touched):

@@ -81,7 +81,6 @@ def worst_ratio(monkeypatch, relation, place=3, **settings):
     return max(np.linalg.norm(one[0] - other[0]) / one[1] for one, other in pairs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -101,7 +100,6 @@ def test_the_worst_case_is_attained(monkeypatch):
     assert np.linalg.norm(first[0] - second[0]) / first[1] == pytest.approx(1, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_whole_runs_weigh_units_by_their_budgets(monkeypatch):
     epsilons = [2.0, 0.5, 2.0, 0.5, 0.5, 2.0, 2.0]
     part = gaussian_mu(0.5, 1e-3) / gaussian_mu(2.0, 1e-3)
@@ -176,7 +174,6 @@ def proven(kind, n_runs, factor=1.0):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["two classes", "three classes"])
 def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
     result = proven(kind, 20_000)
@@ -184,7 +181,6 @@ def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
     assert not result.caught(AUDITED.epsilon)
 
 
-@pytest.mark.slow
 def test_an_attacker_finds_noise_that_is_too_small():
     assert proven("two classes", 6000, factor=0.7).caught(AUDITED.epsilon)
 

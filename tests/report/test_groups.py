@@ -114,7 +114,6 @@ def test_baselines_stand_beside_the_chart_and_on_it():
     assert page.count('<path class="line other"') == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [[1.0, 1.01], [0.5, 1, 2], [1, 1.01, 1.02, 1.03, 1.04, 1.05], [0.1, 90.0]])
 @pytest.mark.parametrize("labels", [30, 400])
 def test_no_two_labels_overlap(epsilons, labels):

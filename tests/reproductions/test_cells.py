@@ -50,7 +50,6 @@ def few_records(monkeypatch):
 SMALL = {"teachers": 60, "law": [20, 80, 40], "votings": 1, "repeats": 1, "highs": [8], "shares": [50]}
 
 
-@pytest.mark.slow
 def test_personalised_labels_of_two_classes(few_records, tmp_path):
     found = figures(BY_NAME["personalised-5"].experiment, SMALL, Workplace(tmp_path))
     assert set(found) <= places("personalised-5", "personalised-9", "personalised-figure-3") | {
@@ -63,7 +62,6 @@ def test_personalised_labels_of_two_classes(few_records, tmp_path):
     assert figure("ln 8 for 50 %", "Labels", "upsampling", "exact, solved") in found
 
 
-@pytest.mark.slow
 def test_personalised_labels_of_ten_classes(few_records, tmp_path):
     found = figures(BY_NAME["personalised-4"].experiment, SMALL, Workplace(tmp_path))
     shown = places("personalised-3", "personalised-4", "personalised-8", "personalised-figure-2")
@@ -72,14 +70,12 @@ def test_personalised_labels_of_ten_classes(few_records, tmp_path):
     assert found[figure("ln 8 for all", "Accuracy in %", "average")] > 15
 
 
-@pytest.mark.slow
 def test_budgets_of_one_class_alone(few_records, tmp_path):
     found = figures(BY_NAME["personalised-6"].experiment, SMALL, Workplace(tmp_path))
     assert set(found) == places("personalised-6", "personalised-7", "personalised-10") & set(found)
     assert 50 < found[figure("ln 2 for all", "Voting accuracy in %", "upsampling")] <= 100
 
 
-@pytest.mark.slow
 def test_costs_grow_with_sensitivities(few_records, tmp_path):
     settings = SMALL | {"ratios": [2, 4], "classes": 10}
     found = figures(BY_NAME["personalised-figure-4"].experiment, settings, Workplace(tmp_path))
@@ -100,7 +96,6 @@ def few_images(monkeypatch):
     monkeypatch.setattr(bagging, "_SAME_DISTRIBUTION", 100)
 
 
-@pytest.mark.slow
 def test_models_of_draws(few_images, tmp_path):
     settings = {"sizes": [500], "epochs": 3, "rival_repeats": 0, "moments": False, "repeats": 1}
     found = figures(BY_NAME["bagging-2"].experiment, settings, Workplace(tmp_path))
@@ -109,7 +104,6 @@ def test_models_of_draws(few_images, tmp_path):
     assert found[figure("k=500", "Epsilon", "value", "exact")] == 0
 
 
-@pytest.mark.slow
 def test_models_of_colour_pictures(monkeypatch, tmp_path):
     pytest.importorskip("torch")
     from dpensemble.neural import digit_cnn
@@ -128,14 +122,12 @@ def test_models_of_colour_pictures(monkeypatch, tmp_path):
     assert found[figure("k=64", "Delta", "value", "exact")] > 0.5
 
 
-@pytest.mark.slow
 def test_models_that_begin_from_public_images(few_images, tmp_path):
     settings = {"sizes": [500], "epochs": 2, "start_epochs": 1, "pate_epochs": 0, "repeats": 1}
     found = figures(BY_NAME["bagging-4"].experiment, settings, Workplace(tmp_path))
     assert set(found) <= places("bagging-4")
 
 
-@pytest.mark.slow
 def test_several_models_of_one_budget(few_images, tmp_path):
     settings = {"draws": [500], "models": [1, 5], "epochs": 1, "start_epochs": 1, "repeats": 1}
     found = figures(BY_NAME["bagging-figure-1"].experiment, settings, Workplace(tmp_path))

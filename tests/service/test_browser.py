@@ -12,7 +12,6 @@ from .test_client import Forked, port  # noqa: F401 - a fixture
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(
         CHROMIUM is None or "DPENSEMBLE_TEST_BROWSER" not in os.environ,
         reason="there is no Chromium, or DPENSEMBLE_TEST_BROWSER is not set",

@@ -182,7 +182,6 @@ def test_keys_and_names_that_cannot_be_sent_are_refused_before_they_are(elsewher
         service.grants()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_answers_outlive_a_kill_of_the_service(home, port):
     tokens = json.loads((home / "tokens.json").read_text())

@@ -13,8 +13,6 @@ from dpensemble.service import keys, sessions
 
 from .conftest import Served
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def draws(monkeypatch):

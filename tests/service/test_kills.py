@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 # Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
 KILLS = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "service_kills_at.py"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import Served
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
 
 
 def test_services_share_a_budget_and_agree_on_every_key(home):

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from dpensemble.service.desk import Desk
 
 from .conftest import Served
@@ -81,7 +79,6 @@ def test_an_error_that_nobody_foresaw_is_not_quoted(served, monkeypatch):
     assert '"error": "RuntimeError"' in served.log.getvalue()
 
 
-@pytest.mark.slow
 def test_the_private_table_is_nowhere(hospital, capfd):  # noqa: F811
     with open(hospital / "patients.csv", "a") as table:
         table.write(f"44,{SECRET},no,{SECRET}\n")

@@ -17,8 +17,6 @@ from dpensemble.laws import (
     sample,
 )
 
-pytestmark = pytest.mark.slow
-
 FALSE_ALARM = 1e-4
 DRAWS = 200_000
 COUNTS = [[5, 3], [3, 5, 5], [9, 1, 4, 4], [0, 0]]

@@ -183,7 +183,6 @@ SEPARABLE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("data", "params"), PLAIN.values(), ids=PLAIN.keys())
 def test_votes_as_scikit_learn(data, params):
     as_it_comes, at_the_optimum = agreement(data, **params)
@@ -191,7 +190,6 @@ def test_votes_as_scikit_learn(data, params):
     assert at_the_optimum >= 0.9995
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("data", "params"), SEPARABLE.values(), ids=SEPARABLE.keys())
 def test_votes_as_the_optimum_where_scikit_learn_stops_short(data, params):
     # Nearly separable shards: scikit-learn's default tolerance is its own largest error here.
@@ -200,7 +198,6 @@ def test_votes_as_the_optimum_where_scikit_learn_stops_short(data, params):
     assert at_the_optimum >= as_it_comes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("data", [classified(8), one_hot(), classified(10, n_classes=3)])
 @pytest.mark.parametrize("params", [{}, {"class_weight": "balanced", "C": 0.3}, {"fit_intercept": False}])
 def test_tight_tolerance_gives_scikit_learns_coefficients(data, params):
@@ -233,7 +230,6 @@ WILD = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wild", WILD.values(), ids=WILD.keys())
 @pytest.mark.parametrize(("n_classes", "density"), [(2, 0.1), (2, 1.0), (4, 0.1), (4, 1.0)])
 def test_a_shard_cannot_move_another_teacher(n_classes, density, wild):
@@ -277,7 +273,6 @@ def test_obeys_the_configured_number_of_jobs(backend):
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0, 1e6, -1e155])
 
 
-@pytest.mark.slow
 @given(
     X=arrays(np.float64, (12, 2), elements=numbers),
     y=arrays(np.int64, 12, elements=st.integers(0, 2)),

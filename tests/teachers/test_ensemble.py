@@ -53,7 +53,6 @@ def fitted(estimator, allocation, X, y, classes=(0, 1), **settings):
     return ensemble
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("teacher", [GaussianNB(), LogisticRegression()])
 def test_votes_are_those_of_one_estimator_a_shard(teacher, blobs):
     X, y, public = blobs
@@ -74,7 +73,6 @@ def test_a_worker_is_sent_its_own_shard_and_its_own_seed(blobs):
     assert len({m.random_state for m in models}) == 40
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
 def test_every_backend_gives_the_same_votes(backend, blobs):
     X, y, public = blobs
@@ -85,7 +83,6 @@ def test_every_backend_gives_the_same_votes(backend, blobs):
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.slow
 def test_changing_one_record_touches_its_own_teachers_only(blobs):
     X, y, public = blobs
     allocation = partitions(range(len(X)), 15, 4)
@@ -133,7 +130,6 @@ def test_a_failing_teacher_votes_its_own_majority(blobs):
     assert np.all(ensemble.vote(public).ballots[:, teacher] == majority)
 
 
-@pytest.mark.slow
 def test_a_teacher_that_cannot_answer_votes_its_own_majority(blobs):
     X, y, public = blobs
     allocation = partitions(range(len(X)), 200, 1)
@@ -142,7 +138,6 @@ def test_a_teacher_that_cannot_answer_votes_its_own_majority(blobs):
         assert np.all(ballots[:, t] == np.bincount(y[shard]).argmax())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 7])
 def test_teachers_do_not_share_a_generator(blobs, seed):
     """A splitter without a seed draws from numpy's global generator, as much as its own records make it."""
@@ -166,7 +161,6 @@ def test_when_all_fail_the_message_names_the_error_and_quotes_no_record(blobs):
     assert "99" not in str(caught.value)
 
 
-@pytest.mark.slow
 def test_nothing_about_a_shard_is_printed(blobs, capfd, recwarn):
     X, y, _public = blobs
     X = np.hstack([X, X])  # collinear, so that discriminant analysis warns

@@ -44,7 +44,6 @@ def gradient_of(rows, signs, weights, clip=1.0):
 # Sensitivity
 
 
-@pytest.mark.slow
 def test_no_neighbour_moves_a_sum_by_more_than_it_is_charged_for():
     """All data sets of up to three records, some far beyond the clip, at weights near and far."""
     universe = [(np.array(x), y) for x in product((-50.0, 0.0, 0.6), repeat=2) for y in (-1.0, 1.0)]
@@ -70,7 +69,6 @@ def test_no_neighbour_moves_a_sum_by_more_than_it_is_charged_for():
     assert 0.95 * 2 * LONGEST < largest["replaced"] <= 2 * LONGEST
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("signs", [(1, 1), (1, -1)])
 def test_a_search_for_worse_neighbours_ends_below_the_bound(signs):
     """Maximise the change over two records of three columns, and weights; opposite labels come near the bound."""
@@ -292,7 +290,6 @@ class Declared(GradientPerturbedLogisticRegression):
 EXPECTED = {"check_fit2d_1sample": "two classes are declared, never read off the records"}
 
 
-@pytest.mark.slow
 @parametrize_with_checks(
     [Declared(epsilon=100.0, insecure_release_seed=0, clip=10.0)], expected_failed_checks=lambda _: EXPECTED
 )

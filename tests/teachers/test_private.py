@@ -35,7 +35,6 @@ def discrete_law(kind, size):
     return values, masses / masses.sum()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "size"), [("laplace", 1), ("laplace", 5), ("gaussian", 1), ("gaussian", 30)])
 def test_noise_has_the_discrete_law_and_no_other(kind, size):
     draw = getattr(DiscreteNoise(SeededNoise(5)), kind)
@@ -102,7 +101,6 @@ def noiseless(monkeypatch):
     return sizes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("penalty", [0.5, 20.0])
 def test_every_pair_of_tiny_data_sets_obeys_the_noise(noiseless, penalty, delta):

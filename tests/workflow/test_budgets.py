@@ -191,7 +191,6 @@ def test_one_budget_for_all_is_a_run_of_one_group(folder):
     assert [entry["labels"] for entry in record.plain_labels] == [record.labels] * 3
 
 
-@pytest.mark.slow
 def test_a_private_number_of_labels_leaves_no_trace_in_the_curves(folder):
     tables = read(folder, budgets="consent", levels="high=2,low=4")
     model = WeightingPATEClassifier(n_teachers=20, law=GaussianNoisyMax(8), random_state=0, analysis="until-spent")

@@ -42,7 +42,6 @@ def at_large_delta():
     return compare(simulated(), methods=VOTES_AND_SUMS, epsilon=2.0, delta=0.02, n_teachers=50, repeats=2, **SEEDED)
 
 
-@pytest.mark.slow
 class TestRows:
     def test_every_method_states_no_more_than_the_budget(self, at_large_delta):
         for row in at_large_delta.methods:
@@ -172,7 +171,6 @@ class TestRows:
         assert "add up" in found["warning"]
 
 
-@pytest.mark.slow
 def test_whatever_votes_is_compared_with_any_law():
     names = ["saa", "dpbag", "pate:lnmax", "pate:optimal", "bagged-pate:optimal"]
     found = compare(simulated(), methods=names, epsilon=2.0, delta=1e-4, n_teachers=100, repeats=1, **SEEDED)
@@ -252,7 +250,6 @@ class TestData:
             _published_images(images, 355)
 
 
-@pytest.mark.slow
 class TestRelations:
     def test_replace_one_runs_every_method_within_the_budget(self):
         pytest.importorskip("torch", reason="DP-SGD needs PyTorch")

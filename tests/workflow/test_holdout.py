@@ -70,7 +70,6 @@ def test_a_record_changes_training_or_the_score_and_never_both():
     assert changed[1][0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", [LabelMomentsClassifier(**SETTINGS), PATEClassifier(n_teachers=30, **SETTINGS)])
 def test_the_score_is_close_and_the_guarantee_covers_it(model):
     given = tables(3000, units=np.arange(3000) // 2)

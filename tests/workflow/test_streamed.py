@@ -12,7 +12,7 @@ from dpensemble.errors import DataError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.workflow import streamed
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")]
 
 
 @pytest.fixture(scope="module")

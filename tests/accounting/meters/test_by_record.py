@@ -89,7 +89,6 @@ def agrees(found, truth):
 CASES = [(2, 1, 5), (2, 2, 4), (2, 3, 3), (3, 1, 4), (4, 1, 5)]  # classes, partitions, subsets
 
 
-@pytest.mark.slow
 @every_law
 @pytest.mark.parametrize(("n_classes", "k", "n_subsets"), CASES)
 def test_each_record_is_charged_its_worst_alternative(law, n_classes, k, n_subsets):
@@ -110,7 +109,6 @@ def test_each_record_is_charged_its_worst_alternative(law, n_classes, k, n_subse
     assert meter.accounting == "exact accounting for each record of the released labels, data-dependent"
 
 
-@pytest.mark.slow
 @every_law
 @pytest.mark.parametrize(("n_classes", "k", "n_subsets"), CASES)
 def test_under_keyed_draws_an_added_record_may_join_any_teachers(law, n_classes, k, n_subsets):
@@ -130,7 +128,6 @@ def test_under_keyed_draws_an_added_record_may_join_any_teachers(law, n_classes,
     agrees(meter.unit_epsilons(), np.array([improved_epsilon(c, FEW_ORDERS, DELTA) for c in present]))
 
 
-@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(2, 3), st.floats(3.0, 60.0))
 def test_it_is_at_most_the_worst_case_and_the_published_charge(seed, k, n_classes, scale):
     rng = np.random.default_rng(seed)
@@ -187,7 +184,6 @@ def test_several_teachers_and_classes_are_charged_the_worst_case_of_their_change
     assert "data-dependent" in meter.accounting
 
 
-@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(1, 60))
 def test_chunks_do_not_change_what_is_admitted(seed, chunk):
     rng = np.random.default_rng(seed)
@@ -306,7 +302,6 @@ def test_other_allocations_and_laws_are_refused():
             meter_of(law, partitions(range(6), 3, 1))
 
 
-@pytest.mark.slow
 def test_it_streams():
     """As floats, 20,000 records, 1,000 queries and 69 orders would be 11 GB."""
     allocation = partitions(range(20_000), 50, 4)

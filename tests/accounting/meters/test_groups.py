@@ -151,7 +151,6 @@ def test_published_charges_are_the_textbook_formula(variant):
     assert "Boenisch" in meter.accounting
 
 
-@pytest.mark.slow
 @each_variant
 @pytest.mark.parametrize(
     "make",
@@ -201,7 +200,6 @@ def test_equal_groups_are_one_group(pools, groups, law, accounting):
     assert law.gated or not plain.next_chunk(plain._asked)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("accounting", Accounting)
 @pytest.mark.parametrize("variant", ["weighting", "vanishing"])
 def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
@@ -270,7 +268,6 @@ def test_the_spend_curve_agrees_with_the_charge():
 GATED = ConfidentNoisyMax(6.0, 12.0, 16.0)
 
 
-@pytest.mark.slow
 @each_variant
 @pytest.mark.parametrize("accounting", Accounting)
 @settings(max_examples=4)

@@ -160,7 +160,6 @@ VOTES = np.array(
 SOME_ORDERS = [1.001, 1.5, 2, 7, 20.5, 64, 500]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [1.0, 0.3, 4])
 @pytest.mark.parametrize("noise", [0.7, 5, 40.0, 300.0])
 def test_the_bounds_are_the_published_ones(noise, sensitivity):

@@ -235,7 +235,6 @@ def example():
     return cost, np.array([[370, 30] + [0] * 8] * 100)
 
 
-@pytest.mark.slow
 def test_the_published_cost_fails_as_often_as_stated():
     cost, votes = example()
     true = cost.total(votes)

@@ -35,7 +35,6 @@ def rdp(cost):
     return cost.rdp[np.searchsorted(DEFAULT_ORDERS, ORDERS)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "n_teachers", "n_classes", "votes"),
     [
@@ -67,7 +66,6 @@ def test_it_covers_every_pair_of_histograms_as_sampled(law, n_teachers, n_classe
         assert np.all(np.asarray(found.renyi) >= rdp(cost) * (1 - 1e-5))
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.floats(0.5, 60.0), st.integers(1, 40), st.integers(2, 4), st.integers(1, 3))
 def test_exact_never_exceeds_published(scale, n_teachers, n_classes, votes):
@@ -78,7 +76,6 @@ def test_exact_never_exceeds_published(scale, n_teachers, n_classes, votes):
         assert np.all(exact.rdp <= published_cost(law, change).rdp * (1 + 1e-8) + 1e-14)
 
 
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.floats(1.0, 30.0), st.floats(1.0, 2.0), st.integers(2, 3))
 def test_cost_falls_with_noise_and_rises_with_votes(scale, factor, n_classes):
@@ -90,7 +87,6 @@ def test_cost_falls_with_noise_and_rises_with_votes(scale, factor, n_classes):
         assert np.all(rdp(worst_case_cost(kind(scale), Change(**reach, votes=2))) >= base / slack)
 
 
-@pytest.mark.slow
 def test_the_figures_of_the_issue_for_subsample_and_aggregate():
     """Published 162; Renyi with the improved conversion 957; exact 1,122 of at most 1,124 (all ties)."""
     everyone = Electorate.everyone(LaplaceNoisyMax(125), 250), [Group("everyone", BUDGET, pool=0)]

@@ -21,7 +21,6 @@ ORDERS = DEFAULT_ORDERS[[0, 1, 3, 8, 18, 38]]
         (GaussianNoisyMax(8.0), 3, 3, 24),
     ],
 )
-@pytest.mark.slow
 def test_no_move_of_any_histogram_costs_more(law, n_classes, votes, n_teachers):
     change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
     listed, priced = listed_cost(law, change).rdp, price(law, change).label.rdp
@@ -32,7 +31,6 @@ def test_no_move_of_any_histogram_costs_more(law, n_classes, votes, n_teachers):
     assert np.all(priced[places][:3] <= 1.5 * listed[places][:3])
 
 
-@pytest.mark.slow
 def test_moves_to_several_classes_are_no_worse_than_one():
     """Five real counts, moves of any shape that sum to so much, by quadrature over the largest noisy count."""
     shift, rng = 0.5, np.random.default_rng(0)

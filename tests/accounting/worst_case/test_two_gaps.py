@@ -64,7 +64,6 @@ def exceeds(pairs, p, q, rng):
     return worst
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("shift", [1e-4, 1 / 400, 0.07, 0.5, 2.0, 4.0])
 def test_no_two_gaps_exceed_the_set(noise, shift):
@@ -81,7 +80,6 @@ def test_no_two_gaps_exceed_the_set(noise, shift):
     assert exceeds(two_gap_pairs(noise, shift, n_classes, WEIGHT), p, q, rng) <= 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("n_classes", [3, 4, 10])
 @pytest.mark.parametrize("scale", [2.0, 40.0])
@@ -173,7 +171,6 @@ def largest(noise, shift, order):
     return max(-found.fun, 1.0) * values.max()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     ("scale", "order"), [(400, 2), (400, 50), (100, 20), (40, 5), (40, 20), (20, 2), (5, 2), (2, 1.5), (2, 2)]

@@ -57,7 +57,6 @@ def brute_force(law, n_classes, weight, votes):
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(("weight", "votes"), [(1, 1), (2, 1), (3, 1), (1, 2), (3, 2)])
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(4.0), GaussianNoisyMax(5.0), CONFIDENT], ids=repr)
@@ -79,7 +78,6 @@ def test_no_change_of_ballots_reveals_more_than_is_charged(law, weight, votes, n
         assert np.all(truth > less * 1.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(("weight", "votes"), [(2, 1), (3, 1), (3, 2)])
 @pytest.mark.parametrize("law", [LaplaceNoisyMax(4.0), GaussianNoisyMax(5.0), CONFIDENT], ids=repr)
@@ -171,7 +169,6 @@ def test_published_gated_costs_see_only_the_sum_of_weights():
     assert np.allclose(found.check.rdp, DEFAULT_ORDERS * 36 / (2 * 3.0**2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_heavier_ballots_cost_more(n_classes):
     reach = {"ballots": 40, "classes": n_classes}

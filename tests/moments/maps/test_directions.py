@@ -76,7 +76,6 @@ def test_directions_of_many_features_come_from_products_of_rows(public, monkeypa
     assert np.allclose(np.abs(found.transform(twice)), np.abs(wanted.transform(twice)), atol=1e-6)
 
 
-@pytest.mark.slow
 def test_few_public_rows_of_many_columns_are_fitted_by_directions():
     """Features of 2,500 columns would need square matrices of more than 5,000."""
     rng = np.random.default_rng(0)

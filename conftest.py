@@ -1,0 +1,3 @@
+"""Marks tests by their measured time; see `tests/durations.py`."""
+
+pytest_plugins = ["tests.durations"]
