@@ -36,7 +36,7 @@ def test_random_runs_are_finished_after_random_failures():
 
 @pytest.mark.slow
 def test_a_second_charge_is_found():
-    found, counts = failures("--runs", 3, "--faults", 0, "--every", 1, "--seed", 5, before=("-c", FORGETFUL))
+    found, counts = failures("--only", 6, "--faults", 4, "--seed", 5, "--seconds", 30, before=("-c", FORGETFUL))
     assert found.returncode == 1
     assert "recover charged again" in found.stdout
     assert counts["problems"] >= 1
