@@ -14,7 +14,8 @@ import runpy, sys
 from dpensemble.ledger import LedgerAccount
 real = LedgerAccount._of_release
 LedgerAccount._of_release = lambda self, transaction, key: [] if "part" in key else real(self, transaction, key)
-runpy.run_path(sys.argv[1], run_name="__main__")
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
