@@ -13,7 +13,7 @@ LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks", "_guard"},
     {"_drawn", "_entries"},
-    {"_original", "_random", "_progress", "_spending", "_workers", "clusters"},
+    {"_original", "_random", "_progress", "_spending", "_workers", "_given", "clusters"},
     {"budget", "cost", "guarantee"},
     {"allocation", "votes", "laws", "consent"},
     {"electorate"},

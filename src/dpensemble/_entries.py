@@ -1,28 +1,23 @@
-"""Entries that nothing can be learned from: masked and complex ones, numbers beyond floats, and missing labels.
+"""Entries that nothing can be learned from: masked and complex ones, and numbers beyond floats.
 
-Every estimator asks here before it converts what it was given, because NumPy drops masks and imaginary parts without a
-word, and errors of other libraries quote entries. Messages name places, and never show an entry: rows are private.
+NumPy drops masks and imaginary parts without a word, and errors of other libraries quote entries, so both are found
+before anything is converted. Messages name places, and never show an entry: rows are private.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._checks import is_missing
-from dpensemble.errors import DataError, DPEnsembleError
+from dpensemble.errors import DataError
 
-Read = TypeVar("Read")
 _COMPLEX = (complex, np.complexfloating)
 # Types of which every value has a float.
 _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
-# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, and of missing ones.
-_SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
-_SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 
 def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: int = 0) -> None:
@@ -53,8 +48,8 @@ def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: i
     """
     if values is None:
         return
-    if _is_masked(values):
-        raise _masked(name)
+    if is_masked(values):
+        raise masked(name)
     for column, entries in _parts(values):
         if entries.dtype.kind == "c":
             raise _complex(name, "")
@@ -82,7 +77,7 @@ def blanked(X: Any) -> Any:
                 X = X.copy(deep=False)
                 X.isetitem(place, _with_nan(entries, places))
         return X
-    rows = _as_array(X)
+    rows = as_array(X)
     places = _unreadable(rows) if rows.dtype.kind == "O" else []
     return _with_nan(rows, places) if places else X
 
@@ -93,104 +88,11 @@ def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
     return found
 
 
-def require_rows(name: str, X: Any, *, keep_bad: bool = False) -> None:
-    """Refuse what `require_readable` refuses, and rows that are no table: scikit-learn's own message prints them."""
-    if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
-        require_readable(name, X, keep_bad=keep_bad)
-        return
-    if _is_masked(X):
-        raise _masked(name)
-    rows = _as_array(X)
-    require_readable(name, rows, keep_bad=keep_bad)
-    if rows.ndim < 2:
-        raise DataError(f"Expected 2D array, got {rows.ndim}D: {name} must be a table of rows. Reshape your data.")
-
-
-def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and missing labels, which are None, NaN or the like.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_records,)
-        Private labels; None is nothing to refuse.
-    name : str, default="y"
-        What they are called in messages.
-    keep_bad : bool, default=False
-        Whether single labels are left to the caller, who reads each by itself.
-    first : int, default=0
-        Number of the first label, for messages.
-
-    Raises
-    ------
-    DataError
-        With the row of the first such label, and without any label.
-
-    Examples
-    --------
-    >>> require_labels([0, 1, float("nan")])
-    Traceback (most recent call last):
-    dpensemble.errors.DataError: y has a missing label (NaN or None; first at row 2, counting from 0); label that ...
-    """
-    require_readable(name, y, keep_bad=keep_bad, first=first)
-    if y is None or keep_bad:
-        return
-    labels = _as_array(y)
-    if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-    elif labels.dtype.kind == "M":
-        missing = np.isnat(labels)
-    elif labels.dtype.kind == "O":
-        missing = np.array([is_missing(label) for label in labels.ravel().tolist()], dtype=bool)
-    else:
-        return
-    if missing.any():
-        row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
-        raise DataError(
-            f"{name} has a missing label (NaN or None; first at row {row}, counting from 0); label that record, or "
-            "drop it."
-        )
-
-
-def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
-    """Refuse what does not have one entry per record."""
-    if values.shape != (n_records,):
-        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
-
-
-def read_rows(name: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of rows; where an error of another library may quote an entry, raise one that does not.
-
-    Parameters
-    ----------
-    name : str
-        What the rows are called in messages.
-    read : callable
-        Converts and checks rows.
-
-    Raises
-    ------
-    DataError
-        If `read` finds NaN, infinity, or entries that are no numbers. Nothing of the first error stays in it.
-    """
-    try:
-        return read()
-    except DPEnsembleError:
-        raise
-    except (ArithmeticError, TypeError, ValueError) as error:
-        # Of entries that are no numbers at all, such as a dict, a TypeError names the type only, and goes on.
-        nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
-        if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
-            raise
-    # Outside of the handler, so that the first error is not kept as the context of this one.
-    if nan:
-        raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
-    raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
-
-
-def _masked(name: str) -> DataError:
+def masked(name: str) -> DataError:
+    """Return the error of a masked array."""
     return DataError(
-        f"{name} is a numpy masked array, and masks are not supported; pass {name}.filled(numpy.nan), which has NaN "
-        "for what is masked, or leave those records out."
+        f"{name} is a numpy masked array, and masks are not supported; leave masked records out, or fill masked "
+        "entries of rows with NaN."
     )
 
 
@@ -201,13 +103,14 @@ def _complex(name: str, place: str) -> DataError:
     )
 
 
-def _is_masked(values: Any) -> bool:
+def is_masked(values: Any) -> bool:
+    """Return whether values are a masked array, or a list of masked arrays."""
     if isinstance(values, (list, tuple)):
         return any(isinstance(one, np.ma.MaskedArray) for one in values)
     return isinstance(values, np.ma.MaskedArray)
 
 
-def _as_array(values: Any) -> NDArray[Any]:
+def as_array(values: Any) -> NDArray[Any]:
     """Return values as an array: lists as objects, each entry as it was given; of uneven rows, an array of lists."""
     if hasattr(values, "__array__"):
         return np.asarray(values)
@@ -230,7 +133,7 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
         if _may_be_unreadable(values.dtype):
             yield None, np.asarray(values)
     else:
-        yield None, _as_array(values)
+        yield None, as_array(values)
 
 
 def _may_be_unreadable(kind: Any) -> bool:
@@ -246,7 +149,7 @@ def _require_readable_objects(name: str, entries: NDArray[Any], first: int, colu
         return
     entry, number = entries.ravel()[places[0]], places[0]
     if isinstance(entry, np.ma.MaskedArray):
-        raise _masked(name)
+        raise masked(name)
     width = 1 if entries.ndim < 2 else entries[0].size
     place = f"first at row {first + number // width}"
     if column is not None or entries.ndim > 1:

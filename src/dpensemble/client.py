@@ -20,7 +20,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
 
@@ -64,26 +64,36 @@ class Client:
         Seconds to wait for an answer.
     tries : int, default=5
         How often to ask in all; a request is charged once however often it is sent.
+    proxy : str, optional
+        Address of a proxy for an ``https`` service, which passes on what it cannot read. Proxies that the environment
+        names (``http_proxy``, ``https_proxy``) are never used.
 
     Raises
     ------
     InvalidParameterError
-        If the address would send the key in the open, or the key holds what a header cannot carry.
+        If the address or the proxy would send the key in the open, or the key holds what a header cannot carry.
 
     Notes
     -----
     Redirections are not followed, as the key would go along.
     """
 
-    def __init__(self, url: str, key: str, *, timeout: float = 60.0, tries: int = 5) -> None:
+    def __init__(self, url: str, key: str, *, timeout: float = 60.0, tries: int = 5, proxy: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or (parts.scheme == "http" and parts.hostname not in _HERE):
             raise InvalidParameterError(f"url={url!r:.80} would send the key in the open; give one with https.")
+        if proxy is not None and (parts.scheme != "https" or not _is_proxy(proxy)):
+            # Not quoted: it may hold a password.
+            raise InvalidParameterError(
+                f"proxy does not go with url={url!r:.80}; name one such as 'http://proxy.example.org:3128', and for a "
+                "url with https alone, as the proxy would read the key otherwise."
+            )
         # Not quoted: it is secret.
         if not isinstance(key, str) or not _TOKEN.fullmatch(key := key.strip()):
             raise InvalidParameterError("key is no API key; give the line that 'dpensemble keys create' printed.")
         self._url, self._key, self._timeout, self._tries = url.rstrip("/"), key, timeout, max(1, tries)
-        self._opener = build_opener(_Stay)
+        # Without a handler of proxies urllib takes those of the environment.
+        self._opener = build_opener(_Stay, ProxyHandler({} if proxy is None else {"https": proxy}))
 
     def __repr__(self) -> str:
         return f"Client({self._url!r})"
@@ -181,6 +191,11 @@ class _Stay(HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request."""
+
+
+def _is_proxy(proxy: object) -> bool:
+    parts = urlsplit(proxy) if isinstance(proxy, str) else None
+    return parts is not None and parts.scheme == "http" and bool(parts.hostname)
 
 
 def _is_carried(name: str) -> bool:

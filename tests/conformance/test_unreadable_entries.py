@@ -196,6 +196,13 @@ class TestEveryEstimator:
             for method in (model.predict, model.predict_proba):
                 assert isinstance(refusal(what, method, rows), DataError), what
 
+    def test_labels_that_are_scored(self, name):
+        needs(name)
+        model = fit(name)
+        for what, labels in bad(Y, also=MISSING):
+            assert isinstance(refusal(what, model.score, X, labels), DataError), what
+        assert 0 <= model.score(X, Y, sample_weight=np.ones(60)) <= 1
+
     def test_rows_in_one_dimension_are_not_printed(self, name):
         needs(name)
         for rows in (np.full(60, 8.6753), [8.6753] * 60):
@@ -237,7 +244,11 @@ def test_blocks(name):
     for what, rows in bad(X):
         blocks = [(rows[:5], Y[:5]), (rows[5:], Y[5:])]
         model = clone(ESTIMATORS[name])
-        assert isinstance(refusal(what, model.fit_blocks, lambda: iter(blocks), X_public=PUBLIC), DataError), what  # noqa: B023
+        public = pd.DataFrame(PUBLIC, columns=rows.columns) if hasattr(rows, "columns") else PUBLIC
+        error = refusal(what, model.fit_blocks, lambda blocks=blocks: iter(blocks), X_public=public)
+        assert isinstance(error, DataError), what
+        if " in a " in what and "masked" not in what:
+            assert f"at row {ROW}, column 1," in str(error), what
     labels = Y.astype(float)
     labels[ROW] = np.nan
     blocks = [(X[:5], labels[:5]), (X[5:], labels[5:])]
@@ -286,3 +297,4 @@ def test_a_published_student_that_knows_its_columns():
         for entry in [entry for which, entry in ENTRIES.items() if which != "masked"]:
             changed = pd.DataFrame(with_entry(X, entry), columns=["a", "b"])
             assert isinstance(refusal(name, student.predict, changed), DataError)
+        assert "y has a missing label" in str(refusal(name, student.score, public, with_entry(Y[:40], None)))

@@ -1,4 +1,4 @@
-"""Units drawn anew for every answer: over all that the draw itself can give, answers reveal no more than is charged."""
+"""Units drawn for every answer: over all that the draw itself can give, answers reveal no more than is charged."""
 
 from itertools import product
 
@@ -81,7 +81,7 @@ def most_revealed(by_unit, setting, relation):
             p, q = (law_of_answer(records, by_unit, setting, rule) for records in (data, other))
             for epsilon in EPSILONS:
                 revealed, charged = np.maximum(p - np.exp(epsilon) * q, 0).sum(), pairs.hockey_stick(epsilon)
-                # Rounding may leave something where nothing is charged.
+                # Rounding may leave something when nothing is charged.
                 if revealed > 1e-13:
                     found = max(found, float(revealed / max(charged, 1e-300)))
     return found

@@ -5,7 +5,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from dpensemble.service.api import Prediction
+from dpensemble.errors import InvalidParameterError
+from dpensemble.service import read_settings
+from dpensemble.service.asked import prediction_model
 
 from ..ledger.conftest import buy_back, open_group_as_before
 from .conftest import Served
@@ -164,6 +166,14 @@ def test_keys_for_some_grants_see_nothing_of_others(two_grants):
     assert two_grants.get("/v1/checkpoint", who="owner").status_code == 200
 
 
+def test_grants_of_a_configuration_do_not_look_alike(home):
+    text = (home / "service.toml").read_text()
+    grant = text[text.index("[[grants]]") :].replace('"october"', '"October"')
+    (home / "service.toml").write_text(text + grant)
+    with pytest.raises(InvalidParameterError, match="'october' and 'October' look alike"):
+        read_settings(home / "service.toml")
+
+
 def test_unknown_places_and_methods_are_problems(served):
     problem(served.get("/v2"), 404)
     problem(served.client.delete("/v1/grants"), 405)
@@ -177,6 +187,7 @@ def test_nothing_points_elsewhere(served):
 
 
 def test_numbers_are_not_taken_as_texts():
+    Prediction = prediction_model(10)
     assert Prediction(log_probs=[[[0, -1.5]]]).log_probs == [[[0.0, -1.5]]]
     for one in ({"log_probs": [[["-0.5", -1.0]]]}, {"log_probs": [[[True, -1.0]]]}, {"counts": [["50", 50]]}):
         with pytest.raises(ValidationError):

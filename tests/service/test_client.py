@@ -98,6 +98,65 @@ def test_a_key_is_not_sent_where_the_service_points_to(elsewhere):
     assert asked == ["/v1/grants"]
 
 
+@pytest.fixture
+def proxied(monkeypatch):
+    """Return a proxy that the environment names, and the first lines and keys of what it was sent."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def note(self):
+            asked.append((self.command, self.path, self.headers.get("Authorization")))
+            self.send_error(502)
+
+        do_GET = do_CONNECT = note  # noqa: N815 - names that http.server looks for
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, url)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        yield url, asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_key_for_this_machine_is_not_sent_to_a_proxy_of_the_environment(proxied, elsewhere, host):
+    (_, to_proxy), (url, asked) = proxied, elsewhere
+    with pytest.raises(DPEnsembleError, match="status 307"):
+        Client(url.replace("127.0.0.1", host), "dpe_x").grants()
+    assert asked == ["/v1/grants"]
+    assert to_proxy == []
+
+
+def test_a_proxy_is_used_when_it_is_named(proxied):
+    url, to_proxy = proxied
+    # Nothing listens on port 9, and the environment's proxy is not asked.
+    with pytest.raises(DPEnsembleError, match="no answer"):
+        Client("https://127.0.0.1:9", "dpe_x", tries=1).grants()
+    assert to_proxy == []
+    with pytest.raises(DPEnsembleError, match="no answer"):
+        Client("https://service.invalid", "dpe_x", tries=1, proxy=url).grants()
+    assert to_proxy == [("CONNECT", "service.invalid:443", None)]
+
+
+def test_a_proxy_that_would_read_the_key_is_refused():
+    with pytest.raises(InvalidParameterError, match="read the key"):
+        Client("http://127.0.0.1:8000", "dpe_x", proxy="http://127.0.0.1:3128")
+    for proxy in ("proxy.example.org:3128", "ftp://proxy.example.org", "http://", 3):
+        with pytest.raises(InvalidParameterError, match="proxy does not go"):
+            Client("https://example.org", "dpe_x", proxy=proxy)
+    with pytest.raises(InvalidParameterError) as caught:
+        Client("http://localhost", "dpe_x", proxy="http://me:SECRET@proxy.example.org")
+    assert "SECRET" not in str(caught.value)
+
+
 def test_what_is_no_json_is_asked_for_again(elsewhere):
     url, asked = elsewhere
     with pytest.raises(DPEnsembleError, match="no answer in 2 tries"):

@@ -3,7 +3,8 @@
 import json
 import random
 
-from dpensemble.service import api
+from dpensemble.service.asked import prediction_model
+from dpensemble.service.desk import KINDS
 
 HARMLESS = frozenset({400, 404, 405, 413, 415, 422})
 
@@ -70,4 +71,4 @@ def test_wrong_tokens_are_all_refused(served):
 
 
 def test_every_field_of_the_schema_is_tried_by_name():
-    assert set(api.Prediction.model_fields) == {"counts", "ballots", "log_probs", "rows"}
+    assert set(prediction_model(1).model_fields) == set(KINDS) == {"counts", "ballots", "log_probs", "rows"}

@@ -1,6 +1,7 @@
 """Teachers in the house: fitted at the start, asked about rows."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -129,13 +130,49 @@ def test_records_need_no_column_of_units(hospital):
     assert "any one record" in Served(hospital).get("/v1/grants/october").json()["guarantee"]
 
 
+BAD_PEOPLE = {
+    "an undeclared label": {"back": "SECRET"},
+    "infinity": {"age": "inf"},
+    "no unit": {"who": ""},
+}
+
+
+@pytest.mark.parametrize("change", BAD_PEOPLE.values(), ids=BAD_PEOPLE)
+def test_a_bad_record_stops_no_service_and_changes_one_ballot_at_most(hospital, change):
+    settings = read_settings(hospital / "service.toml")
+    before = House(settings, settings.grants[0])
+    X = before.rows([{"age": age, "ward": "a"} for age in range(50, 62)])
+    table = people(2000, 0).astype(object)
+    table.loc[5, list(change)] = list(change.values())
+    table.to_csv(hospital / "patients.csv", index=False)
+    after = House(settings, settings.grants[0])
+    assert (before.vote(X) != after.vote(X)).any(axis=0).sum() <= 1
+    text = (hospital / "service.toml").read_text()
+    (hospital / "service.toml").write_text(text + 'on_bad_record = "raise"\n')
+    settings = read_settings(hospital / "service.toml")
+    with pytest.raises(DataError) as caught:
+        House(settings, settings.grants[0])
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_setting_of_bad_records_changes_no_grant_of_an_earlier_release(hospital):
+    ensemble = read_settings(hospital / "service.toml").grants[0].ensemble
+    assert "on_bad_record" not in {name for name, value in asdict(ensemble).items() if value is not None}
+    assert replace(ensemble, on_bad_record="raise").digest != ensemble.digest
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error", "message"),
     [
         ('unit = "patient"', 'unit = "patient"\nvotes_per_unit = 2', InvalidParameterError, "every unit teaches one"),
         ('classes = ["no", "yes"]', "classes = 2", InvalidParameterError, "classes as a list"),
         ('classes = ["no", "yes"]', 'classes = ["no", "y,es"]', InvalidParameterError, "commas"),
-        ('classes = ["no", "yes"]', 'classes = ["no", "perhaps"]', DataError, "not among classes"),
+        (
+            'target = "back"',
+            'target = "back"\non_bad_record = "ignore"',
+            InvalidParameterError,
+            "on_bad_record='ignore'",
+        ),
         ("delta = 1e-6", "delta = 1e-2", BudgetError, "not below 1/N"),
         ("voters = 100", "voters = 3000", InvalidParameterError, "more than the 2000"),
         ('unit = "who"', "", InvalidParameterError, "unit='patient' and ensemble.unit=None do not go together"),

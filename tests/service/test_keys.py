@@ -60,6 +60,18 @@ def test_wrong_keys_are_not_made(tmp_path, given, message):
     assert not (tmp_path / "keys.json").exists()
 
 
+def test_a_new_holder_looks_like_no_other(tmp_path):
+    path = tmp_path / "keys.json"
+    create_key(path, "alice", ["read"])
+    for name in ("Alice", "ALICE", "aIice"):
+        with pytest.raises(InvalidParameterError, match="looks like 'alice'"):
+            create_key(path, name, ["read"])
+    # A holder has as many keys as wanted.
+    create_key(path, "alice", ["predict"])
+    create_key(path, "bob", ["read"])
+    assert [one.holder for one in read_keys(path).values()] == ["alice", "alice", "bob"]
+
+
 @pytest.mark.parametrize("kind", [threading.Thread, multiprocessing.get_context("fork").Process])
 def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkeypatch, kind):
     path = tmp_path / "keys.json"

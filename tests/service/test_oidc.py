@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dpensemble.errors import InvalidParameterError
 from dpensemble.service import oidc, read_settings
 
-from .conftest import Served
+from .conftest import CONFIG, Served
 
 ISSUER, AUDIENCE = "https://login.example.org/realm", "dpensemble-answers"
 ALGORITHMS = {rsa.RSAPrivateKey: "RS256", ec.EllipticCurvePrivateKey: "ES256", ed25519.Ed25519PrivateKey: "EdDSA"}
@@ -137,6 +137,8 @@ def wrong_tokens(login):
     for claim in ("exp", "iat", "iss", "aud", "sub"):
         yield f"no {claim}", login.token(**{claim: None})
     yield "sub is no text", login.token(sub=5)
+    yield "sub is empty", login.token(sub="")
+    yield "sub is blank", login.token(sub=" \t")
     yield "exp is no number", login.token(exp="soon")
     yield "no key named", login.token(header={})
     yield "unknown key", login.token(header={"kid": "nine"})
@@ -211,6 +213,18 @@ def test_a_provider_that_is_away_is_no_reason_to_believe(served, login):
     found = get(served, token)
     assert (found.status_code, found.headers["retry-after"]) == (503, "5")
     assert served.get("/v1/grants").status_code == 200
+
+
+def test_keys_of_a_provider_here_are_not_fetched_through_a_proxy(home, login, monkeypatch):
+    text = f'\n[oidc]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\njwks_url = "{login.url}"\n'
+    (home / "service.toml").write_text(CONFIG + text)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidParameterError, match=r"set no_proxy=127\.0\.0\.1"):
+        Served(home)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert get(Served(home), login.token()).status_code == 200
 
 
 def test_tokens_can_be_for_some_grants(home, login):

@@ -126,6 +126,38 @@ def test_nobody_is_logged_in_from_another_site(served):
         assert ("set-cookie" in found.headers) == (status == 303)
 
 
+SITES = [
+    ({"Origin": "https://testserver"}, True),
+    ({"Origin": "https://testserver:443"}, True),
+    ({"Origin": "https://TESTSERVER"}, True),
+    ({"Origin": "https://evil.example"}, False),
+    ({"Origin": "https://testserver.evil.example"}, False),
+    ({"Origin": "https://testserver:8443"}, False),
+    ({"Origin": "null"}, False),
+    ({"Origin": ""}, False),
+    ({"Origin": "https://testserver:x"}, False),
+    ({"Referer": "https://testserver/grants/october"}, True),
+    ({"Referer": "https://evil.example/testserver"}, False),
+    # The browser's own word for the place goes first, because a proxy may change the host.
+    ({"Sec-Fetch-Site": "same-origin", "Origin": "https://answers.example.org"}, True),
+    ({"Sec-Fetch-Site": "cross-site", "Origin": "https://testserver"}, False),
+    ({"Origin": "https://evil.example", "Referer": "https://testserver/"}, False),
+]
+
+
+@pytest.mark.parametrize(("headers", "is_here"), SITES, ids=str)
+def test_origin_and_referer_count_where_the_browser_names_no_site(served, headers, is_here):
+    form = {"key": served.tokens["alice"]}
+    found = served.client.post("/login", data=form, headers=headers, follow_redirects=False)
+    assert found.status_code == (303 if is_here else 403)
+    assert ("set-cookie" in found.headers) is is_here
+
+
+def test_pages_let_browsers_state_their_origin(served):
+    # With "no-referrer" a browser sends "Origin: null" with the service's own forms.
+    assert served.client.get("/").headers["referrer-policy"] == "same-origin"
+
+
 def test_keys_for_some_grants_are_shown_no_others(two_grants):
     assert two_grants.ask(grant="december").status_code == 200
     for who in ("some", "some_owner"):

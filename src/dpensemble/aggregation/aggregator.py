@@ -95,7 +95,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     votes_per_unit : int, default=1
         Most voters that one unit reaches.
     unit : str, default="record"
-        What is protected, in the guarantee's words. Where sampling is fresh and it is other than a record, `draw` must
+        What is protected, in the guarantee's words. If sampling is fresh and this is other than a record, `draw` must
         be given the unit of each record.
     insecure_release_seed : int, optional
         For experiments: whoever knows it can undo the noise.
@@ -214,7 +214,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         n_records : int, optional
             Number of private records, each of which is drawn by itself.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to, where the aggregator's `unit` is other than a record: texts, whole numbers or
+            Whom each record belongs to, if the aggregator's `unit` is other than a record: texts, whole numbers or
             bytes. A unit is drawn by itself, and all its records go to the same voter.
 
         Returns

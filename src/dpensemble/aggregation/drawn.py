@@ -17,7 +17,7 @@ from dpensemble.allocation.secret_draws import integers_below
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.errors import DataError, InvalidParameterError
 
-#: What is protected where nothing else is named.
+#: What is protected when nothing else is named.
 RECORD = "record"
 # Number of the voter of a unit that was not drawn.
 _NOBODY = -1
@@ -126,7 +126,7 @@ def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) ->
 
 
 def promises_of_draws(unit: str) -> tuple[str, str]:
-    """Return what a guarantee rests on where the records of every answer are drawn."""
+    """Return what a guarantee rests on when the records of every answer are drawn."""
     if unit == RECORD:
         return (
             "Every answer's records were drawn by this aggregator, each by itself, and which were drawn is secret.",

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing
-from dpensemble._entries import require_one_per_record, require_readable
+from dpensemble._entries import require_readable
+from dpensemble._given import require_one_per_record
 from dpensemble.allocation.partition import number_units
 from dpensemble.errors import DataError
 

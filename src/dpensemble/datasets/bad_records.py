@@ -57,7 +57,7 @@ def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
 
 def _place(label: Any, places: dict[Any, int], numeric: bool) -> int:
     if isinstance(label, complex):
-        # Equal to a declared number where its imaginary part is 0, and a label of another type all the same.
+        # Equal to a declared number when its imaginary part is 0, and a label of another type all the same.
         return BAD
     try:
         if numeric and isinstance(label, str):

@@ -9,7 +9,7 @@ from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import canonical
-from dpensemble.ledger.names import now
+from dpensemble.ledger.names import now, require_new_name
 from dpensemble.ledger.standing import GrantStanding
 from dpensemble.ledger.store import Transaction, answers, grants, requests
 
@@ -39,12 +39,13 @@ class LedgerGrant:
         Raises
         ------
         LedgerError
-            If it was charged with other settings.
+            If it was charged with other settings, or its name is new and looks like another grant's.
         """
         with self.account.ledger.reading() as transaction:
             standing = self._standing(transaction)
-        if standing is None:
-            return None
+            if standing is None:
+                self._require_new_name(transaction)
+                return None
         self._require_same(standing, design)
         return LedgerBook(self)
 
@@ -61,7 +62,7 @@ class LedgerGrant:
         BudgetError
             If the account does not allow it.
         LedgerError
-            If the name stands for other settings.
+            If the name stands for other settings, or is new and looks like another grant's.
         """
         settings, account = self._settings(design), self.account
         (group,) = design.groups
@@ -76,6 +77,7 @@ class LedgerGrant:
         with account.ledger.writing() as transaction:
             standing = self._standing(transaction)
             if standing is None:
+                self._require_new_name(transaction)
                 about = {"what": "answers", "name": self.name, "settings": settings}
                 account.charge_in(transaction, [spending], about)
                 transaction.add(
@@ -91,6 +93,10 @@ class LedgerGrant:
 
     def _standing(self, transaction: Transaction) -> GrantStanding | None:
         return transaction.standing.grants.get((self.account.data_set, self.name))
+
+    def _require_new_name(self, transaction: Transaction) -> None:
+        names = [name for data_set, name in transaction.standing.grants if data_set == self.account.data_set]
+        require_new_name("grant", self.name, names)
 
     def _settings(self, design: Any) -> dict[str, Any]:
         return {**design.settings(), **self._more}

@@ -15,7 +15,7 @@ from dpensemble.ledger.accounts import LedgerAccount
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.filters import Filter, Terms
 from dpensemble.ledger.keys import SigningKey, checked
-from dpensemble.ledger.names import EVERYONE, check_name, now
+from dpensemble.ledger.names import EVERYONE, check_name, now, require_new_name
 from dpensemble.ledger.pieces import Pieces
 from dpensemble.ledger.places import Places
 from dpensemble.ledger.signed import SignedStanding
@@ -256,7 +256,8 @@ class Ledger:
         Parameters
         ----------
         data_set : str
-            Name of the data set. Whoever uses another name for the same records has one budget more: name them once.
+            Name of the data set, in ASCII, and not like a name that is there already. Whoever uses another name for the
+            same records has one budget more: name them once.
         epsilon, delta : float
             Budget of everything that is ever released of it.
         filter : {"renyi", "gdp", "zcdp", "basic"}, default="renyi"
@@ -272,7 +273,8 @@ class Ledger:
         Raises
         ------
         LedgerError
-            If the account is open already.
+            If the account is open already, or one is whose name differs only in case, normal form or look-alike
+            letters.
         """
         terms = Terms(
             budget=Budget(epsilon=epsilon, delta=delta),
@@ -311,6 +313,7 @@ class Ledger:
         with self.writing() as transaction:
             if (data_set, EVERYONE) in transaction.standing.accounts:
                 raise LedgerError(f"the account of {data_set!r} is open already; its terms never change.")
+            require_new_name("data_set", data_set, _data_sets(transaction.standing))
             fields = {"data_set": data_set, "whom": EVERYONE, "terms": terms.to_dict(), "time": now()}
             transaction.append("account", fields)
             transaction.add(accounts, data_set=data_set, whom=EVERYONE, terms=canonical(terms.to_dict()))

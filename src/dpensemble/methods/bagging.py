@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member, names_checked
-from dpensemble._entries import read_rows, require_rows
+from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
@@ -38,7 +38,7 @@ from dpensemble.teachers.separate import fit_separately
 from dpensemble.votes import Votes
 
 
-class BaggingPrivacyClassifier(ClassifierMixin, BaseEstimator):
+class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """Bagging without noise, at a large delta.
 
     Each model learns a subsample that was drawn in secret, and the models themselves are published. A record is in some

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
-from dpensemble._entries import require_labels, require_readable
+from dpensemble._entries import require_readable
+from dpensemble._given import ScoresGivenLabels, require_labels
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
@@ -29,7 +30,7 @@ _ROWS_TRIED = 20
 _ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."
 
 
-class EncodedClassifier(ClassifierMixin, BaseEstimator):
+class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """A private classifier of rows that an encoder makes numbers of; the encoder learns from public rows only.
 
     A scikit-learn ``Pipeline`` around a method would fit its encoder on private rows, and leave public ones as they

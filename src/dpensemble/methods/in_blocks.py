@@ -11,14 +11,8 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import member
-from dpensemble._entries import (
-    blanked,
-    read_rows,
-    require_labels,
-    require_one_per_record,
-    require_readable,
-    require_rows,
-)
+from dpensemble._entries import blanked, require_readable
+from dpensemble._given import read_rows, require_labels, require_one_per_record, require_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.errors import DataError, InvalidParameterError
@@ -107,7 +101,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
                 raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
             if not len(X):
                 continue
-            rows = self._block(X)
+            rows = self._block(X, first=done)
             require_labels(y, keep_bad=zeroes, first=done)
             if zeroes:
                 ids = class_ids_or_bad(classes, y)
@@ -121,10 +115,10 @@ class VotesInBlocks(VotingEnsembleClassifier):
             raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
         return classes, np.concatenate(found).astype(np.int64)
 
-    def _block(self, X: Any) -> Floats:
+    def _block(self, X: Any, *, first: int = 0) -> Floats:
         inputs.require_dense("X", X)
         zeroes = zeroes_bad(self)
-        require_rows("X", X, keep_bad=zeroes)
+        require_rows("X", X, keep_bad=zeroes, first=first)
         rows = as_numbers(blanked(X)) if zeroes else X
         block: Floats = read_rows(
             "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)

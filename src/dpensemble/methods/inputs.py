@@ -14,14 +14,8 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, integer_between, names_checked
-from dpensemble._entries import (
-    blanked,
-    read_rows,
-    require_labels,
-    require_one_per_record,
-    require_readable,
-    require_rows,
-)
+from dpensemble._entries import blanked, require_readable
+from dpensemble._given import read_rows, require_labels, require_one_per_record, require_rows
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import as_table, same_columns
@@ -148,10 +142,13 @@ def public_table(estimator: Any, X_public: Any) -> Any:
     return same_columns("public", public, public)
 
 
-def block(estimator: Any, X: Any, public: Any) -> Any:
-    """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are."""
+def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
+    """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are.
+
+    In messages `first` is the first row's number.
+    """
     keep_bad = zeroes_bad(estimator)
-    require_rows("X", X, keep_bad=keep_bad)
+    require_rows("X", X, keep_bad=keep_bad, first=first)
     return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
 
 

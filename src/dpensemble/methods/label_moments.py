@@ -287,7 +287,7 @@ class LabelMomentsClassifier(TableClassifier):
                         raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
                     if not len(X):
                         continue
-                    table = inputs.block(self, X, public)
+                    table = inputs.block(self, X, public, first=done)
                     table, _, targets = inputs.table_targets(self, table, y, first=done)
                     done += len(targets)
                     own = np.ones(len(targets)) if weights is None else weights[done - len(targets) : done]

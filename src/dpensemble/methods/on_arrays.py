@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import read_rows, require_rows
+from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
 from dpensemble.methods import inputs
 from dpensemble.student import class_probabilities
 
 
-class ArrayClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class ArrayClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """A classifier of rows of numbers, whose ``student_`` predicts."""
 
     teacher: Any

@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
+from dpensemble._given import ScoresGivenLabels
 from dpensemble.methods import inputs
 from dpensemble.student import class_probabilities
 
 
-class TableClassifier(ClassifierMixin, BaseEstimator):
+class TableClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """A classifier whose ``student_`` takes rows as they were given, and whose ``columns_`` says of which kinds."""
 
     #: Rows go to `fit` as tables, with texts and blanks as they are.

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._entries import read_rows, require_labels, require_rows
+from dpensemble._given import ScoresGivenLabels, read_rows, require_labels, require_rows
 from dpensemble._random import public_entropy
 from dpensemble.errors import DataError, InvalidParameterError, TeacherError
 from dpensemble.neural._torch import Module, one_thread, own_generator, require_torch, resolve_device
@@ -33,7 +33,7 @@ def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.fl
     return read_rows("X", lambda: validate_data(estimator, X, y, dtype=np.float32))
 
 
-class TorchClassifier(ClassifierMixin, BaseEstimator):
+class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """A classifier that trains a PyTorch network by mini-batches; needs the extra ``dpensemble[torch]``.
 
     As a teacher, many are trained at once. What is fitted depends on the rows, the labels, the settings and

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import declared_classes, delta_of, member, real_between
-from dpensemble._entries import require_labels, require_rows
+from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import noise_source
 from dpensemble._rounding import round_up

@@ -1,16 +1,18 @@
 """The interface for programs: ``/v1``, JSON in and out, refusals as problems."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 
 from dpensemble.aggregation.answers import check_key
 from dpensemble.errors import BudgetError, DataError
 from dpensemble.ledger import AccountState
+from dpensemble.service.asked import read_prediction
 from dpensemble.service.desk import Desk
+from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.observed import PROMETHEUS
 from dpensemble.service.problems import MEDIA_TYPE, Problem
@@ -18,23 +20,15 @@ from dpensemble.service.running import Running
 
 #: Characters of an Idempotency-Key.
 LONGEST_KEY = 120
-_Entry = StrictInt | StrictFloat | StrictStr | None
+#: What a request is told that is not as the schema has it.
+MALFORMED = "The request is not as the schema has it; nothing was charged."
+# Fewest bytes of a list or an object on average, in a body of the largest size; a voter's two numbers take more.
+_BYTES_OF_A_PART = 8
+#: Where the schema describes what is asked.
+_ASKED, _JSON = "#/components/schemas/Prediction", "application/json"
 _bearer = HTTPBearer(
     auto_error=False, description="An API key, made by `dpensemble keys create`, or a token of an OpenID provider."
 )
-
-
-class Prediction(BaseModel):
-    """One request for answers: votes or rows, whichever the grant takes, a list of queries."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    counts: list[list[StrictInt]] | None = Field(None, description="For each query the votes for each class.")
-    ballots: list[list[StrictInt | StrictStr]] | None = Field(None, description="For each query a label a voter.")
-    log_probs: list[list[list[StrictFloat]]] | None = Field(
-        None, description="For each query and voter, the logarithm of each class's probability."
-    )
-    rows: list[dict[str, _Entry]] | None = Field(None, description="Rows for teachers in the house.")
 
 
 class Answers(BaseModel):
@@ -85,6 +79,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "Not there.",
         413: "Too large.",
         422: "Cannot be used, or the Idempotency-Key was used otherwise.",
+        429: "Too many large requests of one holder are under way.",
         503: "The ledger cannot be used now.",
     }
     return {status: {"description": texts[status], "content": content} for status in statuses}
@@ -109,6 +104,18 @@ def asker(running: Running, scope: Scope) -> Callable[..., ApiKey]:
         return key
 
     return who
+
+
+def asked(running: Running) -> Callable[..., Mapping[str, Any]]:
+    """Return what reads the body of a request, in a thread, after its sender is known."""
+
+    def read(request: Request) -> Mapping[str, Any]:
+        sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if sent_as != _JSON:
+            raise Problem(422, "malformed", MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
+        return read_prediction(running.prediction, request.scope[BODY], running.settings.most_bytes // _BYTES_OF_A_PART)
+
+    return read
 
 
 def desk_for(running: Running, key: ApiKey, name: str, noted: dict[str, Any]) -> Desk:
@@ -180,13 +187,14 @@ def routes(running: Running) -> APIRouter:
         "/v1/grants/{grant}/predictions",
         tags=["predictions"],
         response_model=Answers,
-        responses=problems(400, 401, 403, 404, 413, 422, 503),
+        responses=problems(400, 401, 403, 404, 413, 422, 429, 503),
+        openapi_extra={"requestBody": {"required": True, "content": {_JSON: {"schema": {"$ref": _ASKED}}}}},
     )
     def predict(
         request: Request,
         grant: str,
-        given: Prediction,
         key: Annotated[ApiKey, Depends(asker(running, Scope.PREDICT))],
+        given: Annotated[Mapping[str, Any], Depends(asked(running))],
         idempotency_key: Annotated[
             str | None, Header(description="Name of this request; sent again, it is told the same for nothing.")
         ] = None,
@@ -197,10 +205,10 @@ def routes(running: Running) -> APIRouter:
         """
         noted = request.scope["dpensemble"]
         desk = desk_for(running, key, grant, noted)
-        told = predicted(running, key, desk, request_key(idempotency_key), given.model_dump(), noted)
+        told = predicted(running, key, desk, request_key(idempotency_key), given, noted)
         return Response(
             told.body,
-            media_type="application/json",
+            media_type=_JSON,
             headers={"Idempotent-Replayed": "true" if told.answer.replayed else "false"},
         )
 

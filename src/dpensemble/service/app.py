@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from dpensemble.errors import DPEnsembleError
 from dpensemble.service import api, pages
+from dpensemble.service.desk import KINDS
 from dpensemble.service.guard import App, Guard
 from dpensemble.service.problems import MEDIA_TYPE, SCHEMA, Problem, problem_of
 from dpensemble.service.running import Running
@@ -63,7 +64,9 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    return Guard(app, log=running.log, metrics=running.metrics, most_bytes=settings.most_bytes)
+    return Guard(
+        app, log=running.log, metrics=running.metrics, most_bytes=settings.most_bytes, find_sender=running.sender
+    )
 
 
 def respond(problem: Problem) -> Response:
@@ -85,11 +88,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
     # Where it is wrong, and never what was there: not even names, which may be sent by mistake.
     places = sorted({_place(one["loc"]) + f" ({one['type']})" for one in error.errors()})[:_MOST_PLACES]
     detail = f"Wrong: {'; '.join(places)}."
-    return respond(Problem(422, "malformed", "The request is not as the schema has it; nothing was charged.", detail))
+    return respond(Problem(422, "malformed", api.MALFORMED, detail))
 
 
 def _place(where: Any) -> str:
-    known = {"body", "query", "path", "header", *api.Prediction.model_fields, "answers", "grant"}
+    known = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
     return ".".join(str(one) if one in known else "..." for one in where if not isinstance(one, int))
 
 
@@ -112,6 +115,7 @@ def _schema(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schema["components"]["schemas"]["Problem"] = SCHEMA
+        schema["components"]["schemas"]["Prediction"] = app.state.running.prediction.model_json_schema()
         for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
             if parameter["name"] == "idempotency-key":
                 # Without it there is a refusal of its own, so it may be missing in the code, and must not be here.

@@ -13,9 +13,10 @@ from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import TableEncoder
+from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.tables import as_kinds
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.methods.inputs import class_ids, identities
+from dpensemble.methods.inputs import identities, table_targets, whose
 from dpensemble.methods.records import PrivateRecords
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
@@ -74,20 +75,23 @@ class House:
             sep=given.sep,
             decimal=given.decimal,
             multiline_text=bool(given.multiline_text),
+            on_bad_record=given.bad_records,
         )
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
         self._encoder = TableEncoder("median").fit(tables.X_public)
-        X = self._encoder.transform(tables.X_private)
         if len(tables.classes) != len(grant.classes):
             raise InvalidParameterError(f"grant {grant.name!r}: classes of an ensemble must not hold commas.")
-        classes, y = class_ids(_Declared(tables.classes), tables.y_private.to_numpy())
-        owners = identities(X, y, tables.units, relation)
-        PrivateRecords(X, y, tables.units, owners).check_delta(grant.budget, relation)
+        as_declared = _Declared(tables.classes, given.bad_records)
+        table, classes, y = table_targets(as_declared, tables.X_private, tables.y_private.to_numpy())
+        units, y, _ = whose(as_declared, tables.units, y)
+        X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
+        owners = identities(X, y, units, relation)
+        PrivateRecords(X, y, units, owners).check_delta(grant.budget, relation)
         seed = integer_between("seed", given.seed, 0)
-        allocation = partitions(owners, grant.voters, relation=relation, entropy=seed)
+        taught = partitions(owners, grant.voters, relation=relation, entropy=seed).without(y == BAD)
         teacher = learner("teacher", given.teacher)
-        self._teachers = TeacherEnsemble(teacher, allocation, classes, entropy=seed).fit(X, y, lambda _: None)
+        self._teachers = TeacherEnsemble(teacher, taught, classes, entropy=seed).fit(X, y, lambda _: None)
         # The grant's own order of classes, in which ballots are told.
         self._place = np.array([tables.classes.index(one) for one in classes.tolist()])
         self._labels = np.array(grant.classes, dtype=object)
@@ -124,10 +128,10 @@ class House:
 
 
 class _Declared:
-    """Stands for an estimator with declared classes."""
+    """Stands for an estimator with declared classes, and with what a bad record does."""
 
-    def __init__(self, classes: Sequence[Any]) -> None:
-        self.classes = classes
+    def __init__(self, classes: Sequence[Any], on_bad_record: str) -> None:
+        self.classes, self.on_bad_record = classes, on_bad_record
 
 
 def _fits(entry: Any, kind: str) -> bool:

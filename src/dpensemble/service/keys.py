@@ -21,6 +21,7 @@ from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
 from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
 #: What every API key begins with.
@@ -201,6 +202,13 @@ def create_key(
     )
     with _alone(path):
         known = read_keys(path) if path.exists() else {}
+        other = look_alike(holder, [one.holder for one in known.values()])
+        if other is not None and holder not in {one.holder for one in known.values()}:
+            raise InvalidParameterError(
+                f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already; use that name, or one that "
+                "nobody takes for it.",
+                parameter="holder",
+            )
         _write(path, [*known.values(), made])
     return made, f"{PREFIX}{made.id}_{secret}"
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import jwt
 
@@ -64,9 +65,15 @@ class Provider:
     ----------
     settings : OidcSettings
         Whose tokens are taken.
+
+    Raises
+    ------
+    InvalidParameterError
+        If the provider is on this machine, and a proxy of the environment would be asked for its keys.
     """
 
     def __init__(self, settings: OidcSettings) -> None:
+        _require_direct(settings.jwks_url)
         self._settings = settings
         self._keys = jwt.PyJWKClient(
             settings.jwks_url, lifespan=_LIFESPAN, timeout=_PATIENCE, cooldown_duration=_COOLDOWN
@@ -109,7 +116,8 @@ class Provider:
 
     def _holder(self, said: dict[str, Any]) -> ApiKey | None:
         scopes, grants = self._scopes(said), self._grants(said)
-        if grants is None or not isinstance(said["sub"], str):
+        # Everybody with an empty name would be one person, whose answers are told to all of them.
+        if grants is None or not isinstance(said["sub"], str) or not said["sub"].strip():
             return None
         name = hashlib.sha256(f"{len(said['iss'])}:{said['iss']}{said['sub']}".encode()).hexdigest()[:32]
         # No holder of an API key can have such a name, and it says nobody's name in a log or a ledger.
@@ -128,3 +136,13 @@ class Provider:
         if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
             return None
         return tuple(given)
+
+
+def _require_direct(address: str) -> None:
+    """Refuse to ask a proxy over plain HTTP for the keys of a provider on this machine."""
+    parts = urlsplit(address)
+    if parts.scheme == "http" and "http" in getproxies() and not proxy_bypass(parts.netloc):
+        raise InvalidParameterError(
+            f"oidc: jwks_url={address!r:.80} would be asked for by the proxy that http_proxy names, which could put in "
+            f"keys of its own; set no_proxy={parts.hostname}."
+        )

@@ -7,13 +7,13 @@ import math
 import secrets
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from dpensemble._rounding import round_up
@@ -22,8 +22,9 @@ from dpensemble.ledger import AccountState, Charge, LedgerAccount
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import Words
 from dpensemble.report.wording import number
-from dpensemble.service.api import Prediction, desk_for, predicted, request_key
+from dpensemble.service.api import desk_for, predicted, request_key
 from dpensemble.service.desk import Desk
+from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.problems import Problem, problem_of
 from dpensemble.service.running import Running
@@ -37,6 +38,7 @@ _STATIC = {
 # Charges that are listed, newest first, and fields that a form of votes has at most.
 _LISTED, _MOST_FIELDS = 20, 40
 _FORM = "application/x-www-form-urlencoded"
+_PORTS = {"http": 80, "https": 443}
 
 _environment = Environment(
     loader=PackageLoader("dpensemble", "service/templates"),
@@ -75,7 +77,12 @@ class _Visit:
     @property
     def is_sent_from_here(self) -> bool:
         """Whether the form was sent from a page of this service, as far as the browser says."""
-        return self.request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        headers = self.request.headers
+        if "sec-fetch-site" in headers:
+            return headers["sec-fetch-site"] in ("same-origin", "none")
+        # Older browsers, and all of them where a page came over plain HTTP on a network, say less.
+        said = headers.get("origin", headers.get("referer"))
+        return said is None or is_of_host(said, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
@@ -89,9 +96,8 @@ def routes(running: Running) -> APIRouter:
 
     def show(path: str, method: str, work: Any) -> None:
         async def serve(request: Request) -> Response:
-            form = await _read_form(request) if method == "POST" else {}
-
             def visit() -> Response:
+                form = _read_form(request) if method == "POST" else {}
                 return _carried_out(_Visit(running, request, form), work)
 
             return await run_in_threadpool(visit)
@@ -118,14 +124,26 @@ def _add_static(router: APIRouter, name: str, media_type: str) -> None:
     router.add_api_route(f"/static/{name}", serve, methods=["GET"], name=name, response_model=None)
 
 
-async def _read_form(request: Request) -> dict[str, str]:
+def _read_form(request: Request) -> dict[str, str]:
     if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
         raise Problem(415, "form", "A form is needed.")
     try:
-        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=10_000)
+        found = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         raise Problem(400, "form", "The form cannot be read.") from None
     return {name: values[-1] for name, values in found.items()}
+
+
+def is_of_host(address: str, host: str) -> bool:
+    """Tell whether the address of a page, or its origin, has a host and a port as a header states them."""
+    try:
+        page = urlsplit(address)
+        here = urlsplit(f"{page.scheme}://{host}")
+        usual = _PORTS.get(page.scheme)
+        same = (page.hostname, page.port or usual) == (here.hostname, here.port or usual)
+        return same and bool(page.hostname) and usual is not None
+    except ValueError:
+        return False
 
 
 def _carried_out(visit: _Visit, work: Any) -> Response:
@@ -309,7 +327,8 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        told = predicted(visit.running, key, desk, name, _given(desk, visit.form), visit.noted)
+        given = _given(visit.running.prediction, desk, visit.form)
+        told = predicted(visit.running, key, desk, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, desk, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
@@ -318,7 +337,7 @@ def _predict(visit: _Visit) -> Response:
     return _grant_page(visit, desk, told={"labels": labels, "means": means, "replayed": told.answer.replayed})
 
 
-def _given(desk: Desk, form: dict[str, str]) -> dict[str, Any]:
+def _given(model: type[BaseModel], desk: Desk, form: dict[str, str]) -> dict[str, Any]:
     """Return what a form asks, as the interface for programs takes it."""
     fields = _fields(desk)
     if not fields:
@@ -328,17 +347,17 @@ def _given(desk: Desk, form: dict[str, str]) -> dict[str, Any]:
             raise DataError("this is no JSON; write it as the example shows.") from None
         if not isinstance(found, list):
             raise DataError("a list of queries is needed.")
-        return _checked(desk.kinds[0], found)
+        return _checked(model, desk.kinds[0], found)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
     if desk.house is None:
-        return _checked("counts", [values])
-    return _checked("rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
+        return _checked(model, "counts", [values])
+    return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
 
 
-def _checked(kind: str, found: list[Any]) -> dict[str, Any]:
+def _checked(model: type[BaseModel], kind: str, found: list[Any]) -> dict[str, Any]:
     """Return queries as the interface for programs takes them, or refuse them without quoting them."""
     try:
-        return Prediction.model_validate({kind: found}).model_dump()
+        return dict(model.model_validate({kind: found}))
     except ValidationError:
         raise DataError(f"these are no {kind} as the schema has them; GET /openapi.json says how they look.") from None
 

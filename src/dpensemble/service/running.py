@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
+
+from pydantic import BaseModel
+from starlette.requests import HTTPConnection
 
 from dpensemble.ledger import Ledger, LedgerAccount
+from dpensemble.service.asked import prediction_model
 from dpensemble.service.desk import Desk, open_desks
 from dpensemble.service.keys import PREFIX, ApiKey, KeyRing
 from dpensemble.service.observed import JsonLog, Metrics
 from dpensemble.service.oidc import Provider
-from dpensemble.service.sessions import Sessions
+from dpensemble.service.sessions import COOKIE, Sessions
 from dpensemble.service.settings import ServiceSettings
 
 
@@ -36,6 +41,8 @@ class Running:
         For the operator.
     metrics : Metrics
         Counts.
+    prediction : type
+        Model of what a request asks.
     """
 
     settings: ServiceSettings
@@ -45,6 +52,7 @@ class Running:
     sessions: Sessions
     log: JsonLog
     metrics: Metrics
+    prediction: type[BaseModel]
     provider: Provider | None = None
 
     @classmethod
@@ -71,6 +79,7 @@ class Running:
             sessions=Sessions(ring, ledger.key.session_secret),
             log=JsonLog(stream),
             metrics=Metrics(desks, ledger),
+            prediction=prediction_model(settings.most_queries),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
 
@@ -85,6 +94,19 @@ class Running:
         if self.provider is None or token.startswith(PREFIX):
             return self.ring.of(token)
         return self.provider.of(token)
+
+    def sender(self, scope: Mapping[str, Any]) -> str | None:
+        """Return the holder whose key, token or session the headers of a request have; None if there is none.
+
+        Raises
+        ------
+        DPEnsembleError
+            If that cannot be found out now.
+        """
+        asking = HTTPConnection(dict(scope))
+        kind, _, token = asking.headers.get("authorization", "").partition(" ")
+        key = self.who(token.strip()) if kind.lower() == "bearer" else self.sessions.of(asking.cookies.get(COOKIE, ""))
+        return None if key is None else key.holder
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
         """Return the accounts that a key may see: all for an owner of all, else those of its grants."""

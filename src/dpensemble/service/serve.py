@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from dpensemble._checks import integer_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.service.app import create_app
+from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_connections
 from dpensemble.service.observed import JsonLog, LogHandler
 from dpensemble.service.settings import ServiceSettings
 
@@ -49,18 +52,32 @@ def serve(
     for name in ("uvicorn.error", "asyncio", "fastapi"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
+    # What stays for good need not be looked through again and again, with everybody waiting.
+    gc.collect()
+    gc.freeze()
     uvicorn.run(
         app,
         host=host,
         port=integer_between("port", port, 0, 65_535),
-        # Addresses and paths as they were asked for are not written down.
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE,
+        **how_to_listen(room_for_connections()),
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if certificate_key is None else str(certificate_key),
     )
+
+
+def how_to_listen(most: int) -> dict[str, Any]:
+    """Return settings of uvicorn for a service with so many connections at most."""
+    return {
+        "http": bounded(most),
+        "ws": "none",
+        "h11_max_incomplete_event_size": LONGEST_HEAD,
+        "backlog": 2 * most,
+        # Addresses and paths as they were asked for are not written down.
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "timeout_graceful_shutdown": _GRACE,
+    }
 
 
 def is_loopback(host: str) -> bool:

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 from dpensemble._checks import integer_between
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.laws import LawChoice, SparseNoisyMax
+from dpensemble.ledger.names import look_alike
 from dpensemble.service.oidc import OidcSettings
 
 _WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
@@ -41,6 +43,8 @@ class EnsembleSettings:
         Public seed of the partition and of the teachers.
     sep, decimal, multiline_text
         How the tables are written if they are CSV; see `read_table`.
+    on_bad_record : {"zero", "raise"}, optional
+        What a bad private record does: teach nobody, while it still counts ("zero", the default), or stop the start.
     """
 
     private: str
@@ -53,6 +57,13 @@ class EnsembleSettings:
     sep: str | None = None
     decimal: str | None = None
     multiline_text: bool | None = None
+    on_bad_record: str | None = None
+
+    @property
+    def bad_records(self) -> str:
+        """What a bad record does."""
+        # Not the default of the field, because grants of earlier releases stand for settings without it.
+        return OnBadRecord.ZERO if self.on_bad_record is None else self.on_bad_record
 
     @property
     def digest(self) -> str:
@@ -209,6 +220,10 @@ def read_settings(path: Path) -> ServiceSettings:
     names = [one.name for one in made]
     if len(set(names)) != len(names):
         raise InvalidParameterError("two grants have one name; give each its own.")
+    for one in made:
+        other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
+        if other is not None:
+            raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each a name of its own.")
     oidc = found.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):

@@ -11,7 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from dpensemble._checks import by_name
-from dpensemble._entries import read_rows, require_readable
+from dpensemble._entries import require_readable
+from dpensemble._given import read_rows, require_labels
 
 #: Attribute of a student that states whether its run is a release.
 MARK = "for_release_"
@@ -105,6 +106,7 @@ class NamedPipeline(Pipeline):
     @_last_step_has("score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Any:
         """Return the accuracy of the labels."""
+        require_labels(y)
         return super().score(self.in_order(X), y, sample_weight, **params)
 
 

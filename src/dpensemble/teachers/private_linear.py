@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import declared_classes, delta_of, names_checked, real_between
-from dpensemble._entries import read_rows, require_labels, require_rows
+from dpensemble._given import ScoresGivenLabels, read_rows, require_labels, require_rows
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.cost import DEFAULT_ORDERS
@@ -23,7 +23,7 @@ from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
 
 
-class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):
+class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """Template: a subclass fits ``coef_`` and ``intercept_`` for rows of length at most 1."""
 
     #: Whether the subclass takes more classes than two.

@@ -1,0 +1,140 @@
+"""Rows and labels as they are given to an estimator: refused if nobody can learn from them, before they are converted.
+
+Messages name places, and never show an entry; errors of other libraries, which quote entries, are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._checks import is_missing
+from dpensemble._entries import as_array, is_masked, masked, require_readable
+from dpensemble.errors import DataError, DPEnsembleError
+
+Read = TypeVar("Read")
+# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, and of missing ones.
+_SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
+_SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
+
+
+def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
+    """Refuse what `require_readable` refuses, and rows in one dimension, which scikit-learn's own message prints."""
+    if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
+        require_readable(name, X, keep_bad=keep_bad, first=first)
+        return
+    if is_masked(X):
+        raise masked(name)
+    rows = as_array(X)
+    require_readable(name, rows, keep_bad=keep_bad, first=first)
+    if rows.ndim < 2:
+        raise DataError(f"Expected 2D array, got {rows.ndim}D: {name} must be a table of rows. Reshape your data.")
+
+
+def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
+    """Refuse what `require_readable` refuses, and missing labels, which are None, NaN or the like.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_records,)
+        Private labels; None is nothing to refuse.
+    name : str, default="y"
+        What they are called in messages.
+    keep_bad : bool, default=False
+        Whether single labels are left to the caller, who reads each by itself.
+    first : int, default=0
+        Number of the first label, for messages.
+
+    Raises
+    ------
+    DataError
+        With the row of the first such label, and without any label.
+
+    Examples
+    --------
+    >>> require_labels([0, 1, float("nan")])
+    Traceback (most recent call last):
+    dpensemble.errors.DataError: y has a missing label (NaN or None; first at row 2, counting from 0); label that ...
+    """
+    require_readable(name, y, keep_bad=keep_bad, first=first)
+    if y is None or keep_bad:
+        return
+    labels = as_array(y)
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype.kind == "M":
+        missing = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([is_missing(label) for label in labels.ravel().tolist()], dtype=bool)
+    else:
+        return
+    if missing.any():
+        row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
+        raise DataError(
+            f"{name} has a missing label (NaN or None; first at row {row}, counting from 0); label that record, or "
+            "drop it."
+        )
+
+
+def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> None:
+    """Refuse what does not have one entry per record."""
+    if values.shape != (n_records,):
+        raise DataError(f"{name} has shape {values.shape} but must have one entry for each of {n_records} records.")
+
+
+def read_rows(name: str, read: Callable[[], Read]) -> Read:
+    """Return what `read` makes of rows; replace errors of other libraries that may quote an entry.
+
+    Parameters
+    ----------
+    name : str
+        What the rows are called in messages.
+    read : callable
+        Converts and checks rows.
+
+    Raises
+    ------
+    DataError
+        If `read` finds NaN, infinity, or entries that are not numbers. Nothing of the first error stays in it.
+    """
+    try:
+        return read()
+    except DPEnsembleError:
+        raise
+    except (ArithmeticError, TypeError, ValueError) as error:
+        # A TypeError about an entry of another kind, such as a dict, names its type only, and goes on.
+        nan = any(sign in str(error) for sign in _SIGNS_OF_NAN)
+        if not nan and not any(sign in str(error) for sign in _SIGNS_OF_AN_ENTRY):
+            raise
+    # Outside of the handler, so that the first error is not kept as the context of this one.
+    if nan:
+        raise DataError(f"{name} contains NaN or infinity; fill or drop such values, using public statistics only.")
+    raise DataError(f"{name} has entries that are not numbers; encode text columns first, as EncodedClassifier does.")
+
+
+class ScoresGivenLabels:
+    """A classifier whose `score` checks labels: scikit-learn's own message about some of them prints all."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predicted labels.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Rows to classify.
+        y : array-like of shape (n_rows,)
+            True labels, of which none is missing.
+        sample_weight : array-like of shape (n_rows,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        require_labels(y)
+        require_readable("sample_weight", sample_weight)
+        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return found

@@ -1,0 +1,91 @@
+"""What one request asks, read within bounds: a list is read up to the first thing that is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError, create_model
+from pydantic.json_schema import WithJsonSchema
+
+_TEXTS = {
+    "counts": "For each query the votes for each class.",
+    "ballots": "For each query a label a voter.",
+    "log_probs": "For each query and voter, the logarithm of each class's probability.",
+    "rows": "Rows for teachers in the house.",
+}
+# The house checks entries, by its own columns, and stops at the first that is wrong.
+_ROW_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [{"type": kind} for kind in ("integer", "number", "string", "null")]},
+}
+_Row = Annotated[dict[str, Any], WithJsonSchema(_ROW_SCHEMA)]
+
+
+def _each(kind: Any, most: int | None = None) -> Any:
+    return Annotated[list[kind], Field(fail_fast=True, max_length=most)]
+
+
+_QUERIES: dict[str, Any] = {
+    "counts": _each(StrictInt),
+    "ballots": _each(StrictInt | StrictStr),
+    "log_probs": _each(_each(StrictFloat)),
+    "rows": _Row,
+}
+
+
+def prediction_model(most_queries: int) -> type[BaseModel]:
+    """Return the model of one request for answers: votes or rows, whichever the grant takes, a list of queries.
+
+    Parameters
+    ----------
+    most_queries : int
+        Longest list of queries.
+    """
+    fields: dict[str, Any] = {
+        name: (_each(kind, most_queries) | None, Field(None, description=_TEXTS[name]))
+        for name, kind in _QUERIES.items()
+    }
+    return create_model(
+        "Prediction",
+        # An error for each unknown name would take a thousand times its room; see `read_prediction`.
+        __config__=ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False}),
+        __doc__="One request for answers: votes or rows, whichever the grant takes, a list of queries.",
+        **fields,
+    )
+
+
+def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
+    """Return the queries that a body asks, by name.
+
+    Parameters
+    ----------
+    model : type
+        From `prediction_model`.
+    body : bytes
+        JSON.
+    most_parts : int
+        Most lists and objects in it; each takes hundreds of bytes to read. Those within texts count as well.
+
+    Raises
+    ------
+    RequestValidationError
+        If it is not as the model has it; says where, and never what was there.
+    """
+    if body.count(b"[") + body.count(b"{") > most_parts:
+        raise _wrong((), "too_many_parts")
+    try:
+        found = model.model_validate_json(body)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place, kind = wrong["loc"], wrong["type"]
+    else:
+        if not found.model_extra:
+            return {name: getattr(found, name) for name in model.model_fields}
+        place, kind = (next(iter(found.model_extra)),), "extra_forbidden"
+    # Not within the block: a context would keep what was sent.
+    raise _wrong(place, kind)
+
+
+def _wrong(place: tuple[int | str, ...], kind: str) -> RequestValidationError:
+    return RequestValidationError([{"loc": ("body", *place), "type": kind}])

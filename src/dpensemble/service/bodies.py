@@ -1,0 +1,160 @@
+"""Bodies of requests: how large, how late and how many at once they may be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from dpensemble.errors import DPEnsembleError
+from dpensemble.service.problems import Problem, problem_of
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+FindSender = Callable[[Scope], str | None]
+
+# Seconds in which a request has to have arrived.
+_PATIENCE = 30.0
+# Bytes that everybody may send; a key or a login are shorter.
+_SMALL = 16_000
+# Large bodies of one holder that are under way.
+_EACH = 2
+# Most seconds between two large bodies that are worked on.
+_REST = 1.0
+# Most bytes and seconds of a body that was refused which are read and dropped: a sender that is cut off while it still
+# writes never reads why.
+_DROPPED, _DROPPING = 64_000_000, 10.0
+
+
+class Bodies:
+    """Reads bodies, and bounds what they take of memory and of the processor.
+
+    Only who has a valid key may send a large body, and everyone only two at a time. Large bodies are worked on one
+    after the other, with rests as long as the work, because reading one holds Python's lock and keeps small requests
+    waiting.
+
+    Parameters
+    ----------
+    most_bytes : int
+        Largest body.
+    find_sender : callable
+        Returns whose key a request has, or None; runs in a thread.
+    """
+
+    def __init__(self, most_bytes: int, find_sender: FindSender) -> None:
+        self._most, self._find_sender = most_bytes, find_sender
+        self._under_way: Counter[object] = Counter()
+        self._turns = asyncio.Semaphore(1)
+
+    @asynccontextmanager
+    async def taken(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+        """Return the whole body for the length of the block, or refuse the body before it is all there.
+
+        Raises
+        ------
+        Problem
+            If the body is too large or too late, its sender has no key, or sends many at once.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _PATIENCE
+        first, is_large = b"", self._length(scope) > _SMALL
+        if not is_large:
+            first, is_large = await _read(receive, _SMALL, deadline)
+        if not is_large:
+            yield first
+            return
+        if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+            # Chunks may be of one byte, each of which costs as much as a piece of the network's size.
+            raise self._too_large(_SMALL, " in chunks")
+        # Whose it says it is comes first, which needs no thread to find out.
+        with self._one_more(_claim(scope)), self._one_more(await self._holder(scope)):
+            rest, is_too_large = await _read(receive, self._most - len(first), deadline)
+            if is_too_large:
+                raise self._too_large(self._most)
+            await self._turns.acquire()
+            start = loop.time()
+            try:
+                yield first + rest
+            finally:
+                loop.call_later(min(_REST, loop.time() - start), self._turns.release)
+
+    def _length(self, scope: Scope) -> int:
+        """Return the length that a request states, 0 where it states none."""
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                if not value.isdigit() or len(value) > 12 or int(value) > self._most:
+                    raise self._too_large(self._most)
+                return int(value)
+        return 0
+
+    async def _holder(self, scope: Scope) -> str:
+        try:
+            holder = await run_in_threadpool(self._find_sender, scope)
+        except DPEnsembleError as error:
+            raise problem_of(error) from None
+        if holder is None:
+            raise self._too_large(min(_SMALL, self._most), " without a valid key")
+        return holder
+
+    @contextmanager
+    def _one_more(self, holder: object) -> Iterator[None]:
+        if self._under_way[holder] >= _EACH:
+            raise Problem(
+                429,
+                "too-many",
+                "Too many large requests at once; nothing was charged.",
+                f"At most {_EACH} of one holder are taken at a time; send the same again when one is answered.",
+                headers={"Retry-After": "1"},
+            )
+        self._under_way[holder] += 1
+        try:
+            yield
+        finally:
+            self._under_way -= Counter([holder])
+
+    @staticmethod
+    def _too_large(most: int, whose: str = "") -> Problem:
+        detail = f"At most {most:,} bytes are taken{whose}; send less at once."
+        return Problem(413, "too-large", "The request is too large.", detail)
+
+
+def _claim(scope: Scope) -> tuple[bytes, ...]:
+    """Return the headers that say who sends a request."""
+    return tuple(value for name, value in scope["headers"] if name in (b"authorization", b"cookie"))
+
+
+async def _read(receive: Receive, most: int, deadline: float) -> tuple[bytes, bool]:
+    """Return what comes until the end, or until it is more than `most`, and whether it is more."""
+    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout_at(deadline):
+            while more and size <= most:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "cut-off", "The request ended before all of it was there.")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise Problem(408, "too-slow", "The request did not arrive in time.") from None
+    return b"".join(parts), more or size > most
+
+
+async def drop(scope: Scope, receive: Receive) -> None:
+    """Read what is left of a body of a stated length, and keep none of it; whoever waits to be asked is not asked."""
+    # A body in chunks may come byte by byte, and costs as much to drop as to read.
+    if any(name in (b"expect", b"transfer-encoding") for name, _ in scope["headers"]):
+        return
+    size, more = 0, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DROPPING):
+            while more and size < _DROPPED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more = message["type"] == "http.request" and message.get("more_body", False)

@@ -1,0 +1,60 @@
+"""Bodies that are small to send and large to read: each ends at its first error, and quotes nothing."""
+
+import time
+import tracemalloc
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+
+from dpensemble.service.asked import prediction_model, read_prediction
+
+NAMES = b",".join(b'"SECRET%x":[]' % one for one in range(100_000))
+HOSTILE = {
+    "objects as votes": (b'{"counts":[' + b",".join([b"{}"] * 600_000) + b"]}", "too_many_parts"),
+    "objects as votes, within bounds": (b'{"counts":[' + b",".join([b"{}"] * 200_000) + b"]}", "list_type"),
+    "objects as rows": (b'{"rows":[' + b",".join([b"{}"] * 200_000) + b"]}", "too_long"),
+    "unknown names": (b"{" + NAMES + b"}", "extra_forbidden"),
+    "wrong labels": (b'{"ballots":[[' + b",".join([b"0.5"] * 400_000) + b"]]}", "int_type"),
+    "nested": (b'{"counts":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "json_invalid"),
+    "a long number": (b'{"counts":[[' + b"9" * 1_800_000 + b"]]}", "json_invalid"),
+    "a long name": (b'{"' + b"a" * 1_800_000 + b'":1}', "extra_forbidden"),
+    "no JSON": (b"\xff" * 1_800_000, "json_invalid"),
+}
+
+
+@pytest.mark.parametrize(("body", "kind"), HOSTILE.values(), ids=HOSTILE)
+def test_reading_ends_at_the_first_error(body, kind):
+    model, start = prediction_model(1_000), time.perf_counter()
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestValidationError) as caught:
+            read_prediction(model, body, 250_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # An error for each object took more than two gigabytes, and 16 s.
+    assert peak < 100_000_000
+    assert time.perf_counter() - start < 5
+    errors = caught.value.errors()
+    assert [one["type"] for one in errors] == [kind]
+    assert "input" not in errors[0]
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("body", [one for one, _ in HOSTILE.values()], ids=HOSTILE)
+def test_hostile_bodies_are_refused_unquoted(served, body):
+    headers = served.as_("alice", "k") | {"Content-Type": "application/json"}
+    found = served.client.post("/v1/grants/october/predictions", content=body, headers=headers)
+    assert found.status_code == 422
+    assert len(found.content) < 1_000
+    assert "SECRET" not in found.text
+    assert served.ledger.verify().requests == 0
+
+
+def test_nothing_of_a_body_is_read_before_its_sender_is_known(served, monkeypatch):
+    read = []
+    monkeypatch.setattr("dpensemble.service.api.read_prediction", lambda *given: read.append(given))
+    path = "/v1/grants/october/predictions"
+    assert served.client.post(path, json={"counts": [[50, 50]]}).status_code == 401
+    assert served.ask(who="prometheus").status_code == 403
+    assert read == []
