@@ -12,7 +12,8 @@ import runpy, sys
 from dpensemble.ledger import LedgerAccount
 real = LedgerAccount._of_release
 LedgerAccount._of_release = lambda self, transaction, key: [] if "part" in key else real(self, transaction, key)
-runpy.run_path(sys.argv[1], run_name="__main__")
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -32,7 +33,7 @@ def test_random_runs_are_finished_after_random_failures():
 
 
 def test_a_second_charge_is_found():
-    found, counts = failures("--runs", 3, "--faults", 0, "--every", 1, "--seed", 5, before=("-c", FORGETFUL))
+    found, counts = failures("--only", 6, "--faults", 4, "--seed", 5, "--seconds", 30, before=("-c", FORGETFUL))
     assert found.returncode == 1
     assert "recover charged again" in found.stdout
     assert counts["problems"] >= 1
