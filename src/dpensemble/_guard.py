@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.errors import DataError, DPEnsembleError, LibraryWarning
+from dpensemble.errors import DataError, DPEnsembleError, HiddenError, LibraryWarning
 
 _Filters = list[tuple[Any, ...]]
 
@@ -126,14 +126,19 @@ def _without_quotes(error: Exception) -> Exception:
     if isinstance(error, MemoryError):
         return MemoryError("there is not enough memory for these private rows.")
     name, public = type(error).__name__, _PUBLIC_BEGINNINGS.match(str(error))
+    if public:
+        text = f"{public.group()}; correct the private rows (the rest of this {name} may quote them)."
+        return _TypedDataError(text) if isinstance(error, TypeError) else DataError(text)
     text = (
-        f"{public.group()}; correct the private rows (the rest of this {name} may quote them)."
-        if public
-        else f"{name} was raised by a pass over private rows, and its text may quote them, so it is not shown; set "
+        f"{name} was raised by a pass over private rows, and its text may quote them, so it is not shown; set "
         "DPENSEMBLE_TRACEBACK=1 to see it on your own screen."
     )
-    return _TypedDataError(text) if isinstance(error, TypeError) else DataError(text)
+    return (_HiddenTypeError if isinstance(error, TypeError) else HiddenError)(text, kind=name)
 
 
 class _TypedDataError(DataError, TypeError):
     """Private rows of a type that cannot be used."""
+
+
+class _HiddenTypeError(HiddenError, TypeError):
+    """A hidden error that was a TypeError."""

@@ -5,6 +5,7 @@
     DPEnsembleError
     ├── InvalidParameterError (ValueError)   a setting is out of range or unknown
     ├── DataError (ValueError)               rows, labels or columns cannot be used
+    │   └── HiddenError                      an error that nobody foresaw, whose text may quote private rows
     ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
     ├── AccountingError (ArithmeticError)    a privacy cost came out non-finite or negative
     ├── DuplicateError (RuntimeError)        an object that spends a budget was copied, or its process forked
@@ -46,6 +47,22 @@ class InvalidParameterError(DPEnsembleError, ValueError):
 
 class DataError(DPEnsembleError, ValueError):
     """Rows, labels or columns cannot be used."""
+
+
+class HiddenError(DataError):
+    """An error that nobody foresaw, in a pass over private rows; its text may quote them and is not shown.
+
+    Parameters
+    ----------
+    message, parameter : str
+        As for `DPEnsembleError`.
+    kind : str
+        Name of the error's type.
+    """
+
+    def __init__(self, message: str = "", *, parameter: str | None = None, kind: str = "") -> None:
+        super().__init__(message, parameter=parameter)
+        self.kind = kind
 
 
 class BudgetError(DPEnsembleError, ValueError):

@@ -20,7 +20,7 @@ from dpensemble.cli.ending import ENDING, INTERRUPTED
 from dpensemble.cli.help import PlainGroup
 from dpensemble.cli.options import flag_of, owners
 from dpensemble.cli.others import add_others
-from dpensemble.errors import DPEnsembleError
+from dpensemble.errors import DPEnsembleError, HiddenError
 
 # typer may bring its own copy of click, so the base of its errors is found through one of them.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -58,6 +58,10 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
     try:
         with command_of(arguments):
             return act(list(arguments))
+    except HiddenError as error:
+        if os.environ.get("DPENSEMBLE_TRACEBACK") and not ENDING.code:
+            raise
+        return _unforeseen(error.kind)
     except DPEnsembleError as error:
         return _fail(_message(error, arguments))
     except _UsageError as error:
@@ -67,7 +71,7 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
     except Exception as error:
         if os.environ.get("DPENSEMBLE_TRACEBACK") and not ENDING.code:
             raise
-        return _unforeseen(error)
+        return _unforeseen(type(error).__name__)
 
 
 def parsed_and_run(arguments: list[str]) -> int:
@@ -126,13 +130,13 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
 
 
-def _unforeseen(error: Exception) -> int:
+def _unforeseen(kind: str) -> int:
     # Some libraries turn an interrupt into an error of their own.
     if ENDING.code:
         return ENDING.code
     # Texts of foreign errors may quote private records.
     typer.echo(
-        f"dpensemble: unexpected {type(error).__name__}; {ENDING.standing}. "
+        f"dpensemble: unexpected {kind}; {ENDING.standing}. "
         "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
         err=True,
     )
