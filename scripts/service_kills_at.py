@@ -15,6 +15,8 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from starlette.testclient import TestClient
 from dpensemble.aggregation import aggregator
 from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.witness import Witness
-from dpensemble.service import create_app, create_key, guard, read_settings
+from dpensemble.service import bodies, create_app, create_key, read_settings
 
 STEPS = (
     *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),
@@ -156,7 +158,7 @@ class Trial:
             transactions += name == "begun"
             die(f"{'charge' if transactions == 1 else 'answer'} {name}")
 
-        sample, note, body = aggregator.sample, Witness.note, guard.Guard._body
+        sample, note, body = aggregator.sample, Witness.note, bodies.Bodies.taken
 
         def drawing(*given: Any) -> Any:
             file.write(f"drawing\t{key}\t\n")
@@ -168,13 +170,14 @@ class Trial:
             note(self, entry)
             die(f"{'charge' if transactions == 1 else 'answer'} witnessed")
 
-        async def reading(self: guard.Guard, scope: Any, receive: Any) -> bytes:
-            found = await body(self, scope, receive)
-            die("body read")
-            return found
+        @asynccontextmanager
+        async def reading(self: bodies.Bodies, scope: Any, receive: Any) -> AsyncIterator[bytes]:
+            async with body(self, scope, receive) as found:
+                die("body read")
+                yield found
 
         client = self.client()
-        store.step, aggregator.sample, Witness.note, guard.Guard._body = at, drawing, noting, reading
+        store.step, aggregator.sample, Witness.note, bodies.Bodies.taken = at, drawing, noting, reading
         found = ask(client, self.token, key)
         file.write(f"told\t{key}\t{found.json()['labels'][0]}\n")
         die("replied")

@@ -35,6 +35,7 @@ _PUBLIC_BEGINNINGS = re.compile(
     r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None"
     r"|y should be a 1d array"
     r"|Sparse data was passed"
+    r"|Found input variables with inconsistent numbers of samples"
     r"|[\w.]+\(\) got an unexpected keyword argument '\w+'"
 )
 # Of scikit-learn; depends on the shape alone.

@@ -182,3 +182,16 @@ def test_dates_do_not_depend_on_the_clock():
     preparation = TablePreparation().fit(public)
     read = preparation.transform(pd.DataFrame({"day": ["now", "today", "NOW", "2025-02-03"], "x": 1.0}))
     assert read["day: month"].isna().tolist() == [True, True, True, False]
+
+
+def test_a_byte_order_mark_belongs_to_its_record_wherever_parts_begin(tmp_path, monkeypatch):
+    from dpensemble.datasets import csv_lines
+
+    monkeypatch.setattr(csv_lines, "_LINES_AT_ONCE", 2)
+    lines = [f"\ufeff{place},{place}" for place in range(5)]
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    whole = read_table(path)
+    assert whole["a"].tolist() == [f"\ufeff{place}" for place in range(5)]
+    path.write_text("a,b\n" + "\n".join(lines[1:]) + "\n", encoding="utf-8")
+    assert read_table(path)["a"].tolist() == whole["a"].tolist()[1:]

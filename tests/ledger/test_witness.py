@@ -1,12 +1,16 @@
 """The file that tells an old copy: written over in place, whole after a write that was cut short."""
 
 import json
+import shutil
 
 import pytest
 
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, TamperedLedgerError
+from dpensemble.ledger import Ledger, LedgerAccount
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.witness import Witness
+
+from .conftest import spend
 
 
 def entry(number):
@@ -63,3 +67,26 @@ def test_a_damaged_file_is_refused(witness, content):
     with pytest.raises(LedgerError, match="cannot be read"):
         witness.note(entry(1))
     assert witness.path.read_text() == content
+
+
+def test_of_two_copies_in_use_one_alone_charges(ledger, patients, where, tmp_path):
+    """Both pass the look before the charge; the witness has seen one of the two entries, and refuses the other."""
+    copy = tmp_path / "copy.db"
+    shutil.copy(where, copy)
+    first, second = (LedgerAccount(Ledger(path), "patients") for path in (where, copy))
+    for account in (first, second):
+        # As in a race: the look before the charge found nothing.
+        account.ledger._witness.check = lambda _: None
+    spend(first, 0.1)
+    with pytest.raises(TamperedLedgerError, match="two copies of the ledger are in use"):
+        spend(second, 0.1)
+
+
+def test_another_entry_of_the_same_number_is_refused(witness):
+    assert witness.note(entry(3))
+    assert witness.note(entry(3))
+    # A newer one was seen, which the ledger must then have.
+    assert not witness.note(entry(2))
+    with pytest.raises(TamperedLedgerError, match="has seen another entry 3"):
+        witness.note(Entry(3, "request", "{}", "0" * 64, f"{4:064x}"))
+    assert witness.seen()[0] == 3

@@ -8,7 +8,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble import (
+    AutoClassifier,
+    BaggingPrivacyClassifier,
     DPBaggingClassifier,
+    EncodedClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
     PrivateMajorityClassifier,
@@ -19,7 +22,7 @@ from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import release
+from dpensemble.moments import ImageMap, release
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -293,3 +296,88 @@ def test_rows_and_units_are_judged_alone():
     assert found.iloc[[0, 2]].equals(table.iloc[[0, 2]])
     assert units_or_none([1, -1])[1].tolist() == [True, False]
     assert units_or_none(["a", None, np.nan, pd.NA])[1].tolist() == [True, False, False, False]
+
+
+VOTERS = {
+    "saa": (SubsampleAggregateClassifier, {"n_teachers": 5}),
+    "pate": (PATEClassifier, {"n_teachers": 5}),
+    "soft": (SoftVotesClassifier, {"n_teachers": 5}),
+}
+
+
+@pytest.mark.parametrize("name", VOTERS)
+def test_records_without_a_unit_change_no_place_of_others(name, monkeypatch):
+    """Wherever they stand, and whatever other units are called."""
+    from dpensemble.allocation.base import Allocation
+
+    seen = []
+    real = Allocation.without
+    monkeypatch.setattr(Allocation, "without", lambda self, bad: seen.append(self.shards) or real(self, bad))
+    make, more = VOTERS[name]
+    rows, units = TABLE[["x"]].to_numpy(), np.array([f"unit {k // 3}" for k in range(N)], dtype=object)
+    units[5:9] = [f"record {k} without a unit" for k in range(4)]
+    for places in ([], [0, 7, 30]):
+        X, y, who = (np.insert(one, places, one[:1], axis=0) for one in (rows, LABELS, units))
+        who[[place + shift for shift, place in enumerate(places)]] = None
+        make(**SETTINGS | {"random_state": 0, "epsilon": 50.0} | more).fit(
+            X, y, X_public=PUBLIC[["x"]].to_numpy(), units=who
+        )
+    whole, with_lost = seen
+    assert all(np.array_equal(*pair) for pair in zip(whole, with_lost, strict=True))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_the_total_weight_is_that_of_records_with_a_unit(sums, relation, monkeypatch):
+    """Also with budgets by person, whose weights are below 1."""
+    units = (np.arange(N) // 3).astype(object)
+    lost = units.copy()
+    lost[[PLACE, PLACE + 1]] = None
+    epsilons = np.where(np.arange(N) < N // 2, 0.1, 5.0) if relation == "replace-one" else None
+    more = {"relation": relation}
+    kept = np.setdiff1d(np.arange(N), [PLACE, PLACE + 1])
+    found = LabelMomentsClassifier(**SETTINGS | more).fit(
+        TABLE, LABELS, X_public=PUBLIC, units=lost, personal_epsilons=epsilons
+    )
+    wanted = LabelMomentsClassifier(**SETTINGS | more).fit(
+        TABLE.iloc[kept].reset_index(drop=True),
+        LABELS[kept],
+        X_public=PUBLIC,
+        units=units[kept],
+        personal_epsilons=None if epsilons is None else epsilons[kept],
+    )
+    assert found.moments_[0].spread == wanted.moments_[0].spread
+    assert np.array_equal(found.moments_[0].values, wanted.moments_[0].values)
+
+
+def test_a_bad_record_that_is_drawn_stops_no_bagging():
+    rows, labels = TABLE[["x"]].to_numpy().copy(), LABELS.astype(object)
+    rows[PLACE], labels[PLACE + 1] = np.inf, "Zaphod"
+    for seed in range(5):
+        BaggingPrivacyClassifier(
+            classes=[0, 1], subsample=N // 2, n_teachers=4, insecure_release_seed=seed, on_bad_record="zero"
+        ).fit(rows, labels)
+
+
+def test_an_image_with_a_pixel_that_cannot_be_used_is_bad_alone(sums):
+    images, public = RNG.random(size=(N, 64)), RNG.random(size=(60, 64))
+    settings = SETTINGS | {"feature_map": ImageMap(shape=(8, 8), n_components=5)}
+    found = []
+    for pixel in (np.nan, 1e308, 1e20, None):
+        rows = images.astype(object) if pixel is None else images.copy()
+        rows[PLACE, 3] = pixel
+        sums.clear()
+        LabelMomentsClassifier(**settings).fit(rows, LABELS, X_public=public)
+        found.append(sums[0][0])
+    sums.clear()
+    LabelMomentsClassifier(**settings).fit(np.delete(images, PLACE, axis=0), np.delete(LABELS, PLACE), X_public=public)
+    assert all(np.array_equal(one, sums[0][0]) for one in found)
+
+
+def test_a_bad_row_behind_an_encoder_stops_no_run():
+    table = kept(TABLE)
+    table.loc[PLACE, "x"] = np.inf
+    for encoder in (None, StandardScaler()):
+        columns = ["x", "c"] if encoder is None else ["x"]
+        method = PATEClassifier(**SETTINGS | {"n_teachers": 5, "random_state": 0, "epsilon": 50.0})
+        EncodedClassifier(method, encoder=encoder).fit(table[columns], LABELS, X_public=PUBLIC[columns])
+    AutoClassifier(**SETTINGS | {"random_state": 0}).fit(table, LABELS, X_public=PUBLIC)

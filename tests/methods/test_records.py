@@ -1,6 +1,9 @@
 """Delta is compared with the number of units where that is public, and with a declared bound where it is private."""
 
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpensemble import (
@@ -78,3 +81,23 @@ def test_more_teachers_than_units_tell_nothing_of_a_private_number():
     with pytest.raises(InvalidParameterError, match=f"use at most {N}"):
         model.fit(X, LABELS, X_public=PUBLIC)
     model.set_params(relation="add-or-remove-one").fit(X, LABELS, X_public=PUBLIC)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_without_a_bound_delta_is_small(name):
+    with pytest.raises(BudgetError, match=r"delta=0\.9 is above 0\.01"):
+        fit(name, 0.9, relation="add-or-remove-one")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_ledger_is_no_account(name):
+    with pytest.raises(InvalidParameterError, match="ledger is a str, not the account of a data set"):
+        fit(name, 1e-6, relation="replace-one", ledger="ledger.db")
+
+
+@pytest.mark.parametrize("make", [LabelMomentsClassifier, AutoClassifier])
+def test_columns_of_decimals_are_numbers(make):
+    public, private = (pd.DataFrame(rows, columns=["a", "b"]) for rows in (PUBLIC, X))
+    plain = make(**RUN).fit(private, LABELS, X_public=public)
+    exact = make(**RUN).fit(private.map(Decimal), LABELS, X_public=public.map(Decimal))
+    assert np.array_equal(plain.predict_proba(private), exact.predict_proba(private))

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="DP-SGD needs PyTorch")
 pytest.importorskip("opacus", reason="DP-SGD needs Opacus")
 
 from dpensemble._random import SeededNoise, SystemNoise  # noqa: E402
-from dpensemble.neural import bagging_cnn, digit_cnn, linear_network, personalised_pate_cnn  # noqa: E402
+from dpensemble.neural import bagging_cnn, digit_cnn, hidden_layer_network, linear_network, personalised_pate_cnn  # noqa: E402
 from dpensemble.neural.dp_sgd_accounting import Accountant, NoisySteps, finest_waste, least_noise  # noqa: E402
 from dpensemble.neural.dp_sgd_training import own_generators  # noqa: E402
 from dpensemble.relations import Relation  # noqa: E402
@@ -342,3 +342,20 @@ class TestBadRecords:
         kept = [0, 1, 3, 4, 5]
         assert torch.equal(without[kept], whole[kept])
         assert bool((whole[2] != 0).any())
+
+    def test_a_record_that_overflows_stops_no_run(self, rows):
+        """Its gradient is not finite, and zero instead; the others' are as they were."""
+        X = rows[0].copy()
+        X[7] = 3e38
+        found = quick(**SEEDED, module=hidden_layer_network, epochs=2).fit(X, rows[1])
+        assert all(np.isfinite(value).all() for value in found.state_.values())
+
+    def test_a_gradient_with_a_missing_entry_is_zero_in_every_layer(self):
+        from dpensemble.neural.dp_sgd_training import zero_broken_gradients
+
+        first, second = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1))
+        first.grad_sample = torch.tensor([[1.0, 2.0], [float("nan"), 1.0], [3.0, 4.0]])
+        second.grad_sample = torch.tensor([[5.0], [6.0], [float("inf")]])
+        zero_broken_gradients([first, second])
+        assert first.grad_sample.tolist() == [[1, 2], [0, 0], [0, 0]]
+        assert second.grad_sample.tolist() == [[5], [0], [0]]

@@ -133,7 +133,6 @@ def test_records_need_no_column_of_units(hospital):
 BAD_PEOPLE = {
     "an undeclared label": {"back": "SECRET"},
     "infinity": {"age": "inf"},
-    "no unit": {"who": ""},
 }
 
 
@@ -153,6 +152,16 @@ def test_a_bad_record_stops_no_service_and_changes_one_ballot_at_most(hospital, 
     with pytest.raises(DataError) as caught:
         House(settings, settings.grants[0])
     assert "SECRET" not in str(caught.value)
+
+
+def test_a_record_without_a_unit_changes_no_ballot(hospital):
+    settings = read_settings(hospital / "service.toml")
+    before = House(settings, settings.grants[0])
+    X = before.rows([{"age": age, "ward": "a"} for age in range(50, 62)])
+    table = people(2000, 0).astype(object)
+    lost = table.iloc[[5]].assign(who="")
+    pd.concat([table.iloc[:300], lost, table.iloc[300:]]).to_csv(hospital / "patients.csv", index=False)
+    assert np.array_equal(before.vote(X), House(settings, settings.grants[0]).vote(X))
 
 
 def test_the_setting_of_bad_records_changes_no_grant_of_an_earlier_release(hospital):

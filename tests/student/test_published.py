@@ -245,3 +245,16 @@ def test_broken_marks_and_names_are_refused(tmp_path, attribute, value, match):
     setattr(student, attribute, value)
     with pytest.raises(FileError, match=match):
         save_classifier(student, tmp_path / "student.skops")
+
+
+def test_rows_by_position_must_have_as_many_columns():
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(300, 3)), rng.normal(size=(300, 3))
+    settings = {"classes": [0, 1], "epsilon": 5.0, "delta": 1e-4, "insecure_release_seed": 0}
+    student = LabelMomentsClassifier(**settings).fit(X, (X[:, 0] > 0).astype(int), X_public=public).student_
+    assert student.predict(public.tolist()).shape == (300,)
+    for wrong in (public[:, :2], np.hstack([public, public])):
+        with pytest.raises(DataError, match="columns, but the student was trained on 3"):
+            student.predict(wrong)
+    with pytest.raises(DataError, match="Expected 2D array, got 1D"):
+        student.predict(public[0])

@@ -110,17 +110,6 @@ def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return objects, ~missing
 
 
-def named_units(units: ArrayLike) -> NDArray[Any]:
-    """Return units in which each record without one has a name of its own."""
-    names, present = units_or_none(units)
-    if present.all():
-        return names
-    names = names.astype(object)
-    for place in np.flatnonzero(~present).tolist():
-        names[place] = f"record {place} without a unit"
-    return names
-
-
 def as_numbers(X: Any) -> Any:
     """Return rows as numbers, each entry read by itself, NaN for an entry that is not a number."""
     if hasattr(X, "columns"):

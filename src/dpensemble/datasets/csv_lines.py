@@ -55,7 +55,8 @@ def tables_of_lines(
     while (part := list(islice(lines, rows or _LINES_AT_ONCE))) or not n_tables:
         n_tables += 1
         table = pd.read_csv(
-            StringIO("".join(part)),
+            # pandas takes a byte order mark from the first line that it sees, which must be none of the records.
+            StringIO(_broken(len(names), sep) + "".join(part)),
             header=None,
             names=names,
             index_col=False,
@@ -64,14 +65,20 @@ def tables_of_lines(
             skip_blank_lines=False,
             low_memory=False,
         )
+        table = table.iloc[1:]
         table.index = pd.RangeIndex(start, start + len(table))
         start += len(table)
         yield table
 
 
+def _broken(n_names: int, sep: str) -> str:
+    """Return a line in which every entry is missing."""
+    return sep * (n_names - 1) + "\n" if n_names > 1 else '""\n'
+
+
 def _whole_lines(path: Path, text: TextIO, n_names: int, sep: str, keep_broken: bool) -> Iterator[str]:
     """Yield lines that pandas reads as exactly one row each, with as many entries as there are names."""
-    broken = sep * (n_names - 1) + "\n" if n_names > 1 else '""\n'
+    broken = _broken(n_names, sep)
     for number, line in enumerate(text, start=2):
         if _is_blank(line, sep):
             continue

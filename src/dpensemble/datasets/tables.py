@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -145,9 +146,23 @@ def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
 def as_table(X: Any) -> pd.DataFrame:
     """Return public rows as a table; what came as objects is numbers where all entries of a column are."""
     if isinstance(X, pd.DataFrame):
-        return X
+        return decimals_as_numbers(X)
     require_readable("X", X)
-    return pd.DataFrame(np.asarray(X)).infer_objects()
+    return decimals_as_numbers(pd.DataFrame(np.asarray(X)).infer_objects())
+
+
+def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
+    """Return public rows in which columns of `decimal.Decimal`, as databases give them, are floats.
+
+    Public rows alone: they say of which kinds columns are, so that no private entry does.
+    """
+    for place in np.flatnonzero([kind.kind == "O" for kind in public.dtypes]):
+        column = public.iloc[:, int(place)]
+        known = column.dropna()
+        if len(known) and all(isinstance(entry, Decimal) for entry in known):
+            public = public.copy(deep=False)
+            public.isetitem(int(place), numbers_of(column.to_frame())[0][:, 0])
+    return public
 
 
 def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = False) -> pd.DataFrame:

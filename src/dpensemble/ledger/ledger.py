@@ -212,8 +212,10 @@ class Ledger:
             before = transaction.last()
             yield transaction
             last = transaction.last()
-        if last is not None and last != before:
-            self._witness.note(last)
+        if last is not None and last != before and not self._witness.note(last):
+            # Another process charged since. It must have charged this ledger, and not a copy of the ledger.
+            with self._store.reading() as later:
+                self._witness.check(later)
         self._standing = transaction.standing
         self._signed.save(self._standing, key)
 

@@ -9,6 +9,7 @@ decide what may be charged (`standing.py`). What the other tables hold follows f
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -213,6 +214,9 @@ class Transaction:
 
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""
+        if kind != "ledger" and self.standing.schema > 1:
+            # Two copies of a ledger never have the same entry, whatever both are charged for.
+            fields = fields | {"nonce": secrets.token_hex(8)}
         entry = following(self.last(), kind, fields)
         self.standing = self.standing.after(entry)
         self.add(

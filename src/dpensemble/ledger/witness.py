@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from dpensemble.errors import LedgerError
+from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
 from dpensemble.ledger.store import Transaction
 
@@ -79,20 +79,37 @@ class Witness:
                 "put the newest copy back. Nothing is charged meanwhile."
             )
 
-    def note(self, entry: Entry) -> None:
-        """Keep an entry as seen, unless a newer one is; on the disk when this returns."""
+    def note(self, entry: Entry) -> bool:
+        """Keep an entry as seen, unless a newer one is; on the disk when this returns.
+
+        Returns
+        -------
+        bool
+            False when a newer entry was seen. Then the ledger must have that entry, too; see `check`.
+
+        Raises
+        ------
+        TamperedLedgerError
+            If another entry of this number was seen, so that two copies of the ledger are in use.
+        """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with FileLock(f"{self.path}.lock", timeout=60):
                 seen = self.seen()
+                if seen is not None and seen[0] == entry.number and seen[1] != entry.hash:
+                    raise TamperedLedgerError(
+                        f"{self.path} has seen another entry {entry.number:,}: two copies of the ledger are in use; "
+                        "put the newest copy back, and use that copy alone. No noise was drawn."
+                    )
                 if seen is not None and seen[0] >= entry.number:
-                    return
+                    return seen[0] == entry.number
                 places = [] if seen is None else _places(self.path.read_bytes())
                 if len(places) == 2:
                     self._write_over(1 if places[0] == seen else 0, _line(entry))
                 else:
                     # There is none yet, or one line as earlier releases wrote it.
                     self._begin(2 * _line(entry))
+                return True
         except (OSError, TimeoutError) as error:
             raise LedgerError(
                 f"{self.path}, which tells an old copy of the ledger, cannot be written ({type(error).__name__}); what "

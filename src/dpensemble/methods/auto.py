@@ -14,6 +14,7 @@ from dpensemble._checks import declared_classes
 from dpensemble._guard import on_public_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import fit_encoder
+from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
@@ -207,7 +208,7 @@ class AutoClassifier(TableClassifier):
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
+            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -237,6 +238,15 @@ class AutoClassifier(TableClassifier):
             self._fit_recommended(shared, X, y, public, {"units": units, "fewest_units": fewest_units})
             return self
 
+    def _encoded(self, encoder: Any, X: Any) -> Any:
+        """Return private rows as numbers; a row that cannot be read is a row of NaN, which is bad."""
+        if not zeroes_bad(self):
+            return encoder.transform(X)
+        table, readable = readable_rows(X)
+        rows = np.array(encoder.transform(table), dtype=np.float64)
+        rows[~readable] = np.nan
+        return rows
+
     def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, whose: dict[str, Any]) -> None:
         model: Any
         if self.recommendation_.method == LabelMomentsClassifier.name:
@@ -251,9 +261,11 @@ class AutoClassifier(TableClassifier):
             with on_public_rows():
                 encoder = fit_encoder(public)
             model = PrivateMajorityClassifier(**shared)
-            model.fit(encoder.transform(X), y, X_public=encoder.transform(public), **whose)
+            model.fit(self._encoded(encoder, X), y, X_public=encoder.transform(public), **whose)
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
-            self.student_ = marked(with_names(student), for_release=model.guarantee_.for_release)
+            self.student_ = marked(
+                with_names(student, n_columns=public.shape[1]), for_release=model.guarantee_.for_release
+            )
         self.fitted_, self.columns_ = model, public.iloc[:0]
         take_results(self, model)
 
@@ -262,5 +274,5 @@ def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -
     """Return how many units there are, where that is public; a record without a unit counts for none."""
     if estimator.relation != Relation.REPLACE_ONE:
         return None
-    owners, _, present = inputs.whose(estimator, units, np.zeros(len(X), dtype=np.int64))
-    return len(X) if owners is None else len(set(declared_units(owners, len(X)))) - int((~present).sum())
+    owners, present = inputs.whose(estimator, units, len(X))
+    return len(X) if owners is None else len(set(declared_units(owners, int(present.sum()))))

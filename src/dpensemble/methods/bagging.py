@@ -22,9 +22,11 @@ from dpensemble._spending import about_to_spend
 from dpensemble.accounting import largest_subsample, published_bagging
 from dpensemble.accounting.bagging import bagging_delta_below_one
 from dpensemble.accounting.meters.groups import EVERYONE, Group
-from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
+from dpensemble.allocation import Bootstrap, BootstrapScheme
+from dpensemble.allocation.base import Taught
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import BAD
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.methods import inputs
@@ -166,7 +168,8 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
 
     def _fit(self, X: Any, y: Any, units: ArrayLike | None) -> BaggingPrivacyClassifier:
         X, classes, targets = inputs.array_records(self, X, y, nan=False)
-        units, targets, _ = inputs.whose(self, units, targets)
+        units, present = inputs.whose(self, units, len(targets))
+        X, targets = inputs.having_unit(present, X, targets)
         inputs.require_workers(self.n_jobs)
         relation = member("relation", self.relation, Relation)
         # By position under either relation: equal records are separate units, and no position favours a record.
@@ -178,7 +181,7 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
 
         # An epsilon of 0 is no budget; the smallest one stands for it.
         about_to_spend([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
-        allocation = scheme.draw(owners, relation=relation, noise=noise)
+        allocation = scheme.draw(owners, relation=relation, noise=noise).without(targets == BAD)
         models = self._fit_models(X, targets, allocation, classes, entropy)
         names = getattr(self, "feature_names_in_", None)
         self.models_ = [published(model, for_release=noise.for_release, names=names) for model in models]
@@ -216,7 +219,7 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         return BootstrapScheme(scheme, n_teachers, subsample)
 
     def _fit_models(
-        self, X: Floats, targets: NDArray[np.int64], allocation: Allocation, classes: NDArray[Any], entropy: int
+        self, X: Floats, targets: NDArray[np.int64], allocation: Taught, classes: NDArray[Any], entropy: int
     ) -> list[Any]:
         shards = allocation.shards
         with progress_bar("Fitting models", len(shards)) as advance:

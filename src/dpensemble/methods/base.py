@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
@@ -120,7 +121,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
+            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -160,7 +161,10 @@ class VotingEnsembleClassifier(ArrayClassifier):
             warn_of_persons(X_public)
         X, classes, targets = inputs.array_records(self, X, y, nan=self._takes_nan())
         rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
-        units, targets, _ = inputs.whose(self, units, targets)
+        units, present = inputs.whose(self, units, len(targets))
+        X, targets = inputs.having_unit(present, X, targets)
+        if budgets is not None:
+            budgets = replace(budgets, values=inputs.values_having_unit("budgets", budgets.values, present))
         inputs.require_workers(self.n_jobs)
         relation = member("relation", self.relation, Relation)
         identities = inputs.identities(X, targets, units, relation)
@@ -374,6 +378,11 @@ def _label(
 @contextmanager
 def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] | None = None) -> Iterator[None]:
     """Guard a fit: restore the estimator if the block fails, let a ledger pay, count fits, and quote no private row."""
+    if ledger is not None and not hasattr(ledger, "one_release"):
+        raise InvalidParameterError(
+            f"ledger is a {type(ledger).__name__}, not the account of a data set; pass Ledger(...).account('NAME').",
+            parameter="ledger",
+        )
     with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):
         before = dict(vars(estimator))
         try:

@@ -19,6 +19,7 @@ from dpensemble._given import ScoresGivenLabels, require_labels
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
+from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
 from dpensemble.methods import inputs
 from dpensemble.methods.base import all_or_nothing
@@ -121,7 +122,8 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
-        require_readable("X", X)
+        zeroes = getattr(self.method, "on_bad_record", None) is not None and zeroes_bad(self.method)
+        require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
         with all_or_nothing(self, records=(X, y)):
@@ -132,8 +134,8 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
                 _warn_unless_alone(encoder, X_public)
                 public = _encoded(encoder, X_public)
             _require_state(encoder, state)
-            together = self.in_batches or isinstance(encoder, TableEncoder)
-            private = _of_private(encoder, X) if together else _each_of_private(encoder, X)
+            together = (self.in_batches or isinstance(encoder, TableEncoder)) and not zeroes
+            private = _of_private(encoder, X) if together else _each_of_private(encoder, X, public.shape[1], zeroes)
             _require_state(encoder, state)
             model = clone(self.method).fit(private, y, X_public=public, **more)
             self.fitted_, self.encoder_ = model, encoder
@@ -177,12 +179,20 @@ def _of_private(encoder: Any, X: Any) -> Any:
     )
 
 
-def _each_of_private(encoder: Any, X: Any) -> Any:
-    """Encode each private record by itself."""
+def _each_of_private(encoder: Any, X: Any, n_columns: int, zeroes: bool) -> Any:
+    """Encode each private record by itself; if bad ones add zeros, one that cannot be encoded is a row of NaN."""
     if not hasattr(X, "shape"):
         X = np.asarray(X, dtype=object)
-    rows = [_of_private(encoder, one) for one in _single_rows(X, X.shape[0])]
-    return np.vstack(rows)
+    return np.vstack([_one_of_private(encoder, one, n_columns, zeroes) for one in _single_rows(X, X.shape[0])])
+
+
+def _one_of_private(encoder: Any, row: Any, n_columns: int, zeroes: bool) -> Any:
+    try:
+        return _of_private(encoder, row)
+    except DataError:
+        if not zeroes:
+            raise
+        return np.full((1, n_columns), np.nan)
 
 
 def _single_rows(rows: Any, n_rows: int) -> Iterator[Any]:

@@ -86,8 +86,9 @@ class VotesInBlocks(VotingEnsembleClassifier):
             rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
             inputs.require_workers(self.n_jobs)
             classes, targets = self._first_pass(read)
-            X = RowsInBlocks(lambda: (self._block(X) for X, _ in read() if len(X)), len(targets), rows.shape[1])
-            units, targets, _ = inputs.whose(self, units, targets)
+            units, present = inputs.whose(self, units, len(targets))
+            (targets,) = inputs.having_unit(present, targets)
+            X = RowsInBlocks(lambda: self._rows_having_unit(read, present), len(targets), rows.shape[1])
             records = PrivateRecords(X, targets, units, _identities(units, len(targets)), fewest_units=fewest_units)
             return self._learn(records, classes, rows, diagnostics)
 
@@ -114,6 +115,14 @@ class VotesInBlocks(VotingEnsembleClassifier):
         if done < 2:
             raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
         return classes, np.concatenate(found).astype(np.int64)
+
+    def _rows_having_unit(self, read: _Read, present: NDArray[np.bool_]) -> Iterator[Floats]:
+        done = 0
+        for X, _ in read():
+            if len(X):
+                (rows,) = inputs.having_unit(present[done : done + len(X)], self._block(X))
+                done += len(X)
+                yield rows
 
     def _block(self, X: Any, *, first: int = 0) -> Floats:
         inputs.require_dense("X", X)

@@ -23,7 +23,6 @@ from dpensemble.datasets.bad_records import (
     BAD,
     as_numbers,
     class_ids_or_bad,
-    named_units,
     readable_array,
     readable_rows,
     units_or_none,
@@ -303,23 +302,36 @@ def _targets_or_bad(classes: NDArray[Any], y: Any, n_records: int) -> Integers:
     return targets
 
 
-def whose(
-    estimator: Any, units: ArrayLike | None, targets: Integers
-) -> tuple[ArrayLike | None, Integers, NDArray[np.bool_]]:
-    """Return units, targets, and which records have a unit.
+def whose(estimator: Any, units: ArrayLike | None, n_records: int) -> tuple[ArrayLike | None, NDArray[np.bool_]]:
+    """Return whom each record belongs to, and which records have a unit.
 
-    If the estimator zeroes bad records, a record without a unit is bad, and has a name of its own.
+    If the estimator zeroes bad records, a record without a unit is no part of the data: callers leave the record out,
+    see `having_unit`, before units are numbered, so that no other unit has another number because of the record.
     """
-    present = np.ones(len(targets), dtype=bool)
     zeroes = units is not None and zeroes_bad(estimator)
     require_readable("units", units, keep_bad=zeroes)
     if units is None or not zeroes:
-        return units, targets, present
+        return units, np.ones(n_records, dtype=bool)
     names, present = units_or_none(units)
-    require_one_per_record("units", names, len(targets))
+    require_one_per_record("units", names, n_records)
+    return names[present], present
+
+
+def having_unit(present: NDArray[np.bool_], *columns: Any) -> tuple[Any, ...]:
+    """Return what belongs to records that have a unit: rows, labels and the like; None stays None."""
     if present.all():
-        return units, targets, present
-    return named_units(units), np.where(present, targets, BAD), present
+        return columns
+    return tuple(None if one is None else one[present] for one in columns)
+
+
+def values_having_unit(name: str, values: Any, present: NDArray[np.bool_]) -> Any:
+    """Return one value for each record that has a unit; as they are when all records have one."""
+    if values is None or present.all():
+        return values
+    require_readable(name, values)
+    values = np.asarray(values)
+    require_one_per_record(name, values, len(present))
+    return values[present]
 
 
 def class_ids(estimator: Any, y: NDArray[Any], *, first: int = 0) -> tuple[NDArray[Any], Integers]:

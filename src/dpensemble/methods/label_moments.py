@@ -22,7 +22,7 @@ from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
 from dpensemble.consent import personal_budgets
-from dpensemble.datasets.bad_records import BAD, zeroes_bad
+from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import SoftVotes, soft_votes
 from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
@@ -201,7 +201,7 @@ class LabelMomentsClassifier(TableClassifier):
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
+            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -222,14 +222,12 @@ class LabelMomentsClassifier(TableClassifier):
         with all_or_nothing(self, ledger, (X, y)):
             X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
             X, classes, targets = inputs.table_targets(self, X, y)
-            units, targets, present = inputs.whose(self, units, targets)
+            units, present = inputs.whose(self, units, len(targets))
+            X, targets = inputs.having_unit(present, X, targets)
+            personal_epsilons = inputs.values_having_unit("personal_epsilons", personal_epsilons, present)
             units_of = _numbered(units, len(targets))
             weights, groups, total = self._weights(units_of, personal_epsilons)
-            # A record without a unit adds nothing to any sum, nor to the number of units.
-            n_without = int((~present).sum())
-            weights, total = np.where(present, weights, 0.0), total - n_without
-            n_units = int(units_of.max()) + 1 - n_without
-            self._check_delta(n_units, "records" if units is None else "units", fewest_units)
+            self._check_delta(int(units_of.max()) + 1, "records" if units is None else "units", fewest_units)
             self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
             return self
 
@@ -274,11 +272,9 @@ class LabelMomentsClassifier(TableClassifier):
             classes = inputs.class_ids(self, np.asarray(self.classes))[0]
 
             n_of_units = 0 if units is None else len(np.asarray(units))
-            units, _, present = inputs.whose(self, units, np.zeros(n_of_units, dtype=np.int64))
-            units_of = None if units is None else _numbered(units, n_of_units)
-            # A record without a unit adds nothing to any sum, nor to the number of units.
-            weights = None if units_of is None else present / np.bincount(units_of)[units_of]
-            n_without = int((~present).sum())
+            units, present = inputs.whose(self, units, n_of_units)
+            units_of = None if units is None else _numbered(units, int(present.sum()))
+            weights = None if units_of is None else _weights_of_records(units_of, present)
 
             def blocks() -> Iterator[tuple[Any, Integers, Floats]]:
                 done = 0
@@ -294,15 +290,13 @@ class LabelMomentsClassifier(TableClassifier):
                     if len(own) != len(targets):
                         raise DataError("units has fewer entries than blocks have records; give one for each.")
                     if weights is not None:
-                        targets = np.where(present[done - len(targets) : done], targets, BAD)
+                        table, targets, own = inputs.having_unit(present[done - len(own) : done], table, targets, own)
                     yield from blocks_of(table, targets, own)()
                 if weights is not None and done != len(weights):
                     raise DataError("units has more entries than blocks have records; give one for each.")
 
             n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
-            n = integer_between(
-                "n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1 - n_without, 1, 2**40
-            )
+            n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
             self._check_delta(n, "records" if units is None else "units", fewest_units)
             self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
             return self
@@ -352,7 +346,7 @@ class LabelMomentsClassifier(TableClassifier):
             blocks=PrivateBlocks(
                 read,
                 run.transform,
-                alone=run.reads_alone(has_units),
+                alone=run.reads_alone(has_units, zeroes_bad=zeroes_bad(self)),
                 zeroes_bad=zeroes_bad(self),
                 n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
             ),
@@ -372,14 +366,18 @@ class LabelMomentsClassifier(TableClassifier):
         seconds = {"moments": perf_counter() - start}
         start = perf_counter()
         model = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])
-        self.model_ = marked(with_names(model, inputs.names_of(public)), for_release=noise.for_release)
+        self.model_ = marked(
+            with_names(model, inputs.names_of(public), n_columns=public.shape[1]), for_release=noise.for_release
+        )
         entropy = public_entropy(self.random_state)
         self.student_ = self.model_
         if self.student is not None:
             # Synthetic rows may have blanks by chance of the noise.
             rows = learned.table.dropna() if learned.synthetic else learned.table
             student = distilled(self.student, self.model_, rows, seed_integer(entropy, Stream.STUDENT))
-            self.student_ = marked(with_names(student, inputs.names_of(public)), for_release=noise.for_release)
+            self.student_ = marked(
+                with_names(student, inputs.names_of(public), n_columns=public.shape[1]), for_release=noise.for_release
+            )
         seconds["student"] = perf_counter() - start
         self.effects_ = column_effects(learned.feature_map, learned.model.coefficients_, learned.table)
         found = np.empty(0, dtype=classes.dtype)
@@ -395,6 +393,13 @@ class LabelMomentsClassifier(TableClassifier):
         self.guarantee_ = promises.of_sums(
             meter, design.relation, told, has_units=has_units, for_release=noise.for_release
         )
+
+
+def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Floats:
+    """Return each record's share of its unit; 0 for records without a unit, which are left out of every sum."""
+    weights = np.zeros(len(present))
+    weights[present] = 1 / np.bincount(units_of)[units_of]
+    return weights
 
 
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:

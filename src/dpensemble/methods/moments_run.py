@@ -110,15 +110,16 @@ class MomentsRun:
         """Whether no feature is below 0."""
         return True if self.feature_map is None else bool(self.feature_map.nonnegative_)
 
-    def reads_alone(self, has_units: bool) -> bool:
+    def reads_alone(self, has_units: bool, *, zeroes_bad: bool) -> bool:
         """Return whether each row is given to the map by itself."""
         if self.grid is not None or getattr(self.feature_map, "reads_rows_alone", False):
             return False
         if not isinstance(self.feature_map, ImageMap):
             # A map of others may read rows together, and only its author knows.
             return True
-        # Where a unit can have more or fewer records, the others are at other places without it.
-        return has_units or self.design.relation is not Relation.REPLACE_ONE
+        # Where a unit can have more or fewer records, the others are at other places without it. An image with a pixel
+        # that cannot be used is bad by itself, and must not end the reading of others.
+        return zeroes_bad or has_units or self.design.relation is not Relation.REPLACE_ONE
 
     def learn(self, source: MomentsSource, on_done: Callable[[int], None]) -> Learned:
         """Release all rounds and fit the model."""

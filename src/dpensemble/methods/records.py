@@ -12,8 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from dpensemble._checks import integer_between
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
+
+# Of a guarantee under which the number of units is private and no lower bound on it was declared.
+_LARGEST_DELTA = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +90,14 @@ def require_small_delta(
     InvalidParameterError
         If `fewest_units` is below 1, or is given where the number itself is public.
     BudgetError
-        If delta is not below one over the number.
+        If delta is not below one over the number, or is above 0.01 where no number is known.
     """
+    if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
+        raise BudgetError(
+            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest where the number of {noun} is private "
+            "(relation='add-or-remove-one'); use a smaller delta, or declare a lower bound by fewest_units=.",
+            parameter="delta",
+        )
     if relation is not Relation.ADD_OR_REMOVE_ONE:
         if fewest_units is not None:
             raise InvalidParameterError(

@@ -186,7 +186,7 @@ class SoftVotesClassifier(ArrayClassifier):
             Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
         fewest_units : int, optional
             Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is compared with nothing then.
+            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
         **others
             Nothing: ``sample_weight`` is refused, and the reason given.
 
@@ -211,7 +211,9 @@ class SoftVotesClassifier(ArrayClassifier):
                 raise DataError("X_public is X itself; the public rows must be others than the private records.")
             X, classes, targets = inputs.array_records(self, X, y, nan=self._takes_nan())
             rows = self._public_rows(X_public)
-            units, targets, _ = inputs.whose(self, units, targets)
+            units, present = inputs.whose(self, units, len(targets))
+            X, targets = inputs.having_unit(present, X, targets)
+            personal_epsilons = inputs.values_having_unit("personal_epsilons", personal_epsilons, present)
             inputs.require_workers(self.n_jobs)
             relation = member("relation", self.relation, Relation)
             identities = inputs.identities(X, targets, units, relation)

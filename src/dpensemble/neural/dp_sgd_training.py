@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -96,9 +96,24 @@ def train_privately(
                 chosen = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
                 optimizer.zero_grad()
                 loss(private(rows[chosen]), ids[chosen], None if counts is None else counts[chosen]).backward()
+                zero_broken_gradients(private.parameters())
                 optimizer.step()
     private.cleanup()
     return all(bool(value.isfinite().all()) for value in module.state_dict().values())
+
+
+def zero_broken_gradients(parameters: Iterable[Any]) -> None:
+    """Make the whole gradient of each record zero that has an infinite or missing entry, such as by overflow.
+
+    Else one record would decide whether the network stays finite. A gradient of zero is within the clipping.
+    """
+    samples = [one.grad_sample for one in parameters if getattr(one, "grad_sample", None) is not None]
+    if not samples or not len(samples[0]):
+        return
+    finite = require_torch().stack([one.flatten(1).isfinite().all(dim=1) for one in samples]).all(dim=0)
+    if not bool(finite.all()):
+        for one in samples:
+            one[~finite] = 0
 
 
 def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:

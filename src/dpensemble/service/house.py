@@ -16,7 +16,7 @@ from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.tables import as_kinds
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.methods.inputs import identities, table_targets, whose
+from dpensemble.methods.inputs import having_unit, identities, table_targets, whose
 from dpensemble.methods.records import PrivateRecords
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
@@ -84,7 +84,8 @@ class House:
             raise InvalidParameterError(f"grant {grant.name!r}: classes of an ensemble must not hold commas.")
         as_declared = _Declared(tables.classes, given.bad_records)
         table, classes, y = table_targets(as_declared, tables.X_private, tables.y_private.to_numpy())
-        units, y, _ = whose(as_declared, tables.units, y)
+        units, present = whose(as_declared, tables.units, len(y))
+        table, y = having_unit(present, table, y)
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
         owners = identities(X, y, units, relation)
         PrivateRecords(X, y, units, owners).check_delta(grant.budget, relation)

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from dpensemble._checks import by_name
 from dpensemble._entries import require_readable
 from dpensemble._given import read_rows, require_labels
+from dpensemble.errors import DataError
 
 #: Attribute of a student that states whether its run is a release.
 MARK = "for_release_"
@@ -41,6 +42,8 @@ class NamedPipeline(Pipeline):
         Those that must be there. By default all.
     as_array : bool, default=False
         Whether the first step takes an array of numbers.
+    n_columns : int, optional
+        Number of columns that rows without names must have. By default that of `names`.
 
     Examples
     --------
@@ -63,11 +66,13 @@ class NamedPipeline(Pipeline):
         names: Sequence[str] | None = None,
         needed: Sequence[str] | None = None,
         as_array: bool = False,
+        n_columns: int | None = None,
     ) -> None:
         super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
         self.names = names
         self.needed = needed
         self.as_array = as_array
+        self.n_columns = n_columns
 
     @property
     def feature_names_in_(self) -> Any:
@@ -77,12 +82,27 @@ class NamedPipeline(Pipeline):
     def in_order(self, X: Any) -> Any:
         """Return rows as the first step takes them: a table with the columns in order, anything else as it is."""
         require_readable("X", X)
+        if not hasattr(X, "columns"):
+            self._require_columns(X)
         if self.names is None or not hasattr(X, "columns"):
             return X
         found = by_name(X, self.names, needed=self.needed)
         if not self.as_array:
             return found
         return read_rows("X", lambda: np.asarray(found, dtype=np.float64))
+
+    def _require_columns(self, X: Any) -> None:
+        """Refuse rows by position that are no table, or have another number of columns."""
+        shape = np.shape(X)
+        # Files of earlier versions do not hold the number.
+        known = getattr(self, "n_columns", None)
+        wanted = len(self.names) if known is None and self.names is not None else known
+        if len(shape) != 2:
+            raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
+        if wanted is not None and shape[1] != wanted:
+            raise DataError(
+                f"X has {shape[1]} columns, but the student was trained on {wanted}; give the same columns."
+            )
 
     def predict(self, X: Any, **params: Any) -> Any:
         """Return the label of each row, shape (n_rows,)."""
@@ -132,7 +152,7 @@ def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
     return marked(student, for_release=for_release)
 
 
-def with_names(student: Pipeline, names: Any = None) -> Pipeline:
+def with_names(student: Pipeline, names: Any = None, *, n_columns: int | None = None) -> Pipeline:
     """Return a pipeline that takes tables as one that finds their columns by name, as far as names are known.
 
     Parameters
@@ -141,13 +161,15 @@ def with_names(student: Pipeline, names: Any = None) -> Pipeline:
         Fitted on tables.
     names : sequence of str, optional
         Names of the columns. By default those that the first step was fitted on.
+    n_columns : int, optional
+        Number of columns, by which rows are checked when there are no names.
     """
     if isinstance(student, NamedPipeline):
         return student
     first = student.steps[0][1]
     names = getattr(first, "feature_names_in_", None) if names is None else names
     if names is None:
-        return student
+        return student if n_columns is None else NamedPipeline(student.steps, n_columns=n_columns)
     needed = getattr(first, "needed_columns", None)
     return NamedPipeline(student.steps, names=list(map(str, names)), needed=needed)
 

@@ -16,7 +16,7 @@ from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.datasets.columns import as_text, number_columns, numbers_of
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import table_notes
-from dpensemble.datasets.tables import as_kinds, kinds_by, require_complete, take_kinds
+from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import declared_grid, with_texts
 from dpensemble.workflow.budgets import parse_budgets
@@ -122,6 +122,7 @@ def file_tables(
     public_table = _without(public_table, private_only)
     if public_table.shape[1] == 0:
         raise DataError("the public table has no feature columns.")
+    public_table = decimals_as_numbers(public_table)
     public_table = as_kinds("public", public_table, list(public_table.columns[number_columns(public_table)]))
     require_complete("the public table", public_table, blanks=blanks)
     stream = None

@@ -14,7 +14,7 @@ from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, about_to_spend
 from dpensemble.allocation.partition import number_units
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, units_or_none, zeroes_bad
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
 from dpensemble.relations import Relation
@@ -39,8 +39,6 @@ class HeldBack:
     unit_of: Any
     n_units: int
     by_unit: bool
-    # False for a record whose unit is missing.
-    has_unit: Any = True
 
 
 class WithScore:
@@ -109,7 +107,17 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     if tables.budgets is not None or tables.stream is not None:
         what = "records have budgets of their own" if tables.stream is None else "private records are read in blocks"
         raise InvalidParameterError(f"holdout_score is not for runs where {what}; give test rows (--test) instead.")
-    names = None if tables.units is None else named_units(tables.units)
+    names = tables.units
+    if names is not None and zeroes_bad(model):
+        # A record without a unit is no part of the data, as in `fit`.
+        names, present = units_or_none(names)
+        tables = replace(
+            tables,
+            X_private=tables.X_private[present].reset_index(drop=True),
+            y_private=tables.y_private[present].reset_index(drop=True),
+            units=names[present],
+        )
+        names = tables.units
     unit_of = np.arange(tables.n_records) if names is None else number_units(names.tolist())[1]
     n_units = int(unit_of.max()) + 1
     n_held = int(share * n_units) if tables.units is None else min(int(share * n_units), _MOST_UNITS)
@@ -129,9 +137,8 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
         units=None if tables.units is None else tables.units[~held],
     )
     numbers = np.unique(unit_of[held], return_inverse=True)[1]
-    has_unit = np.ones(len(held), dtype=bool) if tables.units is None else units_or_none(tables.units)[1]
     by_unit = tables.units is not None
-    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit, has_unit[held])
+    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
 
 
 @guard_private_rows()
@@ -159,7 +166,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     # A label that was not declared is wrong, whatever the student answers.
     truth, known = np.maximum(ids, 0), ids != BAD
     right = ((probable.argmax(axis=1) == truth) & known).astype(np.int64)
-    usable = readable & known & held.has_unit if zeroes_bad(model) else np.ones(len(known), dtype=bool)
+    usable = readable & known if zeroes_bad(model) else np.ones(len(known), dtype=bool)
     cells = None
     if len(classes) == 2:
         # Without public rows, even bins.
