@@ -128,3 +128,17 @@ def test_a_start_reads_only_what_came_after_the_last_signed_checkpoint(patients,
     statement["standing"]["accounts"][0][3] = 0
     checkpoint.write_text(json.dumps(statement))
     assert Ledger(where).account("patients").state() == patients.state()
+
+
+def test_a_link_that_is_turned_to_a_fresh_ledger_is_refused(tmp_path):
+    link, old, fresh = (tmp_path / name for name in ("ledger.db", "old.db", "fresh.db"))
+    Ledger.create(old).open_account("patients", epsilon=3, delta=1e-5)
+    link.symlink_to(old)
+    spend(Ledger(link).account("patients"), 0.5)
+    link.unlink()
+    Ledger.create(fresh).open_account("patients", epsilon=3, delta=1e-5)
+    link.symlink_to(fresh)
+    with pytest.raises(ReplacedLedgerError, match="held ledger"):
+        Ledger(link)
+    Ledger.forget(link, Ledger(old).id)
+    assert Ledger(link).id == Ledger(fresh).id

@@ -90,7 +90,8 @@ class Ledger:
         self.id: str = first.fields["id"]
         self.public_key: str = first.fields["public_key"]
         self._places = Places(_folder(witness))
-        self._places.require(self._store.identity, self.id)
+        for place in self._store.identities:
+            self._places.require(place, self.id)
         self._key: SigningKey | None = None
         self._key_path = Path(signing_key) if signing_key is not None else state_home() / f"{self.id}.key"
         self._witness = Witness(Path(witness) if witness is not None else state_home() / f"{self.id}.witness")
@@ -127,7 +128,8 @@ class Ledger:
         places = Places(_folder(witness))
         if store.exists():
             raise LedgerError(f"there is a ledger in {store.place} already; open it with Ledger(...).")
-        places.require(store.identity, None)
+        for place in store.identities:
+            places.require(place, None)
         key = SigningKey.made(Path(signing_key) if signing_key is not None else state_home() / f"{name}.key")
         store.create()
         with store.writing() as transaction:
@@ -136,7 +138,8 @@ class Ledger:
             fields = {"id": name, "schema": SCHEMAS[-1], "public_key": key.public, "time": now()}
             entry = transaction.append("ledger", fields)
         Witness(Path(witness) if witness is not None else state_home() / f"{name}.witness").note(entry)
-        places.remember(store.identity, name)
+        for place in store.identities:
+            places.remember(place, name)
         return cls(where, signing_key=signing_key, witness=witness)
 
     @staticmethod
@@ -160,7 +163,11 @@ class Ledger:
         LedgerError
             If another ledger, or none, is remembered there.
         """
-        Places(_folder(witness)).forget(Store(where).identity, ledger)
+        places = Places(_folder(witness))
+        remembered = [place for place in Store(where).identities if places.ledger_in(place) == ledger]
+        # When no place remembers the ledger, the first one says so.
+        for place in remembered or Store(where).identities[:1]:
+            places.forget(place, ledger)
 
     @property
     def place(self) -> str:
@@ -206,7 +213,8 @@ class Ledger:
         """
         self._watch.require()
         key = self.key
-        self._places.remember(self._store.identity, self.id)
+        for place in self._store.identities:
+            self._places.remember(place, self.id)
         with self._store.writing() as transaction:
             self._follow(transaction)
             before = transaction.last()

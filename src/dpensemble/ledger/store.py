@@ -261,11 +261,12 @@ class Store:
         self._engine = self._made(poolclass=NullPool)
 
     @property
-    def identity(self) -> str:
-        """The file's real path, or the address without user and password: what stays the same for one database."""
+    def identities(self) -> tuple[str, ...]:
+        """What stays the same for one database: real path and path of the file, or the address without a password."""
         if self.file is not None:
-            return os.path.realpath(self.file)
-        return self._url.set(username=None, password=None, drivername="postgresql").render_as_string()
+            # A link that is turned to another file is another ledger in the same place.
+            return tuple(dict.fromkeys((os.path.realpath(self.file), os.path.abspath(self.file))))
+        return (self._url.set(username=None, password=None, drivername="postgresql").render_as_string(),)
 
     def _made(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
