@@ -1,5 +1,6 @@
 """Votes that cannot be used are refused before anything is charged."""
 
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 
@@ -147,7 +148,9 @@ def test_odd_numbers_among_votes_are_refused(which, odd):
     most, n_classes = votes.remaining(), len(votes.classes)
     if which in ("clipped", "mean"):
         given = [{"log_probs": objects(EVEN, ODD[odd])}, {"log_probs": objects(EVEN, ODD[odd]).tolist()}]
-        given.append({"log_probs": pd.DataFrame(objects(EVEN, ODD[odd]))} if odd != "masked" else given[0])
+        # Old releases of pandas make no table of a number that no float can hold.
+        with suppress(OverflowError):
+            given.append({"log_probs": pd.DataFrame(objects(EVEN, ODD[odd]))} if odd != "masked" else given[0])
     else:
         ballots = objects([votes.classes[0]] * 10, ODD[odd])
         given = [{"ballots": ballots}, {"ballots": list(ballots)}, {"counts": {votes.classes[0]: 10, 1: ODD[odd]}}]

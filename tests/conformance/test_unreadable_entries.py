@@ -3,6 +3,7 @@
 Each is refused with a typed error that names the argument and shows no entry, also not in the error's context.
 """
 
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -105,8 +106,10 @@ def forms(values):
     if values.ndim == 2:
         yield values.tolist()
         yield pd.DataFrame(values)
-        if not UNHASHABLE & set(map(id, values.ravel().tolist())):
-            yield pd.DataFrame(values, columns=["a", "b"]).astype("category")
+        # Old releases of pandas make no category of a number that no float can hold.
+        with suppress(OverflowError):
+            if not UNHASHABLE & set(map(id, values.ravel().tolist())):
+                yield pd.DataFrame(values, columns=["a", "b"]).astype("category")
     else:
         yield pd.Series(values)
 

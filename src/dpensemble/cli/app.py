@@ -7,6 +7,7 @@ nothing written; 130 interrupted; 143 terminated.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ 
 _BY_METHOD = ("train", "plan")
 # What the parser wants where it finds something else.
 _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
+_NUMBERS_OF_OLD_TYPER = re.compile(r"('.*') is not a valid (float|int)(?:eger)?\.")
 
 
 def _print_version(wanted: bool) -> None:
@@ -115,6 +117,8 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     invalid: dict[str, Any] = getattr(error.__cause__, "errors", lambda: [{}])()[0]
     if invalid.get("type") in _NUMBERS:
         return f"{error.param.opts[0]} {invalid['input']!r} is not {_NUMBERS[invalid['type']]}."
+    if older := _NUMBERS_OF_OLD_TYPER.fullmatch(str(getattr(error, "message", ""))):
+        return f"{error.param.opts[0]} {older[1]} is not {_NUMBERS[older[2] + '_parsing']}."
     if type(error).__name__ != "NoSuchOption":
         if error.message:
             error.message = error.message.removeprefix("Value error, ")
