@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -241,6 +242,10 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["budgets"][0]["epsilon"]) == (False, 3.0)
     assert not (folder / ".dpensemble-run").exists()
+    # Digests of private tables do not outlive the run, and nothing is left to finish.
+    account = json.loads(Path(found["account"]).read_text())
+    assert not {"command", "inputs", "working_folder"} & set(account["about"])
+    assert "finishes the run" not in account["what"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -12,7 +12,7 @@ from typing import Any
 from dpensemble.errors import FileError
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, beside, journal_path
-from dpensemble.workflow.journal import Journal, Stage, budget_words, read_journal
+from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, Stage, budget_words, read_journal
 from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
 
@@ -122,6 +122,9 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
             )
         else:
             account = _account(folder)
+            # A run that goes on needs its command, and digests of tables, by which a guess at a table can be checked.
+            kept = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
+            replace(journal, about=kept).write(path)
             os.link(path, account)
             durable.sync_folder(account.parent)
             found = Recovered(
