@@ -20,10 +20,10 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Accounting, DataDependentGroupMeter, published_group_rdp
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
-from dpensemble.electorate import Electorate
 from dpensemble.labelling import Questions, label_rows
 from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 ORDERS = np.arange(2.0, 51.0)
 # No budget stops a run.
@@ -42,9 +42,9 @@ def some_votes(n_queries: int, n_teachers: int) -> Votes:
 
 def published(votes: Votes, design: ByGroup) -> None:
     """Charge all groups at all orders by the published bounds, and draw the labels."""
-    electorate = Electorate((design.seats.stage,))
-    counts = electorate.counts(votes, 0)
-    ballots = electorate.ballots(0, votes.n_queries)
+    schedule = VotingSchedule((design.seats.stage,))
+    counts = schedule.counts(votes, 0)
+    ballots = schedule.ballots(0, votes.n_queries)
     first = np.cumsum([0, *(pool.n_teachers for pool in design.seats.stage.pools)])
     for group in design.groups:
         pool = design.seats.stage.pools[group.pool]
@@ -58,8 +58,8 @@ def published(votes: Votes, design: ByGroup) -> None:
 
 def exactly(votes: Votes, design: ByGroup) -> None:
     """Let the library's loop label all rows under exact data-dependent accounting."""
-    electorate = Electorate((design.seats.stage,))
-    meter = DataDependentGroupMeter(electorate, design.groups, 2, stop_when_spent=True)
+    schedule = VotingSchedule((design.seats.stage,))
+    meter = DataDependentGroupMeter(schedule, design.groups, 2, stop_when_spent=True)
     rows = np.arange(votes.n_queries, dtype=np.float64)[:, None]
     questions = Questions(
         lambda chunk: Votes(votes.ballots[chunk[:, 0].astype(int)], 2),
@@ -67,15 +67,15 @@ def exactly(votes: Votes, design: ByGroup) -> None:
         np.arange(len(rows)),
         votes.n_teachers,
     )
-    released = label_rows(questions, electorate, meter, SeededNoise(0))
+    released = label_rows(questions, schedule, meter, SeededNoise(0))
     assert len(released.answered) == votes.n_queries  # noqa: S101
 
 
 def one_by_one(votes: Votes, design: ByGroup) -> None:
     """Count, charge and draw one query at a time, as a first script would."""
     rng = np.random.default_rng(0)
-    electorate, sigma = Electorate((design.seats.stage,)), design.seats.stage.law.settings()["sigma"]
-    ballots = electorate.ballots(0, votes.n_queries)
+    schedule, sigma = VotingSchedule((design.seats.stage,)), design.seats.stage.law.settings()["sigma"]
+    ballots = schedule.ballots(0, votes.n_queries)
     spent = [[0.0] * len(ORDERS) for _ in design.groups]
     for query in range(votes.n_queries):
         counts = [0.0, 0.0]

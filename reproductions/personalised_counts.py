@@ -19,11 +19,11 @@ from dpensemble.accounting import (
     worst_case_meter,
 )
 from dpensemble.design import ByGroup
-from dpensemble.electorate import Electorate
 from dpensemble.errors import BudgetError
 from dpensemble.labelling import Questions, label_rows
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 HISTORY = (100, 500, 1000, 2000)
 # Votings of figure 4.
@@ -53,10 +53,10 @@ class Counted:
 def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> Counted:
     """Answer until a group's (with turns, a teacher's) published data-dependent cost exceeds its budget."""
     stage, n_queries = design.seats.stage, votes.n_queries
-    electorate = Electorate((stage,), voting)
+    schedule = VotingSchedule((stage,), voting)
     order = np.random.default_rng(voting).permutation(n_queries)
     shuffled = Votes(votes.ballots[order], votes.n_classes)
-    counts, ballots = electorate.counts(shuffled, 0), electorate.ballots(0, n_queries)
+    counts, ballots = schedule.counts(shuffled, 0), schedule.ballots(0, n_queries)
     outcomes = sample(stage.law, counts, SeededNoise(voting))
     answered = outcomes < votes.n_classes
     ends = np.searchsorted(np.cumsum(answered), HISTORY)
@@ -93,19 +93,19 @@ def by_meter(
     data_dependent: bool = False,
 ) -> int:
     """Count the labels that the library's own loop releases."""
-    electorate = Electorate((design.seats.stage,), voting)
+    schedule = VotingSchedule((design.seats.stage,), voting)
     order = np.random.default_rng(voting).permutation(votes.n_queries)
     rows = np.arange(votes.n_queries, dtype=np.float64)[:, None]
 
     def vote(chunk: NDArray[np.float64]) -> Votes:
         return Votes(votes.ballots[chunk[:, 0].astype(int)], votes.n_classes)
 
-    meter: Meter = worst_case_meter(electorate, design.groups, n_classes=votes.n_classes, accounting=accounting)
+    meter: Meter = worst_case_meter(schedule, design.groups, n_classes=votes.n_classes, accounting=accounting)
     if data_dependent:
-        meter = DataDependentGroupMeter(electorate, design.groups, votes.n_classes, stop_when_spent=True)
+        meter = DataDependentGroupMeter(schedule, design.groups, votes.n_classes, stop_when_spent=True)
     try:
         meter.require_one_query()
     except BudgetError:
         return 0
     questions = Questions(vote, rows, order, votes.n_teachers)
-    return len(label_rows(questions, electorate, meter, SeededNoise(voting)).answered)
+    return len(label_rows(questions, schedule, meter, SeededNoise(voting)).answered)

@@ -5,11 +5,11 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter, laplace_moments
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
-from dpensemble.electorate import Electorate
 from dpensemble.labelling import PrivateDiagnostics, Questions, label_rows
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 ROWS = np.arange(40.0)[:, None]
 
@@ -56,7 +56,7 @@ def run(meter, log, order=None, **settings):
     order = np.random.default_rng(0).permutation(40) if order is None else order
     found = label_rows(
         Questions(vote, ROWS, order, 50),
-        Electorate.everyone(LaplaceNoisyMax(0.5), 50),
+        VotingSchedule.everyone(LaplaceNoisyMax(0.5), 50),
         meter,
         LoggingNoise(log),
         **settings,
@@ -97,7 +97,7 @@ def test_a_crash_after_charging_leaves_the_charge():
     with pytest.raises(OSError, match="no entropy"):
         label_rows(
             Questions(lambda rows: Votes(np.zeros((len(rows), 3), dtype=int), 2), ROWS, np.arange(40), 3),
-            Electorate.everyone(LaplaceNoisyMax(1.0), 3),
+            VotingSchedule.everyone(LaplaceNoisyMax(1.0), 3),
             meter,
             Broken(log),
         )

@@ -6,14 +6,14 @@ import numpy as np
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
-from dpensemble.electorate import Electorate
 from dpensemble.labelling import PrivateDiagnostics, Questions, Released, ask
 from dpensemble.student import Learner
+from dpensemble.voting_schedule import VotingSchedule
 
 
 def label_interactively(
     questions: Questions,
-    electorate: Electorate,
+    schedule: VotingSchedule,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
@@ -28,14 +28,14 @@ def label_interactively(
     found = Released(order[:0], np.empty(0, dtype=np.int64))
     while len(found.asked) < len(order):
         asked = len(found.asked)
-        size = electorate.left_in_stage(asked, min(batch_size, max(meter.next_chunk(asked), 1)))
+        size = schedule.left_in_stage(asked, min(batch_size, max(meter.next_chunk(asked), 1)))
         if not size:
             break
         batch = order[asked : asked + size]
         student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
         # Without a student nothing is expected, and the threshold is on the highest count.
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
-        outcomes = ask(questions, batch, electorate, meter, noise, diagnostics, asked, expected)
+        outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, asked, expected)
         admitted = batch[: len(outcomes)]
         # Where the threshold is not passed, what the student is sure of is a lesson that costs nothing.
         sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)

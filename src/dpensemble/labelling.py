@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
-from dpensemble.electorate import Electorate
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 # Ballots held at once.
 _CHUNK_BYTES = 100_000_000
@@ -96,7 +96,7 @@ class Released:
 
 def label_rows(
     questions: Questions,
-    electorate: Electorate,
+    schedule: VotingSchedule,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None = None,
@@ -107,11 +107,11 @@ def label_rows(
     outcomes: list[NDArray[np.int64]] = []
     asked = 0
     while asked < len(order):
-        size = electorate.left_in_stage(asked, min(largest, max(meter.next_chunk(asked), 1)))
+        size = schedule.left_in_stage(asked, min(largest, max(meter.next_chunk(asked), 1)))
         if not size:
             break
         chunk = order[asked : asked + size]
-        found = ask(questions, chunk, electorate, meter, noise, diagnostics, asked)
+        found = ask(questions, chunk, schedule, meter, noise, diagnostics, asked)
         outcomes.append(found)
         asked += len(found)
         if len(found) < len(chunk):
@@ -122,7 +122,7 @@ def label_rows(
 def ask(
     questions: Questions,
     chunk: NDArray[np.int64],
-    electorate: Electorate,
+    schedule: VotingSchedule,
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
@@ -132,8 +132,8 @@ def ask(
     """Charge for and answer the leading queries of a chunk that fit; return class ids, -1 for no answer."""
     votes = questions.vote(questions.rows[chunk])
     admitted = meter.admit(votes)
-    counts = electorate.counts(votes, asked)[:admitted]
-    law = electorate.law(asked)
+    counts = schedule.counts(votes, asked)[:admitted]
+    law = schedule.law(asked)
     # What the student expects is public.
     if law.needs_student and expected is not None:
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]

@@ -18,10 +18,10 @@ from dpensemble.accounting.meters.drawn import ENDLESS
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
-from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, BudgetError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 T = 20
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -43,7 +43,7 @@ def ballots(n_queries):
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
     everyone = [Group("everyone", BUDGET, pool=0)]
-    plain = worst_case_meter(Electorate.everyone(law, T), everyone, n_classes=2)
+    plain = worst_case_meter(VotingSchedule.everyone(law, T), everyone, n_classes=2)
     assert meter(law, one_holder(1.0)).sure_queries == plain.sure_queries > 0
 
 

@@ -21,11 +21,11 @@ from dpensemble.accounting import (
 )
 from dpensemble.allocation import BootstrapScheme, partitions
 from dpensemble.budget import Budget
-from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 N, SUBSETS, K = 60, 6, 3
 
@@ -53,7 +53,7 @@ VARIANTS = {
 def grouped(make, variant, law, budget, **options):
     pools, groups = VARIANTS[variant]
     groups = [Group(f"group {i}", budget, *group) for i, group in enumerate(groups)]
-    return make(Electorate((Stage(law, pools),)), groups, n_classes=2, **options)
+    return make(VotingSchedule((Stage(law, pools),)), groups, n_classes=2, **options)
 
 
 plain = partial(grouped, worst_case_meter, "everyone")

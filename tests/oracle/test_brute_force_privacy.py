@@ -24,10 +24,10 @@ from dpensemble.accounting import (
 from dpensemble.accounting.meters.published_by_record import changeable_votes
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
-from dpensemble.electorate import Electorate
 from dpensemble.laws import LaplaceNoisyMax, integer_weights
 from dpensemble.relations import Relation
 from dpensemble.teachers import TeacherEnsemble
+from dpensemble.voting_schedule import VotingSchedule
 
 HUGE = Budget(epsilon=1e9, delta=1e-5)
 PERSONALISED = {Accounting.EXACT: PerRecordMeter, Accounting.PUBLISHED: PublishedPerRecordMeter}
@@ -60,7 +60,7 @@ def hockey_stick(p, q, epsilon):
 def worst_of_everyone(law, n_teachers, n_classes, votes, accounting):
     everyone = [Group("everyone", HUGE, pool=0, votes=votes)]
     return worst_case_meter(
-        Electorate.everyone(law, n_teachers), everyone, n_classes=n_classes, accounting=accounting, queries=3
+        VotingSchedule.everyone(law, n_teachers), everyone, n_classes=n_classes, accounting=accounting, queries=3
     )
 
 

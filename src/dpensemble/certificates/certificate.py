@@ -19,7 +19,7 @@ from dpensemble.certificates.gates import gated_part
 from dpensemble.certificates.listing import listing_of
 from dpensemble.certificates.votes import coarsest, votes_part, within_rounding
 from dpensemble.darrm import Allowance
-from dpensemble.design import Drawn, PrivateTeachers, VotingDesign
+from dpensemble.design import Drawn, PrivateTeachersDesign, VotingDesign
 from dpensemble.errors import AccountingError, FileError
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
@@ -63,8 +63,8 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
     >>> sorted(certificate_of(found.design, found.labels))
     ['delta', 'epsilon', 'format', 'parts', 'version']
     """
-    stages = design.electorate.stages
-    if isinstance(design, PrivateTeachers) or design.accounting is not Accounting.EXACT or len(stages) > 1:
+    stages = design.schedule.stages
+    if isinstance(design, PrivateTeachersDesign) or design.accounting is not Accounting.EXACT or len(stages) > 1:
         raise AccountingError(
             "certificates are for exact accounting of votes under one law; use accounting='exact', and ordinary "
             "teachers."

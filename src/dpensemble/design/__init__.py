@@ -12,7 +12,7 @@ from dpensemble.design.moments import SoftVotes, soft_votes
 from dpensemble.design.noise import with_least_noise
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.plan import GroupPlan, Plan, plan, plan_of
-from dpensemble.design.private import DaRRM, MajorityRule, PrivateTeachers, PrivateWhat, private_teachers
+from dpensemble.design.private import DaRRM, MajorityRule, PrivateTeachersDesign, PrivateWhat, private_teachers
 from dpensemble.design.private_answers import FittedAnswer, fitted_answer
 from dpensemble.design.quality import answer_rate, quality_table, wrong_label_rate
 from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
@@ -35,7 +35,7 @@ __all__ = [
     "Partitioned",
     "Personalisation",
     "Plan",
-    "PrivateTeachers",
+    "PrivateTeachersDesign",
     "PrivateWhat",
     "Sampling",
     "SmallestEnsemble",

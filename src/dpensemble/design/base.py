@@ -20,10 +20,10 @@ from dpensemble.accounting.published.moments import has_published
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.electorate import Electorate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
+from dpensemble.voting_schedule import VotingSchedule
 
 
 class Design(ABC):
@@ -64,7 +64,7 @@ class Design(ABC):
 class VotingDesign(Design):
     """A run in which teachers vote on public rows.
 
-    A method is a subclass: who votes (`electorate`), who learns from what (`allocate`), what a record moves (`groups`).
+    A method is a subclass: who votes (`schedule`), who learns from what (`allocate`), what a record moves (`groups`).
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class VotingDesign(Design):
         """Number of ballots for which the law's noise is stated."""
 
     @property
-    def electorate(self) -> Electorate:
+    def schedule(self) -> VotingSchedule:
         """Who votes on which query, with what weight, by which law; all on all, unless a method says otherwise."""
-        return Electorate.everyone(self.law, self.ballots)
+        return VotingSchedule.everyone(self.law, self.ballots)
 
     @abstractmethod
     def allocate(
@@ -179,13 +179,13 @@ class VotingDesign(Design):
     def meter(self, queries: int | None = None) -> Meter:
         """Return the worst-case meter of a run of at most so many queries."""
         return worst_case_meter(
-            self.electorate, self.groups, n_classes=self.n_classes, accounting=self.accounting, queries=queries
+            self.schedule, self.groups, n_classes=self.n_classes, accounting=self.accounting, queries=queries
         )
 
     def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
         """Return the meter that charges for the votes at hand."""
         return data_dependent_meter(
-            self.electorate,
+            self.schedule,
             self.groups,
             allocation,
             n_classes=self.n_classes,
@@ -197,19 +197,19 @@ class VotingDesign(Design):
     def _costs_by_group(self) -> tuple[tuple[Group, tuple[PrivacyCost | None, ...]], ...]:
         """Each group, with the cost of one answered query in every stage."""
         stages = [
-            costs_of(prices_of(stage, self.groups, self.n_classes, self.accounting)) for stage in self.electorate.stages
+            costs_of(prices_of(stage, self.groups, self.n_classes, self.accounting)) for stage in self.schedule.stages
         ]
         return tuple(zip(self.groups, zip(*stages, strict=True), strict=True))
 
     @cached_property
     def costs(self) -> tuple[PrivacyCost | None, ...]:
         """Cost of one answered query to each group, while all of them take part."""
-        return costs_of(prices_of(self.electorate.stages[0], self.groups, self.n_classes, self.accounting))
+        return costs_of(prices_of(self.schedule.stages[0], self.groups, self.n_classes, self.accounting))
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
         """Return the epsilon of so many answers, all of them answered, for each group."""
         how = self.conversion if conversion is None else conversion
-        stage = self.electorate.stages[0]
+        stage = self.schedule.stages[0]
         return tuple(
             0.0 if one is None else (one * stage.pools[group.pool].turns(labels)).epsilon(group.budget.delta, how)
             for group, one in zip(self.groups, self.costs, strict=True)
@@ -218,7 +218,7 @@ class VotingDesign(Design):
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
         """Return the epsilon of so many answers for each group, some of which may drop out on the way."""
         return tuple(
-            cost_of(self.electorate.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
+            cost_of(self.schedule.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
             for group, costs in self._costs_by_group
         )
 
@@ -227,7 +227,7 @@ class VotingDesign(Design):
         if self.conversion is not Conversion.BEST:
             return self.conversion
         one, group = next((c, g) for c, g in zip(self.costs, self.groups, strict=True) if c is not None)
-        turns = self.electorate.stages[0].pools[group.pool].turns(labels)
+        turns = self.schedule.stages[0].pools[group.pool].turns(labels)
         return (one * turns).best(group.budget.delta)[1]
 
     def spend_curve(self, most: int, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
@@ -245,7 +245,7 @@ class VotingDesign(Design):
         list of (int, tuple of float)
             Ascending; the last is `most`.
         """
-        counts, stages = spread(most, points), self.electorate.stages
+        counts, stages = spread(most, points), self.schedule.stages
         curves = [
             epsilons_of([cost_of(stages, costs, group, count) for count in counts], group.budget.delta, self.conversion)
             for group, costs in self._costs_by_group
@@ -254,7 +254,7 @@ class VotingDesign(Design):
 
     def change(self, group: Group) -> Change:
         """Return what a record of a group can do to the votes on a query."""
-        return change_by(self.electorate.stages[0], group, self.n_classes)
+        return change_by(self.schedule.stages[0], group, self.n_classes)
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return what must hold for the guarantee besides what all methods assume, one sentence each."""

@@ -18,9 +18,9 @@ from dpensemble.design.base import VotingDesign
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation, Seats, published_influence, seated
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.solve_influence import queries_of_groups, solved
-from dpensemble.electorate import Electorate
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.voting_schedule import VotingSchedule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,13 +106,13 @@ class ByGroup(VotingDesign):
         return self.seats.groups
 
     @cached_property
-    def electorate(self) -> Electorate:
+    def schedule(self) -> VotingSchedule:
         """Whose teachers vote, with what weight; spent groups may drop out at the end."""
         stage = self.seats.stage
         if not self.rule.vanish_at_end:
-            return Electorate((stage,), self.entropy)
+            return VotingSchedule((stage,), self.entropy)
         stages = vanishing_end(stage, self.groups, n_classes=self.n_classes, accounting=self.accounting)
-        return Electorate(stages, self.entropy)
+        return VotingSchedule(stages, self.entropy)
 
     def with_budget(self, budget: Budget) -> Self:
         """Refuse: budgets are the census's."""
@@ -195,7 +195,7 @@ class ByGroup(VotingDesign):
     def extras(self, labels: int) -> dict[str, Any]:
         """Return what one budget for all would buy, and who votes when."""
         stages = []
-        for stage in self.electorate.stages:
+        for stage in self.schedule.stages:
             length = labels if stage.n_queries is None else min(labels, stage.n_queries)
             voting = [group.name for group in self.groups if stage.pools[group.pool].participants]
             stages.append((length, voting))

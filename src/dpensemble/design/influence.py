@@ -27,10 +27,10 @@ from dpensemble._checks import member
 from dpensemble.accounting import Group
 from dpensemble.allocation import teachers_of_groups
 from dpensemble.budget import Budget
-from dpensemble.consent import whole_number_ratios
-from dpensemble.electorate import Pool, Stage
+from dpensemble.budget_groups import whole_number_ratios
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
+from dpensemble.voting_schedule import Pool, Stage
 
 # Weights are within this share of what they should be, unless asked otherwise.
 _WEIGHT_PRECISION = 0.002

@@ -54,7 +54,7 @@ class DaRRM:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PrivateTeachers(Partitioned):
+class PrivateTeachersDesign(Partitioned):
     """A majority of private teachers, or Gaussian noise on ordinary ones to compare with. Public.
 
     Parameters
@@ -155,7 +155,7 @@ def private_teachers(
     has_units: bool,
     relation: Relation,
     n_classes: int = 2,
-) -> PrivateTeachers:
+) -> PrivateTeachersDesign:
     """Decide on law and privacy before any record is looked at.
 
     Parameters
@@ -196,7 +196,7 @@ def private_teachers(
     known |= named | {"n_teachers": n_teachers, "touched": touched, "budget": budget}
     if rule is MajorityRule.MAJORITY:
         plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1)) if n_classes == 2 else Plurality()
-        return PrivateTeachers(choice=LawChoice.of(plain), zcdp=zcdp, **known)
+        return PrivateTeachersDesign(choice=LawChoice.of(plain), zcdp=zcdp, **known)
     assert queries is not None  # noqa: S101
     worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
     found = fitted_answer(
@@ -210,7 +210,7 @@ def private_teachers(
         n_classes=n_classes,
         randomised=private is PrivateWhat.BALLOTS,
     )
-    return PrivateTeachers(
+    return PrivateTeachersDesign(
         choice=LawChoice.of(found.law),
         answer_epsilon=found.epsilon,
         m=found.m,

@@ -359,12 +359,12 @@ def _label(
     learner: Learner,
 ) -> Released:
     """Ask the teachers; where the law compares with the student, the student learns on the way."""
-    electorate, law = design.electorate, design.law
+    schedule, law = design.schedule, design.law
     if not law.needs_student:
-        return label_rows(questions, electorate, meter, noise, diagnostics)
+        return label_rows(questions, schedule, meter, noise, diagnostics)
     return label_interactively(
         questions,
-        electorate,
+        schedule,
         meter,
         noise,
         diagnostics,

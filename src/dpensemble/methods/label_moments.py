@@ -21,7 +21,7 @@ from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
-from dpensemble.consent import personal_budgets
+from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import SoftVotes, soft_votes

@@ -14,7 +14,7 @@ from dpensemble.accounting import Meter
 from dpensemble.accounting.meters.groups import EVERYONE
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
-from dpensemble.consent import PersonalBudgets, personal_budgets
+from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation, VotingDesign
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee

@@ -97,7 +97,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     ----------
     guarantee_ : Guarantee
         What is promised, and what each teacher's privacy rests on.
-    design_ : PrivateTeachers
+    design_ : PrivateTeachersDesign
         Law, privacy of teachers and of one answer. Public.
     labels_ : ReleasedLabels
         Answered public rows and their released labels.

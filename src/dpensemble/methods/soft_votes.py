@@ -19,7 +19,7 @@ from dpensemble._spending import about_to_spend
 from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
-from dpensemble.consent import personal_budgets
+from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import Answers, TeacherAverages, answers_of
 from dpensemble.errors import DataError, InvalidParameterError

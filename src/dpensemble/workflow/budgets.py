@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import real_between
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble.allocation.partition import number_units
-from dpensemble.consent import personal_budgets
+from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.columns import as_text
 from dpensemble.design import Census
 from dpensemble.errors import InvalidParameterError

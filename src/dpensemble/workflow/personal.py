@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.consent import PersonalBudgets, personal_budgets
+from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables

@@ -7,8 +7,8 @@ from dpensemble.accounting.meters.curves import leading_fit
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, largest_count
-from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.laws import GaussianNoisyMax
+from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 BUDGET = Budget(epsilon=1, delta=1e-5)
 
@@ -22,8 +22,8 @@ def test_teachers_who_take_turns_last_for_more_queries():
 
 
 def test_only_records_of_teachers_who_take_turns_are_told_apart():
-    electorate = Electorate((Stage(GaussianNoisyMax(9.0), (Pool(4, 4), Pool(3, 2))),))
-    found = Accountees.of(electorate, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
+    schedule = VotingSchedule((Stage(GaussianNoisyMax(9.0), (Pool(4, 4), Pool(3, 2))),))
+    found = Accountees.of(schedule, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
     assert found.group.tolist() == [0, 1, 1, 1]
     assert found.teacher.tolist() == [0, 4, 5, 6]
 

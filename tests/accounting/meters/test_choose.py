@@ -18,7 +18,6 @@ from dpensemble.accounting import (
 )
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
-from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -28,6 +27,7 @@ from dpensemble.laws import (
     OptimalVote,
 )
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 T = 20
 CONFIDENT = ConfidentNoisyMax(15.0, 9.0, 9.0)
@@ -38,13 +38,13 @@ def budget(epsilon=1.5):
 
 
 def everyone(law, epsilon=1.5, votes=1):
-    return Electorate.everyone(law, T), [Group("everyone", budget(epsilon), pool=0, votes=votes)]
+    return VotingSchedule.everyone(law, T), [Group("everyone", budget(epsilon), pool=0, votes=votes)]
 
 
 def in_two_pools(law, epsilon=1.5, votes=1):
     stage = Stage(law, (Pool(8, 8, ballot=1), Pool(T - 8, T - 8, ballot=1)))
     groups = [Group(name, budget(epsilon), pool=pool, votes=votes) for pool, name in enumerate("ab")]
-    return Electorate((stage,)), groups
+    return VotingSchedule((stage,)), groups
 
 
 def ballots(n_queries, seed=0):
@@ -77,9 +77,9 @@ def test_two_pools_of_equal_ballots_and_budgets_are_one_group(law, votes, accoun
 def test_votes_at_hand_are_charged_alike_by_record_and_by_group_where_a_record_has_one_teacher():
     """Replace-one with one partition: the worst record is one who could have changed any ballot that was cast."""
     law, chunk = LaplaceNoisyMax(9.0), ballots(12)
-    electorate, groups = everyone(law, 50.0)
-    by_record = data_dependent_meter(electorate, groups, partitions(range(60), T, 1), n_classes=2)
-    by_group = DataDependentGroupMeter(electorate, groups, 2, stop_when_spent=False)
+    schedule, groups = everyone(law, 50.0)
+    by_record = data_dependent_meter(schedule, groups, partitions(range(60), T, 1), n_classes=2)
+    by_group = DataDependentGroupMeter(schedule, groups, 2, stop_when_spent=False)
     in_pools = data_dependent_meter(*in_two_pools(law, 50.0), partitions(range(60), T, 1), n_classes=2)
     assert isinstance(by_record, PerRecordMeter)
     assert isinstance(in_pools, DataDependentGroupMeter)
@@ -117,7 +117,7 @@ def test_a_known_number_of_queries_never_costs_a_schedule_any(queries, accountin
         (Stage(law, turns, 5), Stage(law.scaled(0.5), (Pool(9, 0), Pool(7, 7)))),
     ):
         free, capped = (
-            worst_case_meter(Electorate(stages), groups, n_classes=2, accounting=accounting, queries=known)
+            worst_case_meter(VotingSchedule(stages), groups, n_classes=2, accounting=accounting, queries=known)
             for known in (None, queries)
         )
         assert min(queries, free.sure_queries) <= capped.sure_queries <= free.sure_queries

@@ -28,10 +28,10 @@ from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
-from dpensemble.electorate import Electorate, Pool, Stage
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, InteractiveNoisyMax, LaplaceNoisyMax
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
 DELTA = 1e-5
 SIGMA = 9.0
@@ -114,7 +114,7 @@ def votes(n_queries, n_teachers, seed=0, n_classes=2):
 @each_variant
 def test_each_group_is_charged_its_own_worst_case(variant):
     stage, groups = VARIANTS[variant]
-    meter = ScheduledMeter(Electorate((stage,)), groups, 2)
+    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2)
     orders = list(range(2, 60))
     n_queries = meter.sure_queries
     assert meter.admit(votes(n_queries, 9)) == n_queries
@@ -134,7 +134,7 @@ def test_each_group_is_charged_its_own_worst_case(variant):
 @each_variant
 def test_published_charges_are_the_textbook_formula(variant):
     stage, groups = VARIANTS[variant]
-    meter = ScheduledMeter(Electorate((stage,)), groups, 2, Accounting.PUBLISHED)
+    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED)
 
     def spent(group, n_queries):
         moved = group.votes * stage.pools[group.pool].ballot / stage.law.sigma
@@ -161,7 +161,7 @@ def test_the_order_of_the_groups_changes_nothing_else(variant, make):
     stage, groups = VARIANTS[variant]
     found = set()
     for order in permutations(range(3)):
-        meter = make(Electorate((stage,)), [groups[i] for i in order], n_classes=2)
+        meter = make(VotingSchedule((stage,)), [groups[i] for i in order], n_classes=2)
         admitted = meter.admit(votes(meter.sure_queries, 9))
         by_name = {meter.groups[i].name: meter.group_epsilons[i] for i in range(3)}
         found.add((admitted, tuple(round(by_name[name], 12) for name in "abc")))
@@ -183,8 +183,8 @@ def test_the_order_of_the_groups_changes_nothing_else(variant, make):
 )
 def test_equal_groups_are_one_group(pools, groups, law, accounting):
     options = {"n_classes": 2, "accounting": accounting}
-    meter = worst_case_meter(Electorate((Stage(law, pools),)), groups, **options)
-    plain = worst_case_meter(Electorate.everyone(law, 25), [Group("all", budget(1.5), 0, 2)], **options)
+    meter = worst_case_meter(VotingSchedule((Stage(law, pools),)), groups, **options)
+    plain = worst_case_meter(VotingSchedule.everyone(law, 25), [Group("all", budget(1.5), 0, 2)], **options)
     assert (meter.sure_queries, meter.most_queries) == (plain.sure_queries, plain.most_queries)
     assert meter.next_chunk(0) == plain.next_chunk(0)
     chunk = votes(max(1, meter.sure_queries), 25)
@@ -215,9 +215,9 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
         assert after.total < before.total
         # Nobody comes back.
         assert all(p.participants >= q.participants for p, q in zip(before.pools, after.pools, strict=False))
-    meter = ScheduledMeter(Electorate(stages), groups, 2, accounting)
+    meter = ScheduledMeter(VotingSchedule(stages), groups, 2, accounting)
     assert meter.sure_queries == sum(one.n_queries for one in stages)
-    assert meter.sure_queries > ScheduledMeter(Electorate((stage,)), groups, 2, accounting).sure_queries
+    assert meter.sure_queries > ScheduledMeter(VotingSchedule((stage,)), groups, 2, accounting).sure_queries
     for epsilon, group in zip(meter._epsilons(meter.sure_queries), groups, strict=True):
         assert 0 < epsilon <= group.budget.epsilon
     # Each stage ends because somebody in it cannot pay for one more of its queries.
@@ -226,12 +226,12 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
             *stages[: last - 1],
             Stage(stages[last - 1].law, stages[last - 1].pools, stages[last - 1].n_queries + 1),
         )
-        extended = ScheduledMeter(Electorate(longer), groups, 2, accounting)
+        extended = ScheduledMeter(VotingSchedule(longer), groups, 2, accounting)
         assert extended.sure_queries == sum(one.n_queries for one in stages[:last])
     # Walking through it respects the stages.
     asked = 0
     while size := meter.next_chunk(asked):
-        assert size <= Electorate(stages).left_in_stage(asked, size)
+        assert size <= VotingSchedule(stages).left_in_stage(asked, size)
         assert meter.admit(votes(size, 9, asked)) == size
         asked += size
     assert asked == meter.sure_queries
@@ -245,17 +245,17 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
 
 def test_a_stage_that_cannot_be_afforded_ends_the_run_earlier():
     stage, groups = VARIANTS["weighting"]
-    alone = ScheduledMeter(Electorate((stage,)), groups, 2).sure_queries
+    alone = ScheduledMeter(VotingSchedule((stage,)), groups, 2).sure_queries
     for lengths, expected in (((alone + 5, 3), alone), ((alone - 1, None), alone), ((1, 1), 2)):
         stages = tuple(Stage(stage.law, stage.pools, length) for length in lengths)
-        found = ScheduledMeter(Electorate(stages), groups, 2).sure_queries
+        found = ScheduledMeter(VotingSchedule(stages), groups, 2).sure_queries
         assert found <= expected
         assert found >= expected - max(1, expected // 6)
 
 
 def test_the_spend_curve_agrees_with_the_charge():
     stage, groups = VARIANTS["upsampling"]
-    meter = ScheduledMeter(Electorate((stage,)), groups, 2)
+    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2)
     assert meter.spend_curve() == []
     meter.admit(votes(meter.sure_queries, 9))
     curve = meter.spend_curve(5)
@@ -275,8 +275,8 @@ GATED = ConfidentNoisyMax(6.0, 12.0, 16.0)
 def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed, share):
     stage, groups = VARIANTS[variant]
     stage = Stage(GATED, stage.pools)
-    electorate = Electorate((stage,), entropy=3)
-    meter = FilterMeter(electorate, groups, 2, accounting)
+    schedule = VotingSchedule((stage,), entropy=3)
+    meter = FilterMeter(schedule, groups, 2, accounting)
     rng = np.random.default_rng(seed)
     # Plain counting, teacher by teacher; whoever does not take part pays nothing.
     checks, labels = np.zeros((3, 9)), np.zeros((3, 9))
@@ -286,7 +286,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
         assert meter.admit(votes(size, 9)) == size
         outcomes = np.where(rng.random(size) < share, 2, 0)
         meter.settle(outcomes, 2)
-        ballots = electorate.ballots(asked, size)
+        ballots = schedule.ballots(asked, size)
         asked += size
         for i, group in enumerate(groups):
             for t in range(starts[group.pool], starts[group.pool + 1]):
@@ -325,14 +325,14 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
 def test_a_filter_gives_back_to_those_who_took_part_only():
     stage = Stage(GATED, (Pool(4, 1), Pool(3, 3)))
     groups = trio((9.0, 0, 1), (9.0, 1, 1))
-    electorate = Electorate((stage,))
-    meter = FilterMeter(electorate, groups, 2)
+    schedule = VotingSchedule((stage,))
+    meter = FilterMeter(schedule, groups, 2)
     before = meter.next_chunk(0)
     meter.admit(votes(2, 7))
     with pytest.raises(AccountingError, match="2 queries admitted last"):
         meter.settle(np.zeros(1, dtype=int), 2)
     meter.settle(np.array([2, 0]), 2)
-    took_part = electorate.ballots(0, 2)[:, :4]
+    took_part = schedule.ballots(0, 2)[:, :4]
     assert meter._labels.tolist() == [*took_part[1].tolist(), 1]
     assert meter._checks.tolist() == [*took_part.sum(axis=0).tolist(), 2]
     assert before - 2 <= meter.next_chunk(2) <= before
@@ -343,9 +343,9 @@ def test_a_filter_gives_back_to_those_who_took_part_only():
 @each_variant
 def test_data_dependent_charges_are_a_plain_loop(variant):
     stage, groups = VARIANTS[variant]
-    electorate = Electorate((stage,), entropy=1)
+    schedule = VotingSchedule((stage,), entropy=1)
     meter = DataDependentGroupMeter(
-        electorate,
+        schedule,
         [Group(g.name, budget(50 + i), g.pool, g.votes) for i, g in enumerate(groups)],
         2,
         stop_when_spent=False,
@@ -353,7 +353,7 @@ def test_data_dependent_charges_are_a_plain_loop(variant):
     asked = votes(40, 9, seed=4)
     assert meter.admit(Votes(asked.ballots[:13], 2)) == 13
     assert meter.admit(Votes(asked.ballots[13:], 2)) == 27
-    ballots = electorate.ballots(0, 40)
+    ballots = schedule.ballots(0, 40)
     starts = np.cumsum([0, *(pool.n_teachers for pool in stage.pools)])
     for group, spent in zip(groups, meter.group_epsilons, strict=True):
         moved, largest = group.votes * stage.pools[group.pool].ballot, 0.0
@@ -381,21 +381,21 @@ def test_a_data_dependent_run_stops_before_any_budget_is_exceeded(variant, n_cla
     stage, groups = VARIANTS[variant]
     chunk = votes(600, 9, seed=2, n_classes=n_classes)
     options = {"n_classes": n_classes}
-    meter = data_dependent(Electorate((stage,)), groups, **options, stop_when_spent=True)
+    meter = data_dependent(VotingSchedule((stage,)), groups, **options, stop_when_spent=True)
     admitted = meter.admit(chunk)
     assert meter.sure_queries <= admitted < 600
     assert all(e <= group.budget.epsilon for e, group in zip(meter.group_epsilons, groups, strict=True))
     assert meter.admit(chunk) == 0
     # One more would not have fitted.
     free = data_dependent(
-        Electorate((stage,)),
+        VotingSchedule((stage,)),
         [Group(g.name, budget(500), g.pool, g.votes) for g in groups],
         **options,
         stop_when_spent=True,
     )
     free.admit(Votes(chunk.ballots[: admitted + 1], n_classes))
     assert any(e > group.budget.epsilon for e, group in zip(free.group_epsilons, groups, strict=True))
-    fixed = data_dependent(Electorate((stage,)), groups, **options)
+    fixed = data_dependent(VotingSchedule((stage,)), groups, **options)
     with pytest.raises(BudgetError, match="nothing was released"):
         fixed.admit(chunk)
     assert fixed.admit(chunk.__class__(chunk.ballots[:0], n_classes)) == 0
@@ -405,8 +405,8 @@ def test_who_sits_out_pays_nothing_for_a_stage():
     stage, groups = VARIANTS["weighting"]
     first = Stage(stage.law, (stage.pools[0], stage.pools[1], Pool(3, 0)), 2)
     for meter in (
-        ScheduledMeter(Electorate((first, stage)), groups, 2),
-        DataDependentGroupMeter(Electorate((first, stage)), groups, 2, stop_when_spent=True),
+        ScheduledMeter(VotingSchedule((first, stage)), groups, 2),
+        DataDependentGroupMeter(VotingSchedule((first, stage)), groups, 2, stop_when_spent=True),
     ):
         assert meter.next_chunk(0) == 2
         with pytest.raises(InvalidParameterError, match="present stage"):
@@ -433,9 +433,9 @@ def test_larger_budgets_never_admit_less(variant, epsilons, which, factor, kind)
         own = [Group(g.name, budget(e), g.pool, g.votes) for g, e in zip(groups, epsilons, strict=False)]
         here = Stage(GATED, stage.pools) if kind == "gated" else stage
         if kind == "data":
-            return data_dependent(Electorate((here,)), own, n_classes=2).sure_queries
+            return data_dependent(VotingSchedule((here,)), own, n_classes=2).sure_queries
         accounting = Accounting.PUBLISHED if kind == "published" else Accounting.EXACT
-        return worst_case_meter(Electorate((here,)), own, n_classes=2, accounting=accounting).sure_queries
+        return worst_case_meter(VotingSchedule((here,)), own, n_classes=2, accounting=accounting).sure_queries
 
     richer = [e * factor if i == which else e for i, e in enumerate(epsilons)]
     assert sure(epsilons) <= sure(richer)
@@ -446,7 +446,7 @@ def test_a_heavier_ballot_of_its_own_never_gives_a_group_more(accounting):
     def sure(own):
         # The law is fixed, as are the ballots of the rest; the first group is the poorest.
         stage = Stage(GaussianNoisyMax(30.0), (Pool(5, 5, own), Pool(20, 20, 2)))
-        meter = ScheduledMeter(Electorate((stage,)), trio((0.8, 0, 1), (50.0, 1, 1)), 2, accounting)
+        meter = ScheduledMeter(VotingSchedule((stage,)), trio((0.8, 0, 1), (50.0, 1, 1)), 2, accounting)
         return meter.sure_queries
 
     found = [sure(own) for own in (1, 2, 3, 8)]
@@ -461,13 +461,13 @@ def test_a_group_that_cannot_pay_is_named_with_what_it_needs():
         (GATED, worst_case_meter),
         (GaussianNoisyMax(5.0), data_dependent),
     ):
-        electorate = Electorate((Stage(law, stage.pools),))
+        schedule = VotingSchedule((Stage(law, stage.pools),))
         poor = trio((5.0, 0, 1), (6.0, 1, 1), (0.01, 2, 1))
         with pytest.raises(BudgetError, match=r"of group 'c' .* the smallest epsilon that would do is") as caught:
-            make(electorate, poor, n_classes=2).require_one_query()
+            make(schedule, poor, n_classes=2).require_one_query()
         enough = float(str(caught.value).split("would do is ")[1].split(",")[0])
         richer = [*poor[:2], Group("c", budget(enough), 2)]
-        meter = make(electorate, richer, n_classes=2)
+        meter = make(schedule, richer, n_classes=2)
         meter.require_one_query()
         assert meter.admit(votes(1, 9)) == 1
     with pytest.raises(BudgetError, match="of group 'c'"):
@@ -505,17 +505,17 @@ def test_groups_that_do_not_match_the_schedule_are_refused():
     ]
     for groups in bad:
         with pytest.raises(InvalidParameterError):
-            worst_case_meter(Electorate((two,)), groups, n_classes=2)
+            worst_case_meter(VotingSchedule((two,)), groups, n_classes=2)
     for make in (lambda: Group("a", budget(1), -1), lambda: Group("a", budget(1), 0, 0)):
         with pytest.raises(InvalidParameterError):
             make()
     gated = Stage(GATED, two.pools)
     with pytest.raises(InvalidParameterError, match="must be one"):
-        worst_case_meter(Electorate((Stage(GATED, two.pools, 3), gated)), good, n_classes=2)
+        worst_case_meter(VotingSchedule((Stage(GATED, two.pools, 3), gated)), good, n_classes=2)
     with pytest.raises(InvalidParameterError, match="one direction"):
-        data_dependent(Electorate((two,)), good, n_classes=2, accounting=Accounting.PUBLISHED)
+        data_dependent(VotingSchedule((two,)), good, n_classes=2, accounting=Accounting.PUBLISHED)
     with pytest.raises(AccountingError, match="student"):
-        data_dependent(Electorate((Stage(InteractiveNoisyMax(1.0, 1.0, 1.0), two.pools),)), good, n_classes=2)
+        data_dependent(VotingSchedule((Stage(InteractiveNoisyMax(1.0, 1.0, 1.0), two.pools),)), good, n_classes=2)
     shared = Stage(law, (Pool(9, 9),))
     for stage, groups in (
         (shared, trio((1.0, 0, 1), (2.0, 0, 2))),
@@ -525,4 +525,4 @@ def test_groups_that_do_not_match_the_schedule_are_refused():
         with pytest.raises(InvalidParameterError):
             vanishing_end(stage, groups, 2)
     with pytest.raises(DataError, match="all 7 teachers"):
-        worst_case_meter(Electorate((two,)), good, n_classes=2).admit(votes(1, 6))
+        worst_case_meter(VotingSchedule((two,)), good, n_classes=2).admit(votes(1, 6))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Group, PublishedPerRecordMeter, laplace_moments, worst_case_meter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
-from dpensemble.electorate import Electorate
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 
 def by_hand(ballots, allocation, n_classes, k):
@@ -71,7 +71,7 @@ def test_it_never_admits_fewer_than_the_worst_case_nor_more_than_the_public_limi
     allocation = partitions(range(200), 10, 5)
     budget, law = Budget(epsilon=5, delta=1e-3), LaplaceNoisyMax(25.0)
     everyone = [Group("everyone", budget, pool=0, votes=5)]
-    worst = worst_case_meter(Electorate.everyone(law, 50), everyone, n_classes=2, accounting=Accounting.PUBLISHED)
+    worst = worst_case_meter(VotingSchedule.everyone(law, 50), everyone, n_classes=2, accounting=Accounting.PUBLISHED)
     for share in (0.0, 0.5):
         meter = PublishedPerRecordMeter(law, allocation, budget, 2, stop_when_spent=True)
         ballots = (rng.random((400, 50)) < share).astype(np.uint8)

@@ -7,10 +7,10 @@ from dpensemble.accounting import Accounting, Change, Group, laplace_moments, wo
 from dpensemble.accounting.published.moments import published_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, largest_count
-from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, BudgetError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 # Jordon et al. 2019, table 2 and supplement table 6; they count the breaching query, at delta 1e-3.
 CLASSICAL = Conversion.CLASSICAL
@@ -19,8 +19,8 @@ PUBLISHED = {50: (11, 85, 211), 100: (43, 338, 843), 250: (264, 2108, 5269)}
 
 
 def meter_of(scale, budget):
-    electorate, everyone = Electorate.everyone(LaplaceNoisyMax(scale), N), [Group("everyone", budget, pool=0)]
-    return worst_case_meter(electorate, everyone, n_classes=2, accounting=Accounting.PUBLISHED)
+    schedule, everyone = VotingSchedule.everyone(LaplaceNoisyMax(scale), N), [Group("everyone", budget, pool=0)]
+    return worst_case_meter(schedule, everyone, n_classes=2, accounting=Accounting.PUBLISHED)
 
 
 @pytest.mark.parametrize("n", PUBLISHED)

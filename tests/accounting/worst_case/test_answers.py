@@ -14,7 +14,6 @@ from dpensemble.accounting.worst_case.gates import gate_cost
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, DominatingPairs
-from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.laws import (
     ConfidentNoisyMax,
@@ -25,6 +24,7 @@ from dpensemble.laws import (
     TableLaw,
     mixed_probabilities,
 )
+from dpensemble.voting_schedule import VotingSchedule
 
 ORDERS = DEFAULT_ORDERS[[0, 3, 8, 30]]
 BUDGET = Budget(epsilon=1, delta=1e-5)
@@ -89,7 +89,7 @@ def test_cost_falls_with_noise_and_rises_with_votes(scale, factor, n_classes):
 
 def test_the_figures_of_the_issue_for_subsample_and_aggregate():
     """Published 162; Renyi with the improved conversion 957; exact 1,122 of at most 1,124 (all ties)."""
-    everyone = Electorate.everyone(LaplaceNoisyMax(125), 250), [Group("everyone", BUDGET, pool=0)]
+    everyone = VotingSchedule.everyone(LaplaceNoisyMax(125), 250), [Group("everyone", BUDGET, pool=0)]
     assert worst_case_meter(*everyone, n_classes=2, accounting=Accounting.PUBLISHED).sure_queries == 162
     meter = worst_case_meter(*everyone, n_classes=2)
     assert 1115 <= meter.sure_queries <= 1124

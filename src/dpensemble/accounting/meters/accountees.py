@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble.accounting.meters.groups import Group
-from dpensemble.electorate import Electorate
+from dpensemble.voting_schedule import VotingSchedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,25 +19,25 @@ class Accountees:
     teacher: NDArray[np.intp]
 
     @classmethod
-    def of(cls, electorate: Electorate, groups: tuple[Group, ...]) -> Accountees:
+    def of(cls, schedule: VotingSchedule, groups: tuple[Group, ...]) -> Accountees:
         """Return the accountees of checked groups, group by group."""
-        sizes = [pool.n_teachers for pool in electorate.stages[0].pools]
+        sizes = [pool.n_teachers for pool in schedule.stages[0].pools]
         firsts = np.cumsum([0, *sizes])
         owner: list[int] = []
         teacher: list[int] = []
         for number, group in enumerate(groups):
-            pools = [stage.pools[group.pool] for stage in electorate.stages]
+            pools = [stage.pools[group.pool] for stage in schedule.stages]
             turning = any(pool.participants not in (0, pool.n_teachers) for pool in pools)
             size = sizes[group.pool] if turning else 1
             owner += [number] * size
             teacher += range(firsts[group.pool], firsts[group.pool] + size)
         return cls(np.array(owner, dtype=np.intp), np.array(teacher, dtype=np.intp))
 
-    def taking_part(self, electorate: Electorate, asked: int, n_queries: int) -> NDArray[np.bool_]:
+    def taking_part(self, schedule: VotingSchedule, asked: int, n_queries: int) -> NDArray[np.bool_]:
         """Return who takes part in the next queries of one stage, shape (n_queries, n_accountees); public."""
         if not n_queries:
             return np.zeros((0, len(self.group)), dtype=bool)
-        return electorate.ballots(asked, n_queries)[:, self.teacher] > 0
+        return schedule.ballots(asked, n_queries)[:, self.teacher] > 0
 
     def largest(self, values: NDArray[np.float64], n_groups: int) -> tuple[float, ...]:
         """Return the largest non-negative value of any accountee of each group."""

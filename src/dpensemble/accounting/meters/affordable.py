@@ -14,8 +14,8 @@ from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost, largest_count
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
-from dpensemble.electorate import Stage
 from dpensemble.errors import AccountingError
+from dpensemble.voting_schedule import Stage
 
 
 def prices_of(

@@ -16,9 +16,9 @@ from dpensemble.accounting.queries import at_orders, exact_query_rdp, largest_co
 from dpensemble.accounting.worst_case.answers import refuse_students
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.electorate import Electorate, Stage
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Stage, VotingSchedule
 
 # Queries priced at once.
 _QUERIES = 1024
@@ -33,7 +33,7 @@ class DataDependentGroupMeter(GroupMeter):
 
     Parameters
     ----------
-    electorate : Electorate
+    schedule : VotingSchedule
         Who votes on which query.
     groups : sequence of Group
         Whose records.
@@ -54,12 +54,12 @@ class DataDependentGroupMeter(GroupMeter):
     Examples
     --------
     >>> from dpensemble.budget import Budget
-    >>> from dpensemble.electorate import Pool
+    >>> from dpensemble.voting_schedule import Pool
     >>> from dpensemble.laws import GaussianNoisyMax
     >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
     ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
     >>> stage = Stage(GaussianNoisyMax(20.0), (Pool(50, 50, ballot=1), Pool(50, 50, ballot=2)))
-    >>> meter = DataDependentGroupMeter(Electorate((stage,)), groups, 2, stop_when_spent=False)
+    >>> meter = DataDependentGroupMeter(VotingSchedule((stage,)), groups, 2, stop_when_spent=False)
     >>> meter.sure_queries, meter.admit(Votes(np.zeros((100, 100), dtype=np.uint8), 2))
     (16, 100)
     >>> max(meter.group_epsilons) < 0.1
@@ -69,16 +69,16 @@ class DataDependentGroupMeter(GroupMeter):
     basis = Basis.DATA_DEPENDENT
 
     def __init__(
-        self, electorate: Electorate, groups: Sequence[Group], n_classes: int, *, stop_when_spent: bool
+        self, schedule: VotingSchedule, groups: Sequence[Group], n_classes: int, *, stop_when_spent: bool
     ) -> None:
-        groups = check_groups(electorate.stages, groups)
-        ones = tuple(_largest_costs(stage, groups, n_classes) for stage in electorate.stages)
+        groups = check_groups(schedule.stages, groups)
+        ones = tuple(_largest_costs(stage, groups, n_classes) for stage in schedule.stages)
         sure = tuple(
-            affordable_queries(electorate.stages, costs, group.pool, group.budget, Conversion.IMPROVED)
+            affordable_queries(schedule.stages, costs, group.pool, group.budget, Conversion.IMPROVED)
             for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
         )
-        super().__init__(electorate, groups, Conversion.IMPROVED, ones, sure)
-        self._accountees = Accountees.of(electorate, groups)
+        super().__init__(schedule, groups, Conversion.IMPROVED, ones, sure)
+        self._accountees = Accountees.of(schedule, groups)
         self._spent = np.zeros((len(self._accountees.group), len(FEW_ORDERS)))
         self._budgets = np.array([group.budget.epsilon for group in groups])[self._accountees.group]
         self.fixed_number = not stop_when_spent
@@ -90,14 +90,14 @@ class DataDependentGroupMeter(GroupMeter):
 
     @property
     def most_queries(self) -> int:
-        """All that the electorate is for: answers on which all teachers agree may cost next to nothing."""
-        ends = self.electorate.n_queries
+        """All that the schedule is for: answers on which all teachers agree may cost next to nothing."""
+        ends = self.schedule.n_queries
         return sys.maxsize if ends is None else ends
 
     def next_chunk(self, asked: int) -> int:
         """Return how many queries to ask next: all of the stage if their number is fixed; public."""
         wanted = sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
-        return self.electorate.left_in_stage(asked, wanted)
+        return self.schedule.left_in_stage(asked, wanted)
 
     def admit(self, votes: Votes) -> int:
         """Charge every group for the leading queries that fit, and return how many.
@@ -108,7 +108,7 @@ class DataDependentGroupMeter(GroupMeter):
             If some do not fit and `stop_when_spent` is off; nothing more is admitted then.
         """
         here, admitted = self._admissible(votes), 0
-        counts = self.electorate.counts(votes, self._asked)[:here] if here else votes.counts[:0]
+        counts = self.schedule.counts(votes, self._asked)[:here] if here else votes.counts[:0]
         for start in range(0, here, _QUERIES):
             stop = min(start + _QUERIES, here)
             fitting = self._charge(counts[start:stop], self._asked + start)
@@ -133,7 +133,7 @@ class DataDependentGroupMeter(GroupMeter):
     def _charge(self, counts: NDArray[np.int64], asked: int) -> int:
         """Charge for the leading queries of a block of one stage that fit every budget, and return how many."""
         costs = self._costs(counts, asked)
-        taking_part = self._accountees.taking_part(self.electorate, asked, len(counts)).astype(np.float64)
+        taking_part = self._accountees.taking_part(self.schedule, asked, len(counts)).astype(np.float64)
 
         def added(n_queries: int) -> NDArray[np.float64]:
             found = np.zeros_like(self._spent)
@@ -147,8 +147,8 @@ class DataDependentGroupMeter(GroupMeter):
 
     def _costs(self, counts: NDArray[np.int64], asked: int) -> list[NDArray[np.float64]]:
         """Return what each query costs each group if it takes part, shape (n_queries, n_orders) each; private."""
-        stage_number, _ = self.electorate.stage_at(asked)
-        stage, priced = self.electorate.stages[stage_number], {}
+        stage_number, _ = self.schedule.stage_at(asked)
+        stage, priced = self.schedule.stages[stage_number], {}
         found = []
         for group, worst in zip(self.groups, self._ones[stage_number], strict=True):
             if worst is None:

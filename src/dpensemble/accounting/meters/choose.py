@@ -12,12 +12,12 @@ from dpensemble.accounting.meters.groups import Group, GroupMeter
 from dpensemble.accounting.meters.published_by_record import published_per_record_meter
 from dpensemble.accounting.meters.scheduled import ScheduledMeter
 from dpensemble.allocation import Allocation
-from dpensemble.electorate import Electorate
 from dpensemble.errors import InvalidParameterError
+from dpensemble.voting_schedule import VotingSchedule
 
 
 def worst_case_meter(
-    electorate: Electorate,
+    schedule: VotingSchedule,
     groups: Sequence[Group],
     *,
     n_classes: int,
@@ -28,7 +28,7 @@ def worst_case_meter(
 
     Parameters
     ----------
-    electorate : Electorate
+    schedule : VotingSchedule
         Who votes on which query, and by which law it is answered.
     groups : sequence of Group
         Whose records, and their budgets, all at one delta; one group where all records are treated alike.
@@ -47,28 +47,28 @@ def worst_case_meter(
     Raises
     ------
     InvalidParameterError
-        If groups and electorate do not match.
+        If groups and schedule do not match.
 
     Examples
     --------
     A record of the second group teaches two teachers, and has the larger budget:
 
     >>> from dpensemble.budget import Budget
-    >>> from dpensemble.electorate import Pool, Stage
+    >>> from dpensemble.voting_schedule import Pool, Stage
     >>> from dpensemble.laws import GaussianNoisyMax
-    >>> electorate = Electorate((Stage(GaussianNoisyMax(60.0), (Pool(300, 300),)),))
+    >>> schedule = VotingSchedule((Stage(GaussianNoisyMax(60.0), (Pool(300, 300),)),))
     >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
     ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=0, votes=2)]
-    >>> worst_case_meter(electorate, groups, n_classes=10, accounting=Accounting.PUBLISHED).sure_queries
+    >>> worst_case_meter(schedule, groups, n_classes=10, accounting=Accounting.PUBLISHED).sure_queries
     72
     """
-    if any(stage.law.gated for stage in electorate.stages):
-        return FilterMeter(electorate, groups, n_classes, accounting)
-    return ScheduledMeter(electorate, groups, n_classes, accounting, queries)
+    if any(stage.law.gated for stage in schedule.stages):
+        return FilterMeter(schedule, groups, n_classes, accounting)
+    return ScheduledMeter(schedule, groups, n_classes, accounting, queries)
 
 
 def data_dependent_meter(
-    electorate: Electorate,
+    schedule: VotingSchedule,
     groups: Sequence[Group],
     allocation: Allocation,
     *,
@@ -80,7 +80,7 @@ def data_dependent_meter(
 
     Parameters
     ----------
-    electorate, groups, n_classes
+    schedule, groups, n_classes
         As for `worst_case_meter`.
     allocation : Allocation
         Which records teach which teachers; one group is charged record by record.
@@ -101,7 +101,7 @@ def data_dependent_meter(
     AccountingError
         If the law also depends on a student, or nothing is known about it.
     """
-    law, (first, *others) = electorate.law(0), groups
+    law, (first, *others) = schedule.law(0), groups
     if accounting is Accounting.PUBLISHED:
         if others:
             raise InvalidParameterError(
@@ -110,5 +110,5 @@ def data_dependent_meter(
             )
         return published_per_record_meter(law, allocation, first.budget, n_classes, stop_when_spent=stop_when_spent)
     if others:
-        return DataDependentGroupMeter(electorate, groups, n_classes, stop_when_spent=stop_when_spent)
+        return DataDependentGroupMeter(schedule, groups, n_classes, stop_when_spent=stop_when_spent)
     return PerRecordMeter(law, allocation, first.budget, n_classes, stop_when_spent=stop_when_spent)

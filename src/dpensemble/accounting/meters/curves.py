@@ -11,7 +11,7 @@ from dpensemble.accounting.meters.affordable import composition
 from dpensemble.accounting.meters.groups import Costs, Group
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.electorate import Stage
+from dpensemble.voting_schedule import Stage
 
 Curves = NDArray[np.float64]
 

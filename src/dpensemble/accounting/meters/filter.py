@@ -15,10 +15,10 @@ from dpensemble.accounting.meters.affordable import prices_of
 from dpensemble.accounting.meters.allowances import RenyiFilter, filter_of
 from dpensemble.accounting.meters.groups import Group, GroupMeter, check_groups, most_votings
 from dpensemble.cost import PrivacyCost
-from dpensemble.electorate import Electorate
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 # Points of the spend curve in one chunk.
 _POINTS = 10
@@ -38,7 +38,7 @@ class FilterMeter(GroupMeter):
 
     Parameters
     ----------
-    electorate : Electorate
+    schedule : VotingSchedule
         Of one stage, under a gated law.
     groups : sequence of Group
         Whose records.
@@ -55,12 +55,12 @@ class FilterMeter(GroupMeter):
     Examples
     --------
     >>> from dpensemble.budget import Budget
-    >>> from dpensemble.electorate import Pool, Stage
+    >>> from dpensemble.voting_schedule import Pool, Stage
     >>> from dpensemble.laws import ConfidentNoisyMax
     >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
     ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
     >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
-    >>> meter = FilterMeter(Electorate((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
+    >>> meter = FilterMeter(VotingSchedule((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
     >>> meter.sure_queries, meter.most_queries
     (164, 1804)
     """
@@ -68,24 +68,28 @@ class FilterMeter(GroupMeter):
     basis = Basis.WORST_CASE
 
     def __init__(
-        self, electorate: Electorate, groups: Sequence[Group], n_classes: int, accounting: Accounting = Accounting.EXACT
+        self,
+        schedule: VotingSchedule,
+        groups: Sequence[Group],
+        n_classes: int,
+        accounting: Accounting = Accounting.EXACT,
     ) -> None:
-        if len(electorate.stages) != 1:
+        if len(schedule.stages) != 1:
             raise InvalidParameterError(
-                f"stages={len(electorate.stages)} under a gate must be one: when a stage ends would depend "
+                f"stages={len(schedule.stages)} under a gate must be one: when a stage ends would depend "
                 "on the answers."
             )
-        groups, stage = check_groups(electorate.stages, groups), electorate.stages[0]
+        groups, stage = check_groups(schedule.stages, groups), schedule.stages[0]
         conversion = accounting.conversion
         filters = [
             filter_of(group, gated, conversion)
             for group, gated in zip(groups, prices_of(stage, groups, n_classes, accounting), strict=True)
         ]
-        sure = tuple(_within(electorate, f.group.pool, f.votings(f.check + f.label)) for f in filters)
-        super().__init__(electorate, groups, conversion, (tuple(f.one for f in filters),), sure)
-        self._most = min(_within(electorate, f.group.pool, f.votings(f.check)) for f in filters)
+        sure = tuple(_within(schedule, f.group.pool, f.votings(f.check + f.label)) for f in filters)
+        super().__init__(schedule, groups, conversion, (tuple(f.one for f in filters),), sure)
+        self._most = min(_within(schedule, f.group.pool, f.votings(f.check)) for f in filters)
         self._accounting, self._filters = accounting, filters
-        self._accountees = Accountees.of(electorate, groups)
+        self._accountees = Accountees.of(schedule, groups)
         table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._accountees.group]
         self._allowed, self._check, self._label = table.T
         self._checks = np.zeros(len(table), dtype=np.int64)
@@ -114,7 +118,7 @@ class FilterMeter(GroupMeter):
 
     def next_chunk(self, asked: int) -> int:
         """Return how many queries fit now even if all are answered."""
-        return self._fitting(self.electorate.left_in_stage(asked, _AHEAD))
+        return self._fitting(self.schedule.left_in_stage(asked, _AHEAD))
 
     def admit(self, votes: Votes) -> int:
         """Charge check and label of the leading queries that fit even if all are answered."""
@@ -123,7 +127,7 @@ class FilterMeter(GroupMeter):
         while admitted < here:
             ahead = min(_AHEAD, here - admitted)
             fitting = self._fitting(ahead, admitted)
-            votings = self._accountees.taking_part(self.electorate, self._asked + admitted, fitting).sum(axis=0)
+            votings = self._accountees.taking_part(self.schedule, self._asked + admitted, fitting).sum(axis=0)
             self._checks += votings
             self._labels += votings
             admitted += fitting
@@ -137,7 +141,7 @@ class FilterMeter(GroupMeter):
         if len(outcomes) != self._pending:
             raise AccountingError(f"outcomes must be those of the {self._pending} queries admitted last.")
         before = self._asked - self._pending
-        taking_part = self._accountees.taking_part(self.electorate, before, self._pending)
+        taking_part = self._accountees.taking_part(self.schedule, before, self._pending)
         answered = taking_part & (np.asarray(outcomes) != n_classes)[:, None]
         checks, labels = self._checks - taking_part.sum(axis=0), self._labels - taking_part.sum(axis=0)
         # The curve has a few points within a chunk, since the first chunk may be most of the run.
@@ -194,14 +198,14 @@ class FilterMeter(GroupMeter):
             # In so many queries everyone in the pool surely votes more often than the least of them may.
             least = votings[self._accountees.group == number].min()
             if least < ahead:
-                enough = most_votings(max(0, int(least)) + 2, self.electorate.stages[0], group.pool) + 1
+                enough = most_votings(max(0, int(least)) + 2, self.schedule.stages[0], group.pool) + 1
                 ahead = min(ahead, enough)
-        taking_part = self._accountees.taking_part(self.electorate, self._asked + skipped, ahead)
+        taking_part = self._accountees.taking_part(self.schedule, self._asked + skipped, ahead)
         too_many = (np.cumsum(taking_part, axis=0) > np.maximum(votings, 0)).any(axis=1)
         return int(np.argmax(too_many)) if too_many.any() else ahead
 
 
-def _within(electorate: Electorate, pool: int, votings: int | None) -> int:
-    """Return how many queries, up to the electorate's end, take so many votings of each teacher."""
-    queries = electorate.left_in_stage(0, 2**62)
-    return queries if votings is None else min(queries, most_votings(votings, electorate.stages[0], pool))
+def _within(schedule: VotingSchedule, pool: int, votings: int | None) -> int:
+    """Return how many queries, up to the schedule's end, take so many votings of each teacher."""
+    queries = schedule.left_in_stage(0, 2**62)
+    return queries if votings is None else min(queries, most_votings(votings, schedule.stages[0], pool))

@@ -16,9 +16,9 @@ from dpensemble._rounding import round_up
 from dpensemble.accounting.base import Meter
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.electorate import Electorate, Stage
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Stage, VotingSchedule
 
 #: Name of the one group of a run that treats all records alike.
 EVERYONE = "everyone"
@@ -89,7 +89,7 @@ class GroupMeter(Meter):
 
     Parameters
     ----------
-    electorate : Electorate
+    schedule : VotingSchedule
         Who votes on which query.
     groups : tuple of Group
         As `check_groups` returns them.
@@ -107,14 +107,14 @@ class GroupMeter(Meter):
 
     def __init__(
         self,
-        electorate: Electorate,
+        schedule: VotingSchedule,
         groups: tuple[Group, ...],
         conversion: Conversion,
         ones: tuple[Costs, ...],
         sure: tuple[int, ...],
     ) -> None:
         super().__init__(max((group.budget for group in groups), key=lambda budget: budget.epsilon), conversion)
-        self.electorate, self.groups = electorate, groups
+        self.schedule, self.groups = schedule, groups
         self._ones, self._sure = ones, sure
         # Queries admitted so far, which decides whose turn it is.
         self._asked = 0
@@ -132,7 +132,7 @@ class GroupMeter(Meter):
 
     def next_chunk(self, asked: int) -> int:
         """Return how many queries to ask next, none of them beyond the present stage; public."""
-        return self.electorate.left_in_stage(asked, super().next_chunk(asked))
+        return self.schedule.left_in_stage(asked, super().next_chunk(asked))
 
     @property
     def one_query(self) -> PrivacyCost:
@@ -158,12 +158,12 @@ class GroupMeter(Meter):
 
     def _admissible(self, votes: Votes) -> int:
         """Return how many leading queries of the chunk belong to the present stage, where all of them must."""
-        if votes.n_teachers != self.electorate.n_teachers:
-            raise DataError(f"votes must be those of all {self.electorate.n_teachers} teachers.")
+        if votes.n_teachers != self.schedule.n_teachers:
+            raise DataError(f"votes must be those of all {self.schedule.n_teachers} teachers.")
         if self._closed or not votes.n_queries:
             return 0
-        left = self.electorate.left_in_stage(self._asked, votes.n_queries)
-        if left < votes.n_queries and self.electorate.stage_at(self._asked)[0] < len(self.electorate.stages) - 1:
+        left = self.schedule.left_in_stage(self._asked, votes.n_queries)
+        if left < votes.n_queries and self.schedule.stage_at(self._asked)[0] < len(self.schedule.stages) - 1:
             raise InvalidParameterError("votes must not reach beyond the present stage; ask for next_chunk only.")
         return left
 

@@ -14,10 +14,10 @@ from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
 from dpensemble.accounting.meters.groups import Costs, Group, GroupMeter, check_groups, too_small
 from dpensemble.accounting.published.moments import published_source
 from dpensemble.cost import PrivacyCost
-from dpensemble.electorate import Electorate, Stage
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import Stage, VotingSchedule
 
 
 class ScheduledMeter(GroupMeter):
@@ -25,7 +25,7 @@ class ScheduledMeter(GroupMeter):
 
     Parameters
     ----------
-    electorate : Electorate
+    schedule : VotingSchedule
         Who votes on which query, under laws without a gate.
     groups : sequence of Group
         Whose records.
@@ -43,12 +43,12 @@ class ScheduledMeter(GroupMeter):
     Examples
     --------
     >>> from dpensemble.budget import Budget
-    >>> from dpensemble.electorate import Pool
+    >>> from dpensemble.voting_schedule import Pool
     >>> from dpensemble.laws import GaussianNoisyMax
     >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
     ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
     >>> stage = Stage(GaussianNoisyMax(60.0), (Pool(100, 100, ballot=1), Pool(100, 100, ballot=2)))
-    >>> meter = ScheduledMeter(Electorate((stage,)), groups, 2, Accounting.PUBLISHED)
+    >>> meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED)
     >>> meter.sure_queries
     72
     """
@@ -57,20 +57,20 @@ class ScheduledMeter(GroupMeter):
 
     def __init__(
         self,
-        electorate: Electorate,
+        schedule: VotingSchedule,
         groups: Sequence[Group],
         n_classes: int,
         accounting: Accounting = Accounting.EXACT,
         queries: int | None = None,
     ) -> None:
-        groups = check_groups(electorate.stages, groups)
-        stages, conversion = electorate.stages, accounting.conversion
+        groups = check_groups(schedule.stages, groups)
+        stages, conversion = schedule.stages, accounting.conversion
         ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
         sure = tuple(
             affordable_queries(stages, costs, group.pool, group.budget, conversion, queries)
             for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
         )
-        super().__init__(electorate, groups, conversion, ones, sure)
+        super().__init__(schedule, groups, conversion, ones, sure)
         self._accounting = accounting
 
     @property
@@ -78,7 +78,7 @@ class ScheduledMeter(GroupMeter):
         """Name and source of the analysis."""
         if self._accounting is Accounting.PUBLISHED:
             if len(self.groups) == 1:
-                return f"moments accountant, data-independent ({published_source(self.electorate.law(0))})"
+                return f"moments accountant, data-independent ({published_source(self.schedule.law(0))})"
             return "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
         _, conversion = self.cost.best(self.budget.delta)
         each = "" if len(self.groups) == 1 else ", each group for its own ballots"
@@ -100,7 +100,7 @@ class ScheduledMeter(GroupMeter):
 
     def next_chunk(self, asked: int) -> int:
         """Return how many queries of the present stage fit."""
-        return self.electorate.left_in_stage(asked, max(0, self.sure_queries - asked))
+        return self.schedule.left_in_stage(asked, max(0, self.sure_queries - asked))
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
@@ -127,7 +127,7 @@ class ScheduledMeter(GroupMeter):
     def _cost(self, number: int, n_queries: int) -> PrivacyCost:
         """Return what the first queries cost one group."""
         costs = tuple(costs[number] for costs in self._ones)
-        return cost_of(self.electorate.stages, costs, self.groups[number], n_queries)
+        return cost_of(self.schedule.stages, costs, self.groups[number], n_queries)
 
     def _epsilons(self, n_queries: int) -> tuple[float, ...]:
         return tuple(
@@ -169,7 +169,7 @@ def vanishing_end(
     Examples
     --------
     >>> from dpensemble.budget import Budget
-    >>> from dpensemble.electorate import Pool
+    >>> from dpensemble.voting_schedule import Pool
     >>> from dpensemble.laws import GaussianNoisyMax
     >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
     ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]

@@ -48,7 +48,7 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Electorate:
+class VotingSchedule:
     """A public schedule of votings; its stages share their pools.
 
     Teachers are numbered pool after pool. Within a pool they are dealt to the queries like cards: after every full
@@ -69,8 +69,8 @@ class Electorate:
             raise InvalidParameterError("only the last stage may be without a number of queries.")
 
     @classmethod
-    def everyone(cls, law: ReleaseLaw, n_teachers: int) -> Electorate:
-        """Return the electorate in which every teacher has one vote on every query."""
+    def everyone(cls, law: ReleaseLaw, n_teachers: int) -> VotingSchedule:
+        """Return the schedule in which every teacher has one vote on every query."""
         return cls((Stage(law, (Pool(n_teachers, n_teachers),)),))
 
     @property
