@@ -14,6 +14,7 @@ from typing import IO, Any
 import pandas as pd
 import typer
 
+from dpensemble.cli.lists import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning
 from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
@@ -33,7 +34,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
-    kept = [] if keep is None else [name.strip() for name in keep.split(",")]
+    kept = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     with warnings.catch_warnings():
