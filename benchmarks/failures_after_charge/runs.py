@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tables import RandomTables
 
-from dpensemble.cli.choice import Choice, laws_of, methods_of
+from dpensemble.cli.method_choice import Choice, laws_of, methods_of
 from dpensemble.cli.options import Option, options_of
 
 #: Name of the account in the ledger of a run.

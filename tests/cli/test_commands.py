@@ -8,8 +8,8 @@ import typer
 
 from dpensemble.cli import main
 from dpensemble.cli.app import run as run_app
-from dpensemble.cli.choice import LAWS, METHODS, choose, laws_of, methods_of
-from dpensemble.cli.commands import add_group
+from dpensemble.cli.method_choice import LAWS, METHODS, choose, laws_of, methods_of
+from dpensemble.cli.method_commands import add_group
 from dpensemble.errors import InvalidParameterError
 
 QUICK = [

@@ -12,8 +12,8 @@ import pytest
 import dpensemble
 from dpensemble import methods
 from dpensemble.cli import main, manifest
-from dpensemble.cli.choice import LAWS, METHODS, law_of
 from dpensemble.cli.help import one_line
+from dpensemble.cli.method_choice import LAWS, METHODS, law_of
 from dpensemble.laws import LawChoice
 from dpensemble.workflow.learners import LEARNERS
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpensemble.cli.choice import (
+from dpensemble.cli.help import METAVARS, one_line
+from dpensemble.cli.manifest import Parameter, learners
+from dpensemble.cli.method_choice import (
     LAWS,
     Choice,
     law_of,
@@ -18,8 +20,6 @@ from dpensemble.cli.choice import (
     methods_of,
     rule_fields,
 )
-from dpensemble.cli.help import METAVARS, one_line
-from dpensemble.cli.manifest import Parameter, learners
 
 DATA, PRIVACY, METHOD, OUTPUT = "Data", "Privacy", "Method", "Output"
 PANELS = (DATA, PRIVACY, METHOD, OUTPUT)

@@ -19,7 +19,7 @@ from dpensemble.errors import FileError, NotForReleaseWarning
 from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
-from dpensemble.workflow.unread import Unread
+from dpensemble.workflow.unseen_values import UnseenValues
 
 
 def run(
@@ -41,9 +41,9 @@ def run(
         # Told in a note, as below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
-    unread = Unread(loaded)
+    unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unread=unread, **written)
+    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
     told: list[Any] = []
     try:
         # Nothing is printed, or put in place, until all is known to be well.
@@ -64,7 +64,7 @@ def run(
         typer.echo(json.dumps(told))
     if getattr(loaded, MARK) is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
-    said = unread.sentence()
+    said = unseen.sentence()
     if said is not None:
         typer.echo(f"dpensemble: note: {said}", err=True)
 

@@ -17,11 +17,11 @@ from dpensemble._drawn import kept_in
 from dpensemble._progress import Hear, show_progress
 from dpensemble._spending import Spending, spending_told_to
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
-from dpensemble.cli.commands import Request
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.events import logged
+from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.lists import parts_of
+from dpensemble.cli.method_commands import Request
 from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat
@@ -76,7 +76,7 @@ def _run(request: Request, log: Hear) -> None:
     inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
-        ENDING.follow(place.standing, lambda: place.spent)
+        INTERRUPTS.follow(place.standing, lambda: place.spent)
         blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
         options = ReadOptions(
             blanks=blanks,
@@ -169,12 +169,14 @@ def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
     if account is None or (place.journal is not None and CHARGE not in place.journal.about):
         # An earlier version began the run, and had the account charged.
         return None
-    return JournaledAccount(account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, ENDING.check)
+    return JournaledAccount(
+        account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, INTERRUPTS.check
+    )
 
 
 def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
     """Put down what is about to be spent, unless somebody has said stop."""
-    ENDING.check()
+    INTERRUPTS.check()
     budgets = [one.to_dict() for one in spendings]
     place.spend(budgets)
     log("budget spent", {"budgets": budgets})

@@ -9,7 +9,8 @@ from typing import Any
 from dpensemble.errors import TamperedLedgerError
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.standing import Standing
-from dpensemble.ledger.store import Transaction, accounts, answers, charges, grants, requests
+from dpensemble.ledger.tables import accounts, answers, charges, grants, requests
+from dpensemble.ledger.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

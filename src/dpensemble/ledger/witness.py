@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
-from dpensemble.ledger.store import Transaction
+from dpensemble.ledger.transaction import Transaction
 
 try:
     from filelock import FileLock

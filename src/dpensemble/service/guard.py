@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dpensemble.service.bodies import Bodies, FindSender, Message, Receive, Scope, drop
-from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.metrics import JsonLog, Metrics
 from dpensemble.service.problems import MEDIA_TYPE, Problem
 
 Send = Callable[[Message], Awaitable[None]]

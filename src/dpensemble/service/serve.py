@@ -15,7 +15,7 @@ from dpensemble._checks import integer_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.service.app import create_app
 from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_connections
-from dpensemble.service.observed import JsonLog, LogHandler
+from dpensemble.service.metrics import JsonLog, LogHandler
 from dpensemble.service.settings import ServiceSettings
 
 # Seconds that requests have to end in when the service is told to stop.

@@ -16,7 +16,7 @@ from dpensemble.moments import Grid, SnappedMap, with_texts
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT
-from dpensemble.workflow.unread import Unread
+from dpensemble.workflow.unseen_values import UnseenValues
 
 ROWS_AT_ONCE = 100_000
 _ROW, _LABEL = "row", "label"
@@ -57,7 +57,7 @@ def predictions(
     decimal: str | None = None,
     multiline_text: bool = False,
     at_once: int = ROWS_AT_ONCE,
-    unread: Unread | None = None,
+    unseen: UnseenValues | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table of labels for each chunk of a file of rows.
 
@@ -75,7 +75,7 @@ def predictions(
         How a CSV file is written; see `read_table`.
     at_once : int
         Rows of a chunk.
-    unread : Unread, optional
+    unseen : UnseenValues, optional
         Told of every chunk, to count entries that the student has no place for.
 
     Yields
@@ -93,8 +93,8 @@ def predictions(
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
             known = _known(student, numbered, rows)
-            if unread is not None:
-                unread.add(known)
+            if unseen is not None:
+                unseen.add(known)
             yield _labelled(student, numbered, known, rows, keep, probabilities)
         start += len(table)
     if not start:

@@ -11,16 +11,16 @@ from starlette.requests import HTTPConnection
 
 from dpensemble.ledger import Ledger, LedgerAccount
 from dpensemble.service.asked import prediction_model
-from dpensemble.service.desk import Desk, open_desks
+from dpensemble.service.grant_handler import GrantHandler, grant_handlers
 from dpensemble.service.keys import PREFIX, ApiKey, KeyRing
-from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.metrics import JsonLog, Metrics
 from dpensemble.service.oidc import Provider
 from dpensemble.service.sessions import COOKIE, Sessions
 from dpensemble.service.settings import ServiceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class ServiceState:
     """What the routes of a service share.
 
     Parameters
@@ -47,7 +47,7 @@ class Running:
 
     settings: ServiceSettings
     ledger: Ledger
-    desks: dict[str, Desk]
+    handlers: dict[str, GrantHandler]
     ring: KeyRing
     sessions: Sessions
     log: JsonLog
@@ -56,7 +56,7 @@ class Running:
     provider: Provider | None = None
 
     @classmethod
-    def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> Running:
+    def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> ServiceState:
         """Open everything, and fit teachers.
 
         Raises
@@ -70,15 +70,15 @@ class Running:
             signing_key=None if settings.signing_key is None else settings.path(settings.signing_key),
             witness=None if settings.witness is None else settings.path(settings.witness),
         )
-        desks = open_desks(settings, ledger)
+        handlers = grant_handlers(settings, ledger)
         return cls(
             settings=settings,
             ledger=ledger,
-            desks=desks,
+            handlers=handlers,
             ring=ring,
             sessions=Sessions(ring, ledger.key.session_secret),
             log=JsonLog(stream),
-            metrics=Metrics(desks, ledger),
+            metrics=Metrics(handlers, ledger),
             prediction=prediction_model(settings.most_queries),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
@@ -110,7 +110,7 @@ class Running:
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
         """Return the accounts that a key may see: all for an owner of all, else those of its grants."""
-        shown = {desk.grant.data_set for name, desk in self.desks.items() if key.covers(name)}
+        shown = {handler.grant.data_set for name, handler in self.handlers.items() if key.covers(name)}
         if key.may_see_all:
             return self.ledger.accounts()
         return [self.ledger.account(name) for name in sorted(shown)]

@@ -15,7 +15,7 @@ from dpensemble.datasets.preparation import BLANK, unreadable_dates
 _MOST_NAMED = 8
 
 
-class Unread:
+class UnseenValues:
     """Counts of rows whose entries a student cannot make use of, column by column.
 
     Parameters

@@ -25,7 +25,7 @@ _QUOTES, _FARTHEST = 4096, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredAnswer:
     """What an analyst is told, the same to the byte whenever it is told.
 
     Parameters
@@ -40,7 +40,7 @@ class Told:
     answer: Answer
 
 
-class Desk:
+class GrantHandler:
     """Where one grant is asked.
 
     Parameters
@@ -142,7 +142,7 @@ class Desk:
         """Most answers that a quote is for."""
         return _FARTHEST * self.most
 
-    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> Told:
+    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
         Parameters
@@ -175,7 +175,7 @@ class Desk:
         labels = list(answer.labels)
         means = None if answer.means is None else [list(row) for row in answer.means]
         body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}
-        return Told(json.dumps(body, separators=(",", ":")).encode(), answer)
+        return StoredAnswer(json.dumps(body, separators=(",", ":")).encode(), answer)
 
 
 def _house(settings: ServiceSettings, grant: GrantSettings) -> House:
@@ -184,6 +184,6 @@ def _house(settings: ServiceSettings, grant: GrantSettings) -> House:
     return House(settings, grant)
 
 
-def open_desks(settings: ServiceSettings, ledger: Ledger) -> dict[str, Desk]:
+def grant_handlers(settings: ServiceSettings, ledger: Ledger) -> dict[str, GrantHandler]:
     """Return a desk for each grant, by name."""
-    return {grant.name: Desk(settings, grant, ledger) for grant in settings.grants}
+    return {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}

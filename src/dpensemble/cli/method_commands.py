@@ -12,9 +12,9 @@ from typing import Any
 
 import typer
 
-from dpensemble.cli.choice import DEFAULT_METHODS, LAWS, Choice, law_of, method_of, methods_of
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup, one_line
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.method_choice import DEFAULT_METHODS, LAWS, Choice, law_of, method_of, methods_of
 from dpensemble.cli.options import LAW, OWN, RULE, SETTING, Option, options_of
 
 _ABOUT = {
@@ -44,7 +44,7 @@ Run = Callable[[Request], None]
 
 def run_request(command: str, request: Request) -> None:
     """Carry out a request; only now is anything heavy imported."""
-    with ENDING.at_once():
+    with INTERRUPTS.at_once():
         module = import_module(f"dpensemble.cli.{command}")
     module.run(request)
 
