@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.method_choice import METHODS, methods_of
+from dpensemble.cli.manifest import METHODS
+from dpensemble.cli.method_choice import methods_of
 from dpensemble.cli.static_commands import (
     _KEYS,
     _LEDGER,

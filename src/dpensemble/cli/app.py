@@ -17,9 +17,9 @@ import typer
 from dpensemble.cli.again import command as command_of
 from dpensemble.cli.help import PlainGroup
 from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
-from dpensemble.cli.method_choice import Choice, choose
+from dpensemble.cli.method_choice import Choice, choose, owners
 from dpensemble.cli.method_commands import add_group, add_name
-from dpensemble.cli.options import flag_of, owners
+from dpensemble.cli.parameters import flag_of
 from dpensemble.cli.static_commands import add_static_commands
 from dpensemble.errors import DPEnsembleError, HiddenError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpensemble import methods
-from dpensemble.cli.method_choice import METHODS
+from dpensemble.cli.manifest import METHODS
 from dpensemble.cli.method_commands import Request
 from dpensemble.design import InfluenceRule
 from dpensemble.laws import LawChoice

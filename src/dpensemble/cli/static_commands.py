@@ -10,7 +10,7 @@ import typer
 
 from dpensemble.cli.help import PlainCommand, PlainGroup
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
+from dpensemble.cli.option import DATA, METHOD, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
 
 
