@@ -30,19 +30,7 @@ def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
 def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
     """Return the number of each record's unit, counted from 0 in order of first appearance.
 
-    Parameters
-    ----------
-    units : array-like of shape (n_records,)
-        Whom each record belongs to: texts, whole numbers or bytes.
-    n_records : int
-        Number of records.
-
-    Raises
-    ------
-    DataError
-        If there is not one unit for each record, or one is missing.
-    InvalidParameterError
-        If a unit is of another type.
+    Units are texts, whole numbers or bytes, one for each record; others raise.
 
     Examples
     --------

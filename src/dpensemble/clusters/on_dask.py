@@ -22,13 +22,7 @@ _TASKS_A_WORKER = 2
 
 
 class DaskCluster:
-    """Workers of a Dask scheduler that runs already.
-
-    Parameters
-    ----------
-    scheduler : str
-        Address, ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
-    """
+    """Workers of a Dask scheduler that runs already, at ``tcp://HOST:PORT`` or ``tls://HOST:PORT``."""
 
     def __init__(self, scheduler: str) -> None:
         try:

@@ -101,13 +101,7 @@ class EntryLog:
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """Add within the block, after a check that nothing is missing; witnessed when the block is left.
-
-        Raises
-        ------
-        LedgerError
-            If the signing key is not there, or is another ledger's.
-        """
+        """Add within the block, after a check that nothing is missing; witnessed when the block is left."""
         self._watch.require()
         key = self.key
         for place in self._store.identities:
@@ -131,15 +125,10 @@ class EntryLog:
         self._standing = transaction.standing
 
     def together(self, work: Callable[[Transaction], Result]) -> Result:
-        """Do a piece of work in a transaction that it shares with those of other threads that wait at the same time.
+        """Run `work` in a transaction that it shares with the work of other threads that wait at the same time.
 
-        On the disk and witnessed when this returns, as with `writing`; a piece that is refused leaves the others alone.
-        Many threads pay for few trips to the disk.
-
-        Parameters
-        ----------
-        work : callable
-            Takes the transaction; whatever it returns is returned.
+        The work is on the disk and witnessed when this returns, as with `writing`. Work that raises leaves the others
+        alone. Many threads need few writes to the disk.
         """
         return self._commits.run(work)
 

@@ -36,13 +36,7 @@ def step(name: str) -> None:
 
 
 class Store:
-    """A database with the tables of a ledger.
-
-    Parameters
-    ----------
-    where : str or path
-        A file, for SQLite, or an address such as ``postgresql://user@host/name``.
-    """
+    """A database with the tables of a ledger: a file (SQLite), or an address such as ``postgresql://user@host/name``."""
 
     def __init__(self, where: str | Path) -> None:
         address = str(where)

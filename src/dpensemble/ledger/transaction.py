@@ -47,13 +47,7 @@ class Transaction:
         self.standing = Standing()
 
     def catch_up(self, standing: Standing) -> None:
-        """Check and follow the entries since `standing`, which this process or a signature vouches for.
-
-        Raises
-        ------
-        TamperedLedgerError
-            If they do not follow from it.
-        """
+        """Follow the entries since `standing`, which this process or a signature vouches for, or raise."""
         later = self._entries_from(standing.number)
         if standing.number:
             same = next(later, None)

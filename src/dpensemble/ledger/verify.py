@@ -56,13 +56,7 @@ def verified(transaction: Transaction) -> Verified:
 
 
 def require_tables(transaction: Transaction) -> None:
-    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds.
-
-    Raises
-    ------
-    TamperedLedgerError
-        With the name of the table.
-    """
+    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds."""
     standing = transaction.standing
     sums = {
         name: (one.spent.loss, one.spent.delta, one.charges) for name, one in standing.accounts.items() if one.charges

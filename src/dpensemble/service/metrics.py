@@ -24,13 +24,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class JsonLog:
-    """Lines of JSON.
-
-    Parameters
-    ----------
-    stream : file, optional
-        Where to; standard error by default.
-    """
+    """Lines of JSON, on standard error by default."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -57,15 +51,7 @@ class LogHandler(logging.Handler):
 
 
 class Metrics:
-    """Counts for Prometheus.
-
-    Parameters
-    ----------
-    desks : mapping
-        Grants that are served.
-    ledger : Ledger
-        Whose accounts are shown.
-    """
+    """Counts for Prometheus, of the grants that are served and the accounts of the ledger."""
 
     def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
         self._handlers, self._ledger = handlers, ledger

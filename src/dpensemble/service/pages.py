@@ -206,19 +206,7 @@ def _may_see(key: ApiKey, charge: Charge) -> bool:
 
 
 def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
-    """Draw what was spent of a data set's budget, charge by charge.
-
-    Parameters
-    ----------
-    ident : str
-        Unique on the page.
-    data_set : str
-        Name.
-    state : AccountState
-        Everyone's.
-    charges : list of Charge
-        Oldest first.
-    """
+    """Draw what was spent of a data set's budget, charge by charge, oldest first; `ident` is unique on the page."""
     limit, spent, points = state.terms.limit.loss, 0, [(0.0, 0.0)]
     shared = [one for one in charges if one.whom == state.whom]
     for count, charge in enumerate(shared, start=1):

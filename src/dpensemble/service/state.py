@@ -21,29 +21,7 @@ from dpensemble.service.settings import ServiceSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """What the routes of a service share.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Its configuration.
-    ledger : Ledger
-        Where everything is charged.
-    desks : dict
-        Grants by name.
-    ring : KeyRing
-        API keys.
-    provider : Provider, optional
-        Of tokens beside them.
-    sessions : Sessions
-        Of the page.
-    log : JsonLog
-        For the operator.
-    metrics : Metrics
-        Counts.
-    prediction : type
-        Model of what a request asks.
-    """
+    """What the routes of a service share, such as its ledger, grants by name, keys and counts."""
 
     settings: ServiceSettings
     ledger: Ledger
@@ -57,13 +35,7 @@ class ServiceState:
 
     @classmethod
     def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> ServiceState:
-        """Open everything, and fit teachers.
-
-        Raises
-        ------
-        DPEnsembleError
-            If anything is not as it should be; nothing was charged.
-        """
+        """Open everything, and fit teachers. Nothing is charged, also when this raises."""
         ring = KeyRing(settings.path(settings.keys))
         ledger = Ledger(
             settings.ledger_place,
@@ -84,25 +56,13 @@ class ServiceState:
         )
 
     def who(self, token: str) -> ApiKey | None:
-        """Return who sent an API key or a token of the provider; None if it is neither, or not good any more.
-
-        Raises
-        ------
-        DPEnsembleError
-            If that cannot be found out now.
-        """
+        """Return the sender of an API key or of a token of the provider; None if it is neither, or no longer valid."""
         if self.provider is None or token.startswith(PREFIX):
             return self.ring.of(token)
         return self.provider.of(token)
 
     def sender(self, scope: Mapping[str, Any]) -> str | None:
-        """Return the holder whose key, token or session the headers of a request have; None if there is none.
-
-        Raises
-        ------
-        DPEnsembleError
-            If that cannot be found out now.
-        """
+        """Return the holder whose key, token or session the headers of a request have; None if there is none."""
         asking = HTTPConnection(dict(scope))
         kind, _, token = asking.headers.get("authorization", "").partition(" ")
         key = self.who(token.strip()) if kind.lower() == "bearer" else self.sessions.of(asking.cookies.get(COOKIE, ""))

@@ -16,13 +16,7 @@ _MOST_NAMED = 8
 
 
 class UnseenValues:
-    """Counts of rows whose entries a student cannot make use of, column by column.
-
-    Parameters
-    ----------
-    student : Pipeline
-        As `load_student` returns it.
-    """
+    """Counts of rows whose entries a student cannot make use of, column by column."""
 
     def __init__(self, student: Any) -> None:
         self.rows = 0
