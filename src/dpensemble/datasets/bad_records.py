@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
-from dpensemble._entries import is_readable
+from dpensemble._entries import as_array, is_readable, plain_array
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
+from dpensemble.errors import DataError
 
 #: Class id of a bad record.
 BAD = -1
@@ -89,15 +90,23 @@ def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.boo
 
 
 def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return what `named_units` returns, or raise if no record has a unit."""
+    names, present = named_units(units)
+    if not present.any():
+        raise DataError("units is missing for every record; give the owner of each record, or leave units out.")
+    return names, present
+
+
+def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return units as objects, and which records have one.
 
     A unit is missing if it is None, NaN or, for integers, negative. Complex numbers and those that no float can hold
     count as missing.
     """
-    declared = np.asarray(units)
+    declared = plain_array(units)
     if declared.dtype.kind in "iu":
         return declared, declared >= 0
-    objects = np.asarray(units, dtype=object)
+    objects = np.asarray(units, dtype=object) if hasattr(units, "__array__") else as_array(units)
     missing = np.array([is_missing(one) or not is_readable(one) for one in objects.ravel().tolist()], dtype=bool)
     return objects, ~missing
 

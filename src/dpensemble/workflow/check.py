@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, readable_rows
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 
@@ -69,7 +69,7 @@ def check(files: TableFiles, *, blanks: bool = True) -> Checked:
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero"))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
     units = tables.units if tables.stream is None else tables.stream.units
-    present = np.ones(tables.n_records, dtype=bool) if units is None else units_or_none(units)[1]
+    present = np.ones(tables.n_records, dtype=bool) if units is None else named_units(units)[1]
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
