@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
-from dpensemble._entries import as_array, is_readable, plain_array
+from dpensemble._entries import is_readable, plain_array
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
 from dpensemble.errors import DataError
 
@@ -106,7 +106,7 @@ def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     declared = plain_array(units)
     if declared.dtype.kind in "iu":
         return declared, declared >= 0
-    objects = np.asarray(units, dtype=object) if hasattr(units, "__array__") else as_array(units)
+    objects = np.asarray(units, dtype=object)
     missing = np.array([is_missing(one) or not is_readable(one) for one in objects.ravel().tolist()], dtype=bool)
     return objects, ~missing
 
