@@ -166,16 +166,25 @@ def _numbered(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
 
     A record without a unit is refused, or has the number -1.
     """
-    known: dict[str, int] = {}
-    found = []
+    number_of: dict[str, int] = {}
+    units = []
     for block in table.blocks([unit], 2**20):
-        places, names = pd.factorize(block[unit])
+        places, names = _distinct(block[unit])
         if (places < 0).any() and not keep_bad:
             raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
-        numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
+        numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
         # The place -1 of a missing name is that of the last number.
-        found.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
-    return np.concatenate(found)
+        units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
+    return np.concatenate(units)
+
+
+def _distinct(column: pd.Series) -> tuple[Integers, Any]:
+    """Return the place of each entry among the distinct entries, -1 for a missing one, and the distinct entries."""
+    try:
+        return pd.factorize(column)
+    except TypeError:
+        # Lists, structs and maps cannot be hashed. Their texts can.
+        return pd.factorize(as_text(column))
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.charges import DataSetCharges
 from dpensemble.ledger.names import now, require_new_name
 from dpensemble.ledger.standing import GrantStanding
-from dpensemble.ledger.store import Transaction, answers, grants, requests
-
-if TYPE_CHECKING:
-    from dpensemble.ledger.accounts import LedgerAccount
+from dpensemble.ledger.tables import answers, grants, requests
+from dpensemble.ledger.transaction import Transaction
 
 
 class LedgerGrant:
@@ -22,7 +21,7 @@ class LedgerGrant:
 
     Parameters
     ----------
-    account : LedgerAccount
+    account : DataSetCharges
         Whose.
     name : str
         Name of the grant.
@@ -30,7 +29,7 @@ class LedgerGrant:
         Further public settings that the name stands for.
     """
 
-    def __init__(self, account: LedgerAccount, name: str, more: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
     def resumed(self, design: Any) -> LedgerBook | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
-from dpensemble.datasets import TableEncoder
+from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.tables import as_kinds
 from dpensemble.errors import DataError, InvalidParameterError
@@ -21,7 +21,7 @@ from dpensemble.methods.records import PrivateRecords
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.workflow.files import file_tables
+from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 from dpensemble.workflow.learners import learner
 
 _LONGEST_TEXT = 1_000
@@ -64,24 +64,19 @@ class House:
             )
         if not isinstance(grant.classes, list):
             raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
-        tables = file_tables(
-            settings.path(given.private),
-            settings.path(given.public),
-            given.target,
-            classes=",".join(map(str, grant.classes)),
+        files = TableFiles(
+            private=settings.path(given.private),
+            public=settings.path(given.public),
+            target=given.target,
+            classes=grant.classes,
             unit=given.unit,
             drop=given.drop,
-            blanks=True,
-            sep=given.sep,
-            decimal=given.decimal,
-            multiline_text=bool(given.multiline_text),
-            on_bad_record=given.bad_records,
+            form=CSVFormat(given.sep, given.decimal, bool(given.multiline_text)),
         )
+        tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=given.bad_records))
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
         self._encoder = TableEncoder("median").fit(tables.X_public)
-        if len(tables.classes) != len(grant.classes):
-            raise InvalidParameterError(f"grant {grant.name!r}: classes of an ensemble must not hold commas.")
         as_declared = _Declared(tables.classes, given.bad_records)
         table, classes, y = table_targets(as_declared, tables.X_private, tables.y_private.to_numpy())
         units, present = whose(as_declared, tables.units, len(y))

@@ -167,17 +167,7 @@ def protects_units(estimator: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnBallots(_ByOthers):
-    """A few of the ballots on every query, drawn anew from secret bits, each choice as likely as any.
-
-    Parameters
-    ----------
-    voters : Voters
-        Private teachers, or ordinary ones whose ballots are randomised.
-    drawn : int
-        Number of ballots that count, from 1.
-    noise : NoiseSource
-        Where the random bits come from.
-    """
+    """A few ballots of `voters` on every query, drawn each time from secret bits, each choice equally likely."""
 
     drawn: int
     noise: NoiseSource

@@ -20,6 +20,7 @@ from dpensemble.workflow.outputs import Outcome, load_run, write_outcome
 from dpensemble.workflow.recover import Recovered, recover, settle_charge
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import RunFolder, claimed_folder, resumed_folder
+from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, adult_tables
 from dpensemble.workflow.train import train
 from dpensemble.workflow.unfinished import about_run, require_unchanged, unfinished_run
@@ -38,8 +39,10 @@ __all__ = [
     "ComparisonData",
     "JournaledAccount",
     "Outcome",
+    "ReadOptions",
     "Recovered",
     "RunFolder",
+    "TableFiles",
     "Tables",
     "about_run",
     "adult_tables",
