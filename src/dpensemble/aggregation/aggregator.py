@@ -27,7 +27,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.laws import LawChoice, ReleaseLaw, SparseNoisyMax, sample
 from dpensemble.relations import Basis, Relation
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases.noise import DiscreteNoise
 
 _SENT_BACK = "Only the answers are published; votes stay secret, and so does which records are behind them."
 _COMMON = (
