@@ -27,9 +27,8 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import SumsMeter, WeightedGroup
-from dpensemble.accounting.sums import noise_variance
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
+from dpensemble.cost import PrivacyCost, noise_variance
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 
 BINS = 10

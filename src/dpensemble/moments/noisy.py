@@ -7,7 +7,8 @@ import numpy as np
 from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
-from dpensemble.accounting.sums import SumsMeter, noise_variance
+from dpensemble.accounting.sums import SumsMeter
+from dpensemble.cost import noise_variance
 from dpensemble.teachers.discrete_noise import DiscreteNoise
 
 
