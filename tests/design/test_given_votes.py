@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpensemble.accounting import GaussianSum, RepeatedAnswers
+from dpensemble.accounting import GaussianSum
 from dpensemble.audit import hockey_stick, sampled_probabilities
 from dpensemble.budget import Budget
 from dpensemble.design import GivenVotes, Sampling
@@ -51,7 +51,7 @@ def test_no_soft_ballot_reveals_more_than_is_charged(scale):
 def test_soft_ballots_of_fresh_records_reveal_no_more_than_is_charged(relation):
     rate = 0.2
     fresh = replace(SOFT, relation=relation, sampling=Sampling.FRESH, rate=rate)
-    pairs = fresh.cost.one.parts[0].pairs
+    pairs = fresh.cost.parts[0].pairs
     charged = {epsilon: pairs.hockey_stick(epsilon) + 1e-14 for epsilon in EPSILONS}
     for row in rows(fresh.law):
         nobody, p, q = np.array(list(product(row, repeat=3))).swapaxes(0, 1)
@@ -68,7 +68,7 @@ def test_the_design_says_everything_public():
     )
     found = design.settings()
     assert (found["n_voters"], found["answers"], found["sampling"], found["sigma"]) == (60, 2, "fixed", 5.0)
-    assert isinstance(design.cost, RepeatedAnswers)
+    assert design.analysis == "exact worst case of the released labels over all votes"
     assert design.with_noise(9.0).law == GaussianNoisyMax(9.0)
     assert design.with_noise(9.0).spent < design.spent <= 3
     assert design.with_budget(Budget(epsilon=2.5, delta=1e-5)).groups[0].budget.epsilon == 2.5

@@ -184,7 +184,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             Number of answers, from 1; may be more than the budget allows.
         """
         n, budget = integer_between("n", n, 1), self.design.groups[0].budget
-        epsilon = self.design.cost.epsilon(n, budget.delta)
+        epsilon = (self.design.cost * n).epsilon(budget.delta)
         return Quote(answers=n, epsilon=epsilon, delta=budget.delta, fits=n <= self._most)
 
     def remaining(self) -> int:
@@ -201,7 +201,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             basis=Basis.WORST_CASE,
             relation=design.relation,
             unit=self.unit,
-            accounting=f"{design.cost.accounting}, {self._most:,} answers of {design.law.words()}",
+            accounting=f"{design.analysis}, {self._most:,} answers of {design.law.words()}",
             assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
             for_release=self._noise.for_release,
         )
@@ -357,7 +357,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             require_left(answers, self._most, 0)
             # The whole budget is told of before the first answer, which may still be forbidden.
             about_to_spend(
-                self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation
+                self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation
             )
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book

@@ -14,12 +14,10 @@ from dpensemble._checks import integer_between, real_between, shown
 from dpensemble.accounting import Accounting, Change, Group, price
 from dpensemble.accounting.fresh import amplified, fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
-from dpensemble.accounting.repeated import RepeatedAnswers, RepeatedCost, RepeatedSums
-from dpensemble.accounting.sparse import SparseCost
-from dpensemble.accounting.sums import noise_variance
+from dpensemble.accounting.sparse import sparse_cost
 from dpensemble.accounting.worst_case.answers import bounded_range_cost
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
+from dpensemble.cost import Cost, GaussianCost, PrivacyCost, noise_variance
 from dpensemble.design.base import Design, one_group
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ExponentialVote, ReleaseLaw, SparseNoisyMax
@@ -29,7 +27,7 @@ from dpensemble.relations import Relation
 #: Whole units in a probability of 1, and the distance by which one voter's probabilities can move their sum.
 SOFT_UNIT = 2**34
 SOFT_SENSITIVITY = math.isqrt(2 * SOFT_UNIT**2) + 1
-_MOST_ENTRIES, _MOST_CLASSES = 4096, 2**31 - 1
+_MOST_ENTRIES, _MOST_CLASSES, _MOST_ANSWERS = 4096, 2**31 - 1, 10**9
 # Classes that settings name one by one.
 _MOST_NAMED = 100
 
@@ -148,16 +146,26 @@ class GivenVotes(Design):
         return one_group(self.budget, self.votes)
 
     @cached_property
-    def cost(self) -> RepeatedCost:
-        """What any number of answers costs, whatever the votes are."""
+    def cost(self) -> Cost:
+        """Most that one answer can cost, whatever the votes are."""
         if isinstance(self.law, SparseNoisyMax):
-            return SparseCost(self.law, self.n_voters)
+            return sparse_cost(self.law, self.n_voters)
         if isinstance(self.law, GaussianSum):
-            return RepeatedSums(sigma=self.law.sigma, entries=self.n_classes, variance=self.sum_variance)
+            return GaussianCost.of_sum(self.law.sigma, variance=self.sum_variance, entries=self.n_classes)
+        return self._one if self.rate is None else self._one_fresh
+
+    @property
+    def analysis(self) -> str:
+        """Name and source of the analysis, for the guarantee."""
+        if isinstance(self.law, GaussianSum):
+            return (
+                "exact trade-off of the Gaussian mechanism (Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, "
+                "Corollary 3.3); the noise drawn is a discrete Gaussian, whose difference is charged"
+            )
         how = "exact worst case of the released labels over all votes"
-        if self.rate is None:
-            return RepeatedAnswers(self._one, how)
-        return RepeatedAnswers(self._one_fresh, f"{how} and all draws of records, anew for every answer")
+        if isinstance(self.law, SparseNoisyMax):
+            return f"{how}, and what a class of a single vote can reveal, by exact adaptive composition"
+        return how if self.rate is None else f"{how} and all draws of records, anew for every answer"
 
     @property
     def sum_variance(self) -> int:
@@ -192,9 +200,9 @@ class GivenVotes(Design):
     def most_answers(self) -> int:
         """Number of answers that are promised: those asked for, or all that the budget allows."""
         budget = self.groups[0].budget
-        most = self.cost.most(budget) if self.answers is None else self.answers
-        if most < 1 or (self.answers is not None and not self.cost.fits(most, budget)):
-            needed = self.cost.epsilon(max(1, most), budget.delta)
+        most = self.cost.most(budget, limit=_MOST_ANSWERS) if self.answers is None else self.answers
+        if most < 1 or (self.answers is not None and not (self.cost * most).fits(budget)):
+            needed = (self.cost * max(1, most)).epsilon(budget.delta)
             told = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta, whatever the epsilon"
             raise BudgetError(
                 f"{max(1, most):,} answers need {told} at delta={budget.delta:g}, and epsilon={budget.epsilon:g} is "
@@ -206,7 +214,7 @@ class GivenVotes(Design):
     def spent(self) -> float:
         """Epsilon of all answers that are promised, however many of them are taken."""
         budget = self.groups[0].budget
-        return min(budget.epsilon, self.cost.epsilon(self.most_answers, budget.delta))
+        return min(budget.epsilon, (self.cost * self.most_answers).epsilon(budget.delta))
 
     def with_budget(self, budget: Budget) -> Self:
         """Return the same answers under another budget."""

@@ -11,7 +11,7 @@ import numpy as np
 from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
-from dpensemble.accounting.sums import noise_variance
+from dpensemble.cost import noise_variance
 from dpensemble.relations import Relation
 from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
