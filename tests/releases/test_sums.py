@@ -11,7 +11,7 @@ from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, ReleasedTable, SumQuery, SumReleaser
+from dpensemble.releases import PaidSums, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
 from dpensemble.workflow.drawn import DrawnFile
 
 UNIT = 2**30
@@ -71,3 +71,12 @@ def test_what_does_not_fit_is_neither_drawn_nor_described():
     with pytest.raises(BudgetError, match="does not fit"):
         one.release(Shares(), np.zeros(3, dtype=np.int64), 0.2)
     assert len(one.released) == 1
+
+
+def test_sums_that_were_paid_before_are_those_and_no_others():
+    paid = PaidSums(noise=5.0, variance=2**60, entries=6)
+    assert paid.sigma(1.0) == 5.0
+    paid.charge(5.0, variance=2**60, entries=6)
+    for sigma, variance, entries in ((4.9, 2**60, 6), (5.0, 2**59, 6), (5.0, 2**60, 7), (float("nan"), 2**60, 6)):
+        with pytest.raises(BudgetError, match="not those that were charged before"):
+            paid.charge(sigma, variance=variance, entries=entries)

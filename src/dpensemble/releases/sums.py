@@ -12,6 +12,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.cost import noise_variance
+from dpensemble.errors import BudgetError
 from dpensemble.relations import Relation
 from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
@@ -25,6 +26,37 @@ class SumPayer(Protocol):
 
     def charge(self, sigma: float, *, variance: int, entries: int) -> None:
         """Charge for a sum before its noise is drawn, or refuse."""
+
+
+@dataclass(frozen=True)
+class PaidSums:
+    """Pays for sums that were charged before, for example in the book of an `Aggregator`, and for no others.
+
+    Parameters
+    ----------
+    noise : float
+        Noise that was charged for, in sensitivities.
+    variance : int
+        Least variance of the discrete noise, in squared whole units.
+    entries : int
+        Entries of all sums together.
+    """
+
+    noise: float
+    variance: int
+    entries: int
+
+    def sigma(self, share: float) -> float:  # noqa: ARG002
+        """Return the noise that was charged for."""
+        return self.noise
+
+    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
+        """Refuse sums with less noise, or with more entries, than were charged."""
+        if not (sigma >= self.noise and variance >= self.variance and entries <= self.entries):
+            raise BudgetError(
+                f"sums of {entries:,} entries with noise sigma={sigma:.6g} are not those that were charged before: "
+                f"{self.entries:,} entries with noise sigma={self.noise:.6g}."
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
