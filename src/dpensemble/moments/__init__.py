@@ -15,15 +15,28 @@ from dpensemble.moments.maps.images import ImageMap
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.release import Moments, MomentsSource
+from dpensemble.moments.queries import (
+    ClassSums,
+    FeatureMean,
+    FeatureProducts,
+    Moments,
+    RecordsQuery,
+    Residuals,
+    UnitCount,
+    exact_sum,
+)
+from dpensemble.moments.rounds import MomentsSource
 
 __all__ = [
     "MANY_COLUMNS",
     "VERY_FEW_ROWS",
     "AnswerBound",
     "BoundedMap",
+    "ClassSums",
     "DirectionsMap",
     "Drift",
+    "FeatureMean",
+    "FeatureProducts",
     "Grid",
     "ImageMap",
     "Learned",
@@ -32,14 +45,18 @@ __all__ = [
     "MomentsSource",
     "PrivateBlocks",
     "PublicRows",
+    "RecordsQuery",
+    "Residuals",
     "SnappedMap",
     "TableMap",
+    "UnitCount",
     "blocks_of",
     "bounded_map",
     "column_effects",
     "declared_grid",
     "distilled",
     "drift",
+    "exact_sum",
     "fit_linear",
     "fit_moments",
     "learn",

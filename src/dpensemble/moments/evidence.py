@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.model import probabilities
-from dpensemble.moments.release import Moments, columns, expected
+from dpensemble.moments.model import columns, expected, probabilities
+from dpensemble.moments.queries import Moments
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0

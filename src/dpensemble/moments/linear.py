@@ -17,7 +17,8 @@ from scipy import linalg
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.release import Moments, expected
+from dpensemble.moments.model import expected
+from dpensemble.moments.queries import Moments
 
 #: Logits are that many times the fitted linear chances; how many exactly hardly matters.
 SHARPNESS = 15.0

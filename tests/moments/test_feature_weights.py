@@ -6,7 +6,7 @@ import pytest
 
 from dpensemble.moments import PublicRows, TableMap, starting_fit
 from dpensemble.moments.evidence import Fit
-from dpensemble.moments.spending import weights_of_features
+from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.whole import UNIT, whole_features
 
 
