@@ -15,17 +15,13 @@ from dpensemble.accounting import GaussianSum, SumsMeter, WeightedGroup
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
 from dpensemble.moments import (
     AnswerBound,
-    ClassSums,
-    FeatureMean,
-    FeatureProducts,
     Moments,
     MomentsSource,
     PrivateBlocks,
-    Residuals,
-    UnitCount,
     blocks_of,
     noisy_average,
 )
+from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.score import BINS, release_score, unit_vectors
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser

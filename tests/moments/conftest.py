@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpensemble.moments import Moments, PublicRows
+from dpensemble.moments import Moments
+from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.model import even_weight, expected, probabilities
 
 

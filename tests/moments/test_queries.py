@@ -10,9 +10,10 @@ from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
-from dpensemble.moments import ClassSums, FeatureMean, FeatureProducts, MomentsSource, Residuals, UnitCount, exact_sum
+from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.model import expected, probabilities
+from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount, exact_sum
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
 from dpensemble.releases import DiscreteNoise, ReleasedTable, SumReleaser, sums

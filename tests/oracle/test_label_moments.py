@@ -17,16 +17,13 @@ from dpensemble.budget import Budget
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import (
-    FeatureMean,
-    FeatureProducts,
     MomentsSource,
     PrivateBlocks,
-    Residuals,
-    UnitCount,
     blocks,
     blocks_of,
     queries,
 )
+from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser

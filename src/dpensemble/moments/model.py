@@ -38,26 +38,7 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
 
 
 def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: float) -> tuple[Floats, Floats]:
-    """Return what a published model expects of rows, and the public weight of each row.
-
-    Parameters
-    ----------
-    centre : ndarray or None
-        Coefficients; None for even shares.
-    features : ndarray or sparse matrix of shape (n_rows, n_features)
-        In units of 1.
-    n_classes : int
-        Number of classes.
-    even_weight : float
-        Weight of every row where `centre` is None.
-
-    Returns
-    -------
-    c : ndarray of shape (n_rows, n_columns)
-        Probabilities; of the second class alone where there are two.
-    omega : ndarray of shape (n_rows,)
-        Weights.
-    """
+    """Return what a published model expects of rows, and the public weight of each row."""
     n_rows, n_columns = features.shape[0], columns(n_classes)
     if centre is None:
         return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)

@@ -50,26 +50,7 @@ class MomentsSource:
 
 
 class Rounds:
-    """Releases round after round, and fits the model to all of them after each.
-
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records.
-    feature_map : fitted map
-        The source's, made from what is public.
-    rows : PublicRows
-        Rows that say what a model expects.
-    total_weight : float
-        Sum of the units' weights, or its noisy value.
-
-    Attributes
-    ----------
-    released : list of Moments
-        What was released so far.
-    fitted : Fit
-        Coefficients that were fitted to it.
-    """
+    """Releases round after round, and fits the model to all of them after each."""
 
     def __init__(self, source: MomentsSource, feature_map: Any, rows: PublicRows, total_weight: float) -> None:
         self.source, self.feature_map, self.rows, self.total_weight = source, feature_map, rows, total_weight

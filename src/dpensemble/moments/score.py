@@ -81,21 +81,7 @@ def bin_edges(public: Floats) -> Floats:
 def unit_vectors(
     right: Integers, cells: Integers | None, unit_of: Integers, n_units: int, usable: NDArray[np.bool_] | None = None
 ) -> Integers:
-    """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private.
-
-    Parameters
-    ----------
-    right : ndarray of shape (n_records,)
-        1 where the student is right, else 0.
-    cells : ndarray of shape (n_records,) or None
-        Place of each record in the histogram.
-    unit_of : ndarray of shape (n_records,)
-        Number of each record's unit.
-    n_units : int
-        Number of units, all of which have a record.
-    usable : ndarray of shape (n_records,), optional
-        False for a bad record, which adds zeros but counts among the records of its unit. By default no record is bad.
-    """
+    """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private."""
     # Rounded down, so that the records of a unit weigh 1 at most together.
     weight = _WHOLE // np.bincount(unit_of, minlength=n_units)[unit_of]
     if usable is not None:
@@ -143,17 +129,7 @@ def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:
 
 
 def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseSource) -> ReleasedScore:
-    """Charge for the sum of the units' vectors, draw its noise, and return what it says.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_units, n_entries)
-        From `unit_vectors`; private.
-    epsilon, delta : float
-        Budget, all of which is used.
-    noise : NoiseSource
-        Secret bits.
-    """
+    """Charge for the sum of the units' vectors, draw its noise, and return what it says."""
     n_units, n_entries = vectors.shape
     meter = _meter(epsilon, delta)
     # Holds the noise to what `score_cost` says of it.

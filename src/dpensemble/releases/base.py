@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from dpensemble._arrays import Integers
 from dpensemble._random import NoiseSource
@@ -12,20 +12,6 @@ from dpensemble.accounting import Change
 from dpensemble.cost import Cost
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
-
-
-class Law(Protocol):
-    """Names and settings of the noise; what the noise is, each release knows of its own law."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    @property
-    def title(self) -> str: ...  # noqa: D102
-
-    def settings(self) -> dict[str, Any]: ...  # noqa: D102
-
-    def words(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
