@@ -45,10 +45,6 @@ def file_tables(
     seed : int, optional
         Public seed of budgets that are assigned at random.
 
-    Returns
-    -------
-    Tables
-
     Raises
     ------
     FileError, DataError, InvalidParameterError
