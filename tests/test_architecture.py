@@ -75,8 +75,8 @@ RATCHETS = {
     "type(x) is": 21,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 179,
-    "lines with Any": 1117,
-    "exported names": 406,
+    "lines with Any": 1116,
+    "exported names": 338,
     "circles of modules": 0,
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpensemble import load_classifier
 from dpensemble.cli import main
-from dpensemble.workflow import LEARNERS, STUDENTS
+from dpensemble.workflow.learners import LEARNERS, STUDENTS
 
 
 @pytest.fixture

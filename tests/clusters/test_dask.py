@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SubsampleAggregateClassifier, on_cluster
 from dpensemble.cli import main
-from dpensemble.clusters import active_cluster, base, on_dask, vetting
+from dpensemble.clusters import base, on_dask, vetting
+from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 distributed = pytest.importorskip("distributed")

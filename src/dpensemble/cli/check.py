@@ -9,7 +9,8 @@ import typer
 
 from dpensemble.cli.lists import parts_of
 from dpensemble.datasets import CSVFormat
-from dpensemble.workflow import Checked, TableFiles, check
+from dpensemble.workflow import TableFiles, check
+from dpensemble.workflow.check import Checked
 
 
 def run(

@@ -9,7 +9,7 @@ from dpensemble.cli.manifest import METHODS
 from dpensemble.cli.method_commands import Request
 from dpensemble.design import InfluenceRule
 from dpensemble.laws import LawChoice
-from dpensemble.workflow import LEARNERS, STUDENTS, learner
+from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 
 _DEFAULT_LEARNER = "logistic-regression"
 

@@ -29,23 +29,23 @@ from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.methods.repeated import uncounted
 from dpensemble.workflow import (
-    JournaledAccount,
     ReadOptions,
     RunFolder,
     TableFiles,
     Tables,
-    about_run,
     adult_tables,
     claimed_folder,
     file_tables,
     parse_budgets,
-    rehearse,
-    resumed_folder,
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
+from dpensemble.workflow.charging import JournaledAccount
 from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT
+from dpensemble.workflow.rehearsal import rehearse
+from dpensemble.workflow.run_folder import resumed_folder
+from dpensemble.workflow.unfinished import about_run
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (

@@ -26,7 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
 from dpensemble._workers import private_workers
-from dpensemble.clusters import refuse_cluster
+from dpensemble.clusters.base import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.releases.noise import DiscreteNoise

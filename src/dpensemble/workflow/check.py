@@ -19,22 +19,9 @@ from dpensemble.workflow.table_files import ReadOptions, TableFiles
 class Checked:
     """Exact counts of private records; for the owner alone, never to be published.
 
-    Parameters
-    ----------
-    records : int
-        All records.
-    bad : int
-        Records that add nothing: those with at least one of the next four.
-    without_class : int
-        Records whose label is missing or not declared.
-    infinite : int
-        Records with an infinite entry.
-    incomplete : int
-        Records with a missing or unreadable entry. They are bad only for methods that take no blanks.
-    without_unit : int
-        Records whose unit is missing.
-    missing_entries : dict of str to int
-        Missing or unreadable entries of each column that has some.
+    A record is bad, and adds nothing, if its label is missing or not declared, an entry is infinite, or its unit is
+    missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
+    are those of each column that has some.
     """
 
     records: int

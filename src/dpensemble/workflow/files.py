@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from dpensemble._guard import guard_private_rows
-from dpensemble.datasets import ParquetTable, TablePreparation
+from dpensemble.datasets import TablePreparation
 from dpensemble.datasets.columns import as_text, number_columns
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import Note, table_notes
+from dpensemble.datasets.parquet import ParquetTable
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import declared_grid
@@ -43,10 +44,6 @@ def file_tables(
         Where the budgets of records come from; see `parse_budgets`.
     seed : int, optional
         Public seed of budgets that are assigned at random.
-
-    Returns
-    -------
-    Tables
 
     Raises
     ------

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble.datasets import ParquetBlocks, ParquetTable
-from dpensemble.datasets.parquet import is_parquet
+from dpensemble.datasets import ParquetBlocks
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow.column_kinds import ColumnKinds, require_two

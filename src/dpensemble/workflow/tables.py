@@ -109,10 +109,6 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
     levels : str, optional
         Refused: packaged data has no budgets column.
 
-    Returns
-    -------
-    Tables
-
     Raises
     ------
     InvalidParameterError
