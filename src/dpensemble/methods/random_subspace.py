@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from dpensemble._checks import real_between
-from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation
+from dpensemble._random import Stream
 from dpensemble.design import Partitioned, VotingDesign
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw
 
 
@@ -32,6 +30,20 @@ class OnSubspaces(Partitioned):
     def settings(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return super().settings() | {"columns": self.columns, "secret_columns": self.secret_columns}
+
+
+class SubspaceSteps(VotingSteps):
+    """Teachers that each see some of the columns."""
+
+    def base_learner(self) -> Any:
+        """Return a classifier of some columns."""
+        return OnColumns(super().base_learner(), self.method.columns)
+
+    def teaching_entropy(self) -> int:
+        """Return the seed of the columns, which is secret when they are."""
+        if not self.method.secret_columns:
+            return self.entropy
+        return int(self.secret_source(Stream.TEACHERS).uniform_bits(1)[0])
 
 
 class RandomSubspaceClassifier(VotesInBlocks):
@@ -79,6 +91,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
 
     name: ClassVar[str] = "random-subspace"
     title: ClassVar[str] = "Random subspace voting"
+    steps: ClassVar[type[VotingSteps]] = SubspaceSteps
 
     def __init__(
         self,
@@ -111,25 +124,6 @@ class RandomSubspaceClassifier(VotesInBlocks):
             columns=real_between("columns", self.columns, 1e-9, 1.0),
             secret_columns=self.secret_columns,
         )
-
-    def _base_learner(self) -> Any:
-        return OnColumns(super()._base_learner(), self.columns)
-
-    def _fit_teachers(
-        self,
-        design: VotingDesign,
-        meter: Meter,
-        records: PrivateRecords,
-        allocation: Allocation,
-        classes: NDArray[Any],
-        entropy: int,
-    ) -> tuple[Any, VotingDesign]:
-        if self.secret_columns:
-            # It must not repeat the noise of the released labels.
-            seed = self.insecure_release_seed
-            source = noise_source(None if seed is None else seed_integer(seed, Stream.TEACHERS))
-            entropy = int(source.uniform_bits(1)[0])
-        return super()._fit_teachers(design, meter, records, allocation, classes, entropy)
 
 
 class OnColumns(ClassifierMixin, BaseEstimator):

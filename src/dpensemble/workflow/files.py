@@ -33,7 +33,7 @@ def file_tables(
     public: Path | None,
     target: str,
     *,
-    classes: str | None,
+    classes: str | Sequence[Any] | None,
     declared_columns: Path | None = None,
     test: Path | None = None,
     unit: str | None = None,
@@ -59,7 +59,7 @@ def file_tables(
         are declared.
     target : str
         Column to predict.
-    classes : str or None
+    classes : str, sequence or None
         All possible labels, separated by commas.
     declared_columns : path, optional
         JSON file that declares columns in place of a public table.
@@ -320,14 +320,14 @@ def _take(table: pd.DataFrame, column: str, parameter: str, name: str, public: l
     return table.pop(column)
 
 
-def _parse_classes(classes: str | None) -> list[Any]:
+def _parse_classes(classes: str | Sequence[Any] | None) -> list[Any]:
     """Return the declared labels, as numbers if all of them are; the private labels play no part."""
     if classes is None:
         raise InvalidParameterError(
             "classes is missing: the possible labels are public knowledge and must be declared, "
             'for example --classes "no,yes", because reading them off the private labels would leak.'
         )
-    names = [name.strip() for name in classes.split(",")]
+    names = [str(name).strip() for name in (classes.split(",") if isinstance(classes, str) else classes)]
     if "" in names:
         raise InvalidParameterError(f"classes={classes!r} names an empty label; remove a comma.")
     if len({name.casefold() for name in names}) < len(names):
