@@ -2,6 +2,7 @@
 
 from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.design.averages import Answers, TeacherAverages, answers_of
+from dpensemble.design.bagged_models import BaggedModels
 from dpensemble.design.base import Design, VotingDesign
 from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
@@ -20,6 +21,7 @@ from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
 __all__ = [
     "AggregatorComparison",
     "Answers",
+    "BaggedModels",
     "ByGroup",
     "Census",
     "ComparedAggregator",

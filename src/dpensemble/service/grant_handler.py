@@ -16,7 +16,7 @@ from dpensemble.ledger import Ledger
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 
 if TYPE_CHECKING:
-    from dpensemble.service.house import House
+    from dpensemble.service.house import HostedEnsemble
 
 #: What a prediction may be made of.
 KINDS = ("counts", "ballots", "log_probs", "rows")
@@ -138,10 +138,10 @@ class GrantHandler:
         return StoredAnswer(json.dumps(body, separators=(",", ":")).encode(), answer)
 
 
-def _house(settings: ServiceSettings, grant: GrantSettings) -> House:
-    from dpensemble.service.house import House  # noqa: PLC0415 - slow, and for teachers alone
+def _house(settings: ServiceSettings, grant: GrantSettings) -> HostedEnsemble:
+    from dpensemble.service.house import HostedEnsemble  # noqa: PLC0415 - slow, and for teachers alone
 
-    return House(settings, grant)
+    return HostedEnsemble(settings, grant)
 
 
 def grant_handlers(settings: ServiceSettings, ledger: Ledger) -> dict[str, GrantHandler]:

@@ -29,7 +29,7 @@ class Reader:
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
-        tabular, takes_nan = getattr(model, "takes_tables", False), get_tags(model).input_tags.allow_nan
+        tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
                 f"{model.name} takes blanks as they are, which is better than filling them in; leave out --fill.",

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._spending import Spending, spending_told_to
+from dpensemble._spending import Spending, listen
 from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.errors import RepeatedReleaseWarning
@@ -114,7 +114,7 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
         return
     token, told, failed = _INSIDE.set(True), _Told(), True
     try:
-        with spending_told_to(told.hear):
+        with listen(told.hear):
             yield
         failed = False
     finally:
@@ -136,7 +136,7 @@ def uncounted() -> Iterator[None]:
 def _count_if_released(estimator: Any, X: Any, y: Any, told: _Told, *, failed: bool) -> None:
     if failed:
         # What failed midway has spent what it was allowed to.
-        seeded = getattr(getattr(estimator, "method", estimator), "insecure_release_seed", None) is not None
+        seeded = estimator.insecure_release_seed is not None
         epsilon = told.epsilon
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
