@@ -36,7 +36,7 @@ def rows(law):
 @pytest.mark.parametrize("scale", [0.7, 1.0, 5.0])
 def test_no_soft_ballot_reveals_more_than_is_charged(scale):
     design = replace(SOFT, law=ExponentialVote(scale))
-    pairs = design.cost.one.parts[0].pairs
+    pairs = design.cost.parts[0].pairs
     closest = 0.0
     for row in rows(design.law):
         for p, q in product(row, repeat=2):

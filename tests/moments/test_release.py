@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from dpensemble._random import SeededNoise, SystemNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import noisy
@@ -31,7 +31,7 @@ def source(n_features=400, *, relation=Relation.REPLACE_ONE, noise=None, n_class
         n_classes=n_classes,
         nonnegative=nonnegative,
         relation=relation,
-        meter=SumsMeter([WeightedGroup("everyone", BUDGET)]),
+        meter=SumsMeter([Group("everyone", BUDGET)]),
         noise=SeededNoise(3) if noise is None else noise,
     )
 
@@ -114,7 +114,7 @@ def test_noise_ten_per_cent_off_is_noticed(monkeypatch):
     sizes = []
     for seed in range(3):
         moments = source(1200, nonnegative=False, noise=SeededNoise(seed)).first(0.5, 1.0)
-        sigma = SumsMeter([WeightedGroup("everyone", BUDGET)]).sigma(0.5)
+        sigma = SumsMeter([Group("everyone", BUDGET)]).sigma(0.5)
         sizes.append(moments.values.ravel() / sigma)
     assert not right_size(np.concatenate(sizes), 1.0)
 
@@ -218,7 +218,7 @@ def test_released_sums_are_what_they_estimate():
         rows = np.abs(rng.normal(size=(400, 6)))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         one = source(n_classes=n_classes, rows=rows)
-        object.__setattr__(one, "meter", SumsMeter([WeightedGroup("everyone", Budget(epsilon=1e6, delta=0.1))]))
+        object.__setattr__(one, "meter", SumsMeter([Group("everyone", Budget(epsilon=1e6, delta=0.1))]))
         onehot = np.eye(n_classes)[np.arange(400) % n_classes]
         y = onehot[:, 1:] if n_classes == 2 else onehot
         first = one.first(0.5, 400.0)

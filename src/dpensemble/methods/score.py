@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpensemble._arrays import Floats, Integers
 from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost, noise_variance
 from dpensemble.teachers.discrete_noise import DiscreteNoise
@@ -108,7 +108,7 @@ def unit_vectors(
 
 
 def _meter(epsilon: float, delta: float) -> SumsMeter:
-    return SumsMeter([WeightedGroup("held back", Budget(epsilon=epsilon, delta=delta))])
+    return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))])
 
 
 def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:
