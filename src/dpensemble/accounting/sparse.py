@@ -137,15 +137,7 @@ class SparseCost(Cost):
 
 
 def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
-    """Return the cost of one answer of a `SparseNoisyMax`, one ballot a unit.
-
-    Parameters
-    ----------
-    law : SparseNoisyMax
-        Noise and threshold.
-    n_voters : int
-        Number of ballots, at most 9,000.
-    """
+    """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
     rounding = (integer_between("n_voters", n_voters, 1, MOST_VOTERS) + 1) * SPARSE_ERROR
     appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)

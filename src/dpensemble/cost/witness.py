@@ -85,13 +85,7 @@ class _Followed:
 
 
 def votes_witness(composed: AdaptiveComposition, neighbours: Neighbours, answers: int, budget: Budget) -> Witness:
-    """Return how a number of answers of one law is followed, on the coarsest grid on which it fits the budget.
-
-    Raises
-    ------
-    AccountingError
-        If the answers fit by another conversion only, or are too many for a verifier.
-    """
+    """Return how a number of answers of one law is followed, on the coarsest grid on which it fits the budget."""
     followed = _coarsest(composed, neighbours, answers, budget)
     layout, size = followed.layout, followed.block
     block = None if size is None else [size, answers // size - 1]
@@ -123,13 +117,7 @@ def _by_a_hair(answers: int, budget: Budget) -> str:
 
 
 def within_rounding(budget: Budget, errors: float) -> Budget:
-    """Return the budget less what the verifier adds for so many roundings of the sampler.
-
-    Raises
-    ------
-    AccountingError
-        If nothing is left.
-    """
+    """Return the budget less what a verifier adds for the sampler's roundings; an error if nothing is left."""
     delta = budget.delta - errors * _NEAR * (1 + math.exp(budget.epsilon)) * (1 + 1e-9)
     if delta <= 0:
         raise AccountingError(
@@ -196,13 +184,7 @@ def _lens(reach: tuple[int, int], spread: float, step: float, epsilon: float, de
 
 
 def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries: int, budget: Budget) -> Witness:
-    """Return how all that the units of as many answered queries pay for is followed.
-
-    Raises
-    ------
-    AccountingError
-        If the units are too many for a verifier, or fit the budget by a hair only.
-    """
+    """Return how all that the units of as many answered queries pay for is followed, on the coarsest grid."""
     block, followed = None, queries
     if queries > composition.followed:
         # Where blocks meet, a query is lost.

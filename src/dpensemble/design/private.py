@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpensemble._checks import integer_between, shown
-from dpensemble.accounting import Meter, PrivateModelsMeter, pure_answers_meter
+from dpensemble.accounting import Meter
 from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers, Plurality
 from dpensemble.design.base import not_certified

@@ -37,33 +37,8 @@ class FilterMeter(GroupMeter):
     have a filter. A query is admitted only if it fits all filters of those who take part in it even if all admitted
     queries are answered.
 
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Of one stage, under a gated law.
-    groups : sequence of Group
-        Whose records.
-    n_classes : int
-        Number of declared classes.
-    accounting : Accounting, default="exact"
-        Where the costs come from.
-
-    References
-    ----------
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1. The purse is
     the project's own: `dpensemble.cost.gated`.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool, Stage
-    >>> from dpensemble.laws import ConfidentNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
-    >>> meter = FilterMeter(VotingSchedule((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
-    >>> meter.sure_queries, meter.most_queries
-    (164, 1804)
     """
 
     def __init__(
