@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._random import Stream, seed_integer
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import NoisySums
@@ -41,7 +41,7 @@ class MomentsSteps(Steps):
         Public rows; none where columns are declared.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
-    groups : tuple of WeightedGroup, optional
+    groups : tuple of Group, optional
         Groups of records, where budgets differ.
     total : float
         Sum of the units' weights, where that is public.
@@ -61,7 +61,7 @@ class MomentsSteps(Steps):
         read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
         public: Any,
         classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
+        groups: tuple[Group, ...] | None,
         total: float,
         *,
         has_units: bool,
