@@ -69,12 +69,12 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 70,
+    "isinstance on own types": 63,
     "type(x) is": 20,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 179,
     "lines with Any": 1094,
-    "exported names": 377,
+    "exported names": 321,
     "circles of modules": 0,
 }
 

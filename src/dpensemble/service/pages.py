@@ -318,13 +318,13 @@ def _predict(visit: _Visit) -> Response:
     try:
         name = request_key(visit.form.get("request_key"))
         given = _given(visit.service.prediction, handler, visit.form)
-        told = predicted(visit.service, key, handler, name, given, visit.noted)
+        stored = predicted(visit.service, key, handler, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
-    labels = ["no answer" if one is None else str(one) for one in told.answer.labels]
-    means = told.answer.means
-    return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": told.answer.replayed})
+    labels = ["no answer" if one is None else str(one) for one in stored.answer.labels]
+    means = stored.answer.means
+    return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": stored.answer.replayed})
 
 
 def _given(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
