@@ -194,8 +194,8 @@ def _coprime(n_teachers: int) -> NDArray[np.int64]:
 
 
 def _group_of_unit(unit_of_record: NDArray[np.int64], of_record: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
-    found[unit_of_record] = of_record
-    if np.any(found[unit_of_record] != of_record):
+    groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
+    groups[unit_of_record] = of_record
+    if np.any(groups[unit_of_record] != of_record):
         raise InvalidParameterError("the records of one unit must be in one group.")
-    return found
+    return groups

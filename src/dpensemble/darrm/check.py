@@ -103,11 +103,11 @@ def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArr
     """Add the worst of all placements at three corners, which suffice for a gamma that falls nowhere."""
     placements = ReducedPlacements(allowance)
     (worst,) = placements.worst(upper)
-    found: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
+    result: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
     if worst.load > searched.load:
         where = zip(placements.corners, worst.counts, strict=True)
-        found |= {"load": worst.load, "worst": tuple((corner, count) for corner, count in where if count)}
-    return replace(searched, **found)
+        result |= {"load": worst.load, "worst": tuple((corner, count) for corner, count in where if count)}
+    return replace(searched, **result)
 
 
 def _as_tuple(gamma: Any) -> tuple[float, ...]:
@@ -162,9 +162,9 @@ class _Searcher:
         self.checked = 0
 
     def run(self, draws: int) -> GammaCheck:
-        found = [self._draw(min(100, draws - done)) for done in range(0, draws, 100)]
-        found += [self._climb() for _ in range(_CLIMBS)]
-        load, worst = max(found, key=lambda pair: pair[0])
+        loads = [self._draw(min(100, draws - done)) for done in range(0, draws, 100)]
+        loads += [self._climb() for _ in range(_CLIMBS)]
+        load, worst = max(loads, key=lambda pair: pair[0])
         return GammaCheck(
             load=load, rounding=self.allowance.rounding, exhaustive=False, n_checked=self.checked, worst=worst
         )

@@ -146,10 +146,10 @@ def _opened(path: Path) -> Iterator[TextIOWrapper]:
     """Open a file as text, in the encoding that its first bytes tell."""
     with _binary(path) as start:
         first = start.read(4)
-    found = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
-    if found == "utf-8" and b"\0" in first:
+    encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and b"\0" in first:
         raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with _binary(path) as file, TextIOWrapper(file, encoding=found, errors=_ERRORS, newline="") as text:
+    with _binary(path) as file, TextIOWrapper(file, encoding=encoding, errors=_ERRORS, newline="") as text:
         yield text
 
 
@@ -211,7 +211,7 @@ def advice(error: Exception, kind: str) -> str:
     """Say what to do about a table that pandas could not read; its own words may quote entries."""
     if isinstance(error, pd.errors.ParserError):
         return _of_parser(str(error))
-    known: dict[type[Exception], str] = {
+    reasons: dict[type[Exception], str] = {
         FileNotFoundError: "there is no such file",
         IsADirectoryError: "it is a folder",
         PermissionError: "you may not read it",
@@ -221,7 +221,7 @@ def advice(error: Exception, kind: str) -> str:
         gzip.BadGzipFile: "it is no gzip file",
         EOFError: "it ends too soon",
     }
-    return next((words for one, words in known.items() if isinstance(error, one)), f"it is no {kind} table")
+    return next((words for one, words in reasons.items() if isinstance(error, one)), f"it is no {kind} table")
 
 
 def _of_parser(text: str) -> str:

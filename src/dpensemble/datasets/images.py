@@ -242,8 +242,8 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     ((287, 64), (70, 64), (1, 8, 8), (3, 8))
     """
     chosen = _chosen(classes)
-    found = load_digits()
-    pixels, labels = found.images.astype(np.uint8), found.target.astype(np.int64)
+    digits = load_digits()
+    pixels, labels = digits.images.astype(np.uint8), digits.target.astype(np.int64)
     test = _every_fifth_of_its_class(labels)
     return _dataset(
         "Digits (scikit-learn, from UCI)",

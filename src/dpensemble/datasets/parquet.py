@@ -211,5 +211,5 @@ def _names(schema: Any) -> list[str]:
 
 
 def _state(part: Path) -> tuple[int, int]:
-    found = part.stat()
-    return found.st_size, found.st_mtime_ns
+    status = part.stat()
+    return status.st_size, status.st_mtime_ns

@@ -60,9 +60,9 @@ def _homes(data_home: Path | str | None) -> Iterator[Path]:
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
     """Return all files in a folder, unpacked ones or else those of the archive; None if not all are there."""
     for place in (folder / published.inside, folder):
-        found = {file.name: _stored(place, file) for file in (*published.train, published.test)}
-        whole = {name: content for name, content in found.items() if content is not None}
-        if len(whole) == len(found):
+        contents = {file.name: _stored(place, file) for file in (*published.train, published.test)}
+        whole = {name: content for name, content in contents.items() if content is not None}
+        if len(whole) == len(contents):
             return whole
     return _read(folder / published.archive, published.n_bytes, published.members)
 

@@ -108,16 +108,16 @@ class LawChoice:
         noise : float, optional
             Noise on the answer, in votes, where it is open.
         """
-        found = self.fixed
-        if found is None:
+        chosen = self.fixed
+        if chosen is None:
             complete = set(self.given) >= {item.name for item in fields(self.kind)}  # type: ignore[arg-type]
-            found = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
+            chosen = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
             if noise is not None and self.noise_is_open:
-                found = found.with_noise(noise)
-            found = replace(found, **self.given)  # type: ignore[type-var]
-        found.check_ballots(ballots, n_classes)
-        found.mixing_weight(n_classes)
-        return found
+                chosen = chosen.with_noise(noise)
+            chosen = replace(chosen, **self.given)  # type: ignore[type-var]
+        chosen.check_ballots(ballots, n_classes)
+        chosen.mixing_weight(n_classes)
+        return chosen
 
 
 def _known(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:

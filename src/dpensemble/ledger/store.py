@@ -180,10 +180,10 @@ class Store:
     def _identity(self) -> tuple[int, int] | None:
         assert self.file is not None  # noqa: S101
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -191,9 +191,9 @@ class Store:
         try:
             yield
         except SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
             raise LedgerError(
-                f"ledger {self.place} cannot be {what} ({said[:200]}), so no noise is drawn; mend it and try again."
+                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; mend it and try again."
             ) from None
 
 

@@ -75,8 +75,8 @@ class Transaction:
 
     def row(self, table: sa.Table, **where: Any) -> Any:
         """Return the one row with these values, or None."""
-        found = self.rows(table, **where)
-        return found[0] if found else None
+        rows = self.rows(table, **where)
+        return rows[0] if rows else None
 
     def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
         """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
@@ -99,14 +99,14 @@ class Transaction:
     def last(self) -> Entry | None:
         """Return the newest entry."""
         if self._last is None:
-            found = self._connection.execute(_NEWEST).first()
-            self._last = None if found is None else Entry(*found)
+            row = self._connection.execute(_NEWEST).first()
+            self._last = None if row is None else Entry(*row)
         return self._last
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number."""
-        found = self.row(entries, number=number)
-        return None if found is None else Entry(*found)
+        row = self.row(entries, number=number)
+        return None if row is None else Entry(*row)
 
     def all_entries(self) -> Iterator[Entry]:
         """Yield all entries in turn."""

@@ -31,8 +31,8 @@ class JsonLog:
 
     def line(self, event: str, **fields: Any) -> None:
         """Write one line; what is None is left out."""
-        told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
-        text = json.dumps({name: value for name, value in told.items() if value is not None}, default=str)
+        about = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
+        text = json.dumps({name: value for name, value in about.items() if value is not None}, default=str)
         stream = sys.stderr if self._stream is None else self._stream
         stream.write(text + "\n")
         stream.flush()
@@ -106,9 +106,9 @@ class _Of(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give the samples that name one of them; totals name none."""
-        for found in self._registry.collect():
-            shown = Metric(found.name, found.documentation, found.type)
-            shown.samples = [one for one in found.samples if self._is_shown(one.labels)]
+        for metric in self._registry.collect():
+            shown = Metric(metric.name, metric.documentation, metric.type)
+            shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]
             if shown.samples:
                 yield shown
 

@@ -28,12 +28,12 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
     @property
     def body(self) -> bytes:
         """The refusal as JSON."""
-        told = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
+        content = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
         if self.detail:
-            told["detail"] = self.detail
+            content["detail"] = self.detail
         # A number that JSON has not is left out.
         finite = {k: v for k, v in self.figures.items() if not (isinstance(v, float) and not math.isfinite(v))}
-        return json.dumps(told | finite, separators=(",", ":")).encode()
+        return json.dumps(content | finite, separators=(",", ":")).encode()
 
 
 @singledispatch

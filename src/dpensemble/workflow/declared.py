@@ -15,19 +15,19 @@ _FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
 def read_columns(path: Path) -> dict[str, Any]:
     """Return what a JSON file declares of each column: two numbers are a range, and texts are categories."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        columns = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except InvalidParameterError:
         raise
     except OSError as error:
         raise FileError(f"declared_columns={str(path)!r} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError):
         raise FileError(f"declared_columns={str(path)!r} is not JSON; write {_FORM}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(columns, dict):
         raise InvalidParameterError(
             f"declared_columns={str(path)!r} declares nothing; write {_FORM}.", parameter="declared_columns"
         )
-    declared_grid(found)
-    return found
+    declared_grid(columns)
+    return columns
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
