@@ -16,11 +16,11 @@ def run(action: str, keys: Path, as_json: bool, **values: Any) -> None:
     """Carry out one of the commands on a file of keys, and print what came of it."""
     if action == "create":
         made, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
-        answer: Any = {**_shown(made), "key": token}
+        answer: Any = {**_about(made), "key": token}
         words = f"{token}\n{_line(made)} This is shown once; {keys} keeps a hash."
     elif action == "list":
         kept = list(read_keys(keys).values())
-        answer = [_shown(one) for one in kept]
+        answer = [_about(one) for one in kept]
         words = "\n".join(map(_line, kept)) or f"{keys} has no keys."
     else:
         gone = revoke_key(keys, values["key"])
@@ -28,7 +28,7 @@ def run(action: str, keys: Path, as_json: bool, **values: Any) -> None:
     typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
-def _shown(key: ApiKey) -> dict[str, Any]:
+def _about(key: ApiKey) -> dict[str, Any]:
     return {name: value for name, value in asdict(key).items() if name != "sha256"}
 
 

@@ -93,7 +93,7 @@ def check_gamma(
     w = allowance.signed(allowance.upper(np.array(law.gamma)))
     n_corners = len(allowance.corners)
     if comb(law.n_teachers + n_corners - 1, law.n_teachers) <= MOST_LISTED:
-        return _listed(allowance, w)
+        return _check_by_listing(allowance, w)
     searched = _Searcher(allowance, w, np.random.default_rng(seed)).run(draws)
     upper = allowance.upper(np.array(law.gamma))
     return _with_three_corners(searched, allowance, upper) if np.all(np.diff(upper) >= 0) else searched
@@ -116,7 +116,7 @@ def _as_tuple(gamma: Any) -> tuple[float, ...]:
     return tuple(gamma)
 
 
-def _listed(allowance: Allowance, w: NDArray[np.float64]) -> GammaCheck:
+def _check_by_listing(allowance: Allowance, w: NDArray[np.float64]) -> GammaCheck:
     placements = FullPlacements(allowance)
     # Recomputed in extended precision: the corner in doubles is what the optimiser used.
     odds = np.exp(-np.longdouble(allowance.epsilon))

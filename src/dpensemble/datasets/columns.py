@@ -93,10 +93,10 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
-    return column.map(_written, na_action="ignore").astype(object)
+    return column.map(_text_of, na_action="ignore").astype(object)
 
 
-def _written(value: object) -> str:
+def _text_of(value: object) -> str:
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 

@@ -81,17 +81,17 @@ class LawChoice:
         if isinstance(law, LawChoice):
             if law.fixed is not None:
                 return cls.of(law.fixed, **given)
-            return cls(law.kind, {**law.given, **_known(law.kind, given)})
+            return cls(law.kind, {**law.given, **_checked_settings(law.kind, given)})
         if isinstance(law, ReleaseLaw):
-            given = _known(type(law), given)
+            given = _checked_settings(type(law), given)
             return cls(type(law), given, replace(law, **given) if given else law)  # type: ignore[type-var]
         if isinstance(law, type) and issubclass(law, ReleaseLaw) and is_dataclass(law):
-            return cls(law, _known(law, given))
+            return cls(law, _checked_settings(law, given))
         if not isinstance(law, str) or law not in LAWS:
             raise InvalidParameterError(
                 f"law={shown(law)} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
             )
-        return cls(LAWS[law], _known(LAWS[law], given))
+        return cls(LAWS[law], _checked_settings(LAWS[law], given))
 
     @property
     def noise_is_open(self) -> bool:
@@ -120,7 +120,7 @@ class LawChoice:
         return chosen
 
 
-def _known(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
+def _checked_settings(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
     """Return settings that are given, refusing those that the law has not."""
     for name, value in given.items():
         if name not in {item.name for item in fields(kind)}:  # type: ignore[arg-type]

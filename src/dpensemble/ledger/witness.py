@@ -135,11 +135,11 @@ def _line(entry: Entry) -> bytes:
 def _places(content: bytes) -> list[tuple[int, str] | None]:
     """Return what each place says, None for one that was not written to its end."""
     if len(content) != 2 * _PLACE:
-        return [_said(content, checked=False)]
-    return [_said(content[:_PLACE], checked=True), _said(content[_PLACE:], checked=True)]
+        return [_parsed_place(content, checked=False)]
+    return [_parsed_place(content[:_PLACE], checked=True), _parsed_place(content[_PLACE:], checked=True)]
 
 
-def _said(line: bytes, *, checked: bool) -> tuple[int, str] | None:
+def _parsed_place(line: bytes, *, checked: bool) -> tuple[int, str] | None:
     try:
         place = json.loads(line)
         number, digest = int(place["number"]), str(place["hash"])

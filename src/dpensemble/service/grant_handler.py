@@ -40,7 +40,7 @@ class GrantHandler:
         self.account = ledger.account(grant.data_set)
         taught = {} if grant.ensemble is None else {"ensemble": grant.ensemble.digest}
         self._asked = Aggregator(
-            grant.found_law(),
+            grant.law_object(),
             grant.classes,
             grant.voters,
             relation=grant.relation,

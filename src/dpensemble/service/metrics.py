@@ -56,15 +56,15 @@ class Metrics:
     def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
         self._handlers, self._ledger = handlers, ledger
         self._registry = CollectorRegistry()
-        self._requests = self._made(Counter, "requests", "Requests.", ("method", "route", "status"))
-        self._answers = self._made(Counter, "answers", "Answers told for the first time.", ("grant",))
-        self._replays = self._made(Counter, "replays", "Requests told again.", ("grant",))
-        self._refusals = self._made(Counter, "refusals", "Requests beyond a budget.", ("grant",))
-        self._remaining = self._made(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
-        self._share = self._made(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
-        self._entries = self._made(Gauge, "ledger_entries", "Entries of the ledger.", ())
+        self._requests = self._counter(Counter, "requests", "Requests.", ("method", "route", "status"))
+        self._answers = self._counter(Counter, "answers", "Answers told for the first time.", ("grant",))
+        self._replays = self._counter(Counter, "replays", "Requests told again.", ("grant",))
+        self._refusals = self._counter(Counter, "refusals", "Requests beyond a budget.", ("grant",))
+        self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
+        self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
+        self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())
 
-    def _made(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
+    def _counter(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
         return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
 
     def request(self, method: str, route: str, status: int) -> None:

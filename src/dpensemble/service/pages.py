@@ -317,7 +317,7 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        given = _given(visit.service.prediction, handler, visit.form)
+        given = _queries_of_form(visit.service.prediction, handler, visit.form)
         stored = predicted(visit.service, key, handler, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
@@ -327,7 +327,7 @@ def _predict(visit: _Visit) -> Response:
     return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": stored.answer.replayed})
 
 
-def _given(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
+def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
     """Return what a form asks, as the interface for programs takes it."""
     fields = _fields(handler)
     if not fields:

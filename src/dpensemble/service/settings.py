@@ -86,7 +86,7 @@ class GrantSettings:
         """Epsilon and delta of all answers."""
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
-    def found_law(self) -> Any:
+    def law_object(self) -> Any:
         """Return the law that was named, with the settings that were given."""
         given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
         name = given.pop("name", None)
@@ -166,8 +166,10 @@ def read_settings(path: Path) -> ServiceSettings:
     if oidc is not None:
         if not isinstance(oidc, dict):
             raise InvalidParameterError("oidc is no table; write [oidc].")
-        content["oidc"] = _made(OidcSettings, "oidc", oidc)
-    settings = _made(ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent})
+        content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
+    settings = _from_fields(
+        ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent}
+    )
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
     if not isinstance(settings.secure_cookie, bool | None):
@@ -184,8 +186,8 @@ def _grant(found: dict[str, Any]) -> GrantSettings:
             raise InvalidParameterError(f"{called}: ensemble is no table; write [grants.ensemble].")
         if isinstance(ensemble.get("drop"), list):
             ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
-        found["ensemble"] = _made(EnsembleSettings, f"{called}, ensemble", ensemble)
-    made = _made(GrantSettings, called, found)
+        found["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+    made = _from_fields(GrantSettings, called, found)
     if not isinstance(made.name, str) or not _is_plain(made.name):
         raise InvalidParameterError(f"{called}: name may hold letters, digits, '-', '_' and '.', 1 to 60 of them.")
     integer_between("voters", made.voters, 1)
@@ -199,7 +201,7 @@ def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _made(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
+def _from_fields(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
     """Return a dataclass made of what was read, naming what is lacking or unknown."""
     field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     unknown = [name for name in found if name not in field_of]

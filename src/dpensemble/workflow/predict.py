@@ -57,16 +57,16 @@ def predictions(
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-            features = _known(student, numbered, rows)
+            features = _features(student, numbered, rows)
             if unseen is not None:
                 unseen.add(features)
-            yield _labelled(student, numbered, features, rows, keep, probabilities)
+            yield _with_labels(student, numbered, features, rows, keep, probabilities)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows.")
 
 
-def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
+def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     """Return the columns that a student was trained on, of the kinds that its public rows had."""
     first, encoder = student.steps[0][1], student.named_steps["encoder"]
     expected = list(getattr(first, "needed_columns", student.feature_names_in_))
@@ -83,7 +83,7 @@ def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     return features
 
 
-def _labelled(
+def _with_labels(
     student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]

@@ -68,9 +68,9 @@ def _categories(encoder: Any) -> dict[str, set[str]]:
     if hasattr(encoder, "base_"):
         # What a map of cells knows is in its own columns.
         own = getattr(encoder, "columns", None)
-        return _categories(encoder.base_) if own is None else _listed(own, "values")
-    return _listed(getattr(encoder, "columns_", []), "categories")
+        return _categories(encoder.base_) if own is None else _values_by_column(own, "values")
+    return _values_by_column(getattr(encoder, "columns_", []), "categories")
 
 
-def _listed(columns: Any, key: str) -> dict[str, set[str]]:
+def _values_by_column(columns: Any, key: str) -> dict[str, set[str]]:
     return {one["name"]: set(map(str, one[key])) for one in columns if one["kind"] == "category"}
