@@ -137,7 +137,7 @@ def _check_header(path: Path, sep: str) -> None:
                 flag = "tab" if other == "\t" else other
                 raise DataError(
                     f"{path} has one column only when {_separator_words(sep)} separates columns, and {spoken} in its "
-                    f'line; give --sep "{flag}".'
+                    f'first line; give --sep "{flag}".'
                 )
 
 
