@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpensemble._spending import Spending
-from dpensemble.accounting.sums import gaussian_epsilon
+from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError
 from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms
 

@@ -39,7 +39,7 @@ class LedgerGrant:
         """Charge the grant unless it was charged before with these settings, and return its book."""
         settings, account = self._settings(design), self.account
         (group,) = design.groups
-        curve = design.cost.renyi(design.most_answers)
+        curve = (design.cost * design.most_answers).renyi
         spending = Spending(
             name=group.name,
             epsilon=design.spent,

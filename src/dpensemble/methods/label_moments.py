@@ -24,7 +24,7 @@ from dpensemble.budget import Budget
 from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
-from dpensemble.design import SoftVotes, soft_votes
+from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.methods import inputs, promises
 from dpensemble.methods.base import all_or_nothing
@@ -34,6 +34,7 @@ from dpensemble.methods.records import ReleasedLabels, require_small_delta
 from dpensemble.methods.settings import keep
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 from dpensemble.student import marked, with_names
 
 _EVERYONE = "everyone"
@@ -87,7 +88,7 @@ class LabelMomentsClassifier(TableClassifier):
         What was released in each round. May be published.
     guarantee_ : Guarantee
         What is promised.
-    design_ : SoftVotes
+    design_ : NoisySums
         Groups, rounds, noise. Public.
     charges_ : tuple of dict
         ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
@@ -151,14 +152,14 @@ class LabelMomentsClassifier(TableClassifier):
         n_classes: int | None = None,
         groups: tuple[WeightedGroup, ...] | None = None,
         synthetic_rows: bool | None = None,
-    ) -> SoftVotes:
+    ) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
         synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
         everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        return soft_votes(
+        return noisy_sums(
             name=self.name,
             title=self.title,
             groups=everyone if groups is None else groups,
@@ -350,11 +351,8 @@ class LabelMomentsClassifier(TableClassifier):
                 zeroes_bad=zeroes_bad(self),
                 n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
             ),
-            n_classes=len(classes),
             nonnegative=run.nonnegative,
-            relation=run.design.relation,
-            meter=meter,
-            noise=noise,
+            sums=SumReleaser(relation=run.design.relation, meter=meter, noise=noise),
         )
         about_to_spend(run.design.groups, meter.renyi_costs, relation=run.design.relation)
         with progress_bar("Releasing moments", run.design.rounds) as advance:

@@ -30,6 +30,7 @@ from dpensemble.methods.records import PrivateRecords, ReleasedLabels
 from dpensemble.methods.settings import keep
 from dpensemble.moments import AnswerBound, noisy_average
 from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 from dpensemble.student import fit_soft_student, published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
@@ -260,7 +261,8 @@ class SoftVotesClassifier(ArrayClassifier):
         about_to_spend(design.groups, meter.renyi_costs, relation=design.relation)
         with progress_bar("Averaging answers", None):
             answers = _answers(ensemble, design.answers, rows[asked], len(classes))
-            found, spread = noisy_average(answers, weights, bound, meter=meter, noise=noise)
+            sums = SumReleaser(relation=design.relation, meter=meter, noise=noise)
+            found, spread = noisy_average(answers, weights, bound, sums)
         seconds["average"], start = perf_counter() - start, perf_counter()
         seed = seed_integer(entropy, Stream.STUDENT)
         with on_public_rows():
