@@ -15,7 +15,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
-from dpensemble.cli.lists import parts_of
+from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation

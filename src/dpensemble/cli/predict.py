@@ -14,7 +14,7 @@ from typing import IO, Any
 import pandas as pd
 import typer
 
-from dpensemble.cli.lists import parts_of
+from dpensemble.cli.option import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning
 from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
