@@ -72,7 +72,7 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 59,
+    "isinstance on own types": 52,
     "type(x) is": 21,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 179,

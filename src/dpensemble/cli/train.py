@@ -20,8 +20,8 @@ from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.events import logged
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.lists import parts_of
 from dpensemble.cli.method_commands import Request
+from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import print_run, warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat
