@@ -12,8 +12,8 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.allowances import Purse
-from dpensemble.accounting.meters.groups import Group
+from dpensemble.accounting.meters.gate_budget import UnitBudget
+from dpensemble.accounting.meters.group_meter import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
 from dpensemble.certificates.gates import gated_part
@@ -153,7 +153,7 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     one = price(law, change)
     composition = one.answered.composition
     allowed = composition.delta(queries, epsilon) * 1.001
-    purse = Purse(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
+    purse = UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
     assert purse.within == queries
     part = {"kind": "votes", "epsilon": "0", "delta": "0", "body": gated_part(law, change, purse)}
     whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": [part]}

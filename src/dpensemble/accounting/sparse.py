@@ -40,8 +40,8 @@ from scipy.special import log_ndtr
 from dpensemble._checks import delta_of, integer_between
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
-from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.cost import Conversion, Cost, PrivacyCost
+from dpensemble.cost.searching import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
 
@@ -53,7 +53,7 @@ _ROUNDING_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseCost:
+class SparseCost(Cost):
     """Privacy loss of answers of sparse noisy maxima: all four figures add up, as shown above.
 
     No Renyi curve bounds these answers, since a class of a single vote can show itself: hence no `PrivacyCost`.
@@ -99,36 +99,32 @@ class SparseCost:
 
     __rmul__ = __mul__
 
-    @property
-    def renyi(self) -> None:
-        """None: only epsilon and delta are known."""
-
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
         """Return the epsilon that holds at `delta`, rounded up; infinite if the answers use up the delta."""
         if not self.fixed.rdp.any():
             return 0.0
         left = self._left(delta_of(delta))
         if left < 1e-300:
             return math.inf
-        epsilon = self.fixed.epsilon(left)
+        epsilon = self.fixed.epsilon(left, conversion)
         return epsilon + self.eta if self._pays_rounding(epsilon, left) else math.inf
 
-    def fits(self, budget: Budget) -> bool:
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
         """Return whether the answers fit a budget."""
         left, epsilon = self._left(budget.delta), budget.epsilon - self.eta
         if left < 1e-300 or epsilon < 1e-9:
             return False
         if self._pays_rounding(epsilon, left):
-            return self.fixed.fits(Budget(epsilon=epsilon, delta=left))
+            return self.fixed.fits(Budget(epsilon=epsilon, delta=left), conversion)
         # At so large an epsilon rounding weighs more than at the one that is needed.
-        return self.epsilon(budget.delta) <= budget.epsilon
+        return self.epsilon(budget.delta, conversion) <= budget.epsilon
 
-    def most(self, budget: Budget, *, limit: int | None = None) -> int:
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
         """Return how many of the same answers fit a budget, at most `limit`."""
-        if not self.fits(budget):
+        if not self.fits(budget, conversion):
             return 0
-        ceiling = self.fixed.most(budget, limit=limit)
-        return last_fitting(lambda count: (self * count).fits(budget), 1, 2.0, ceiling) if ceiling else 0
+        ceiling = self.fixed.most(budget, conversion, limit)
+        return last_fitting(lambda count: (self * count).fits(budget, conversion), 1, 2.0, ceiling) if ceiling else 0
 
     def _left(self, delta: float) -> float:
         """Return the delta that is left to the answers of fixed sets; 0 if there is none."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.accounting import Accounting, WeightedGroup
+from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters.filter import FilterMeter
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.certificates.draws import drawn_part, draws_of
@@ -111,12 +111,12 @@ def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any
     return _together([_part("drawn", 0.0, delta, draws_of(scheme, n_units))])
 
 
-def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the certificate that Gaussian sums keep the budget of every group of units.
 
     Parameters
     ----------
-    groups : tuple of WeightedGroup
+    groups : tuple of Group
         Budgets and weights of the units.
     rounds : list of dict
         ``sigma`` (noise in sensitivities), ``variance`` of the discrete noise and ``entries`` of each sum.

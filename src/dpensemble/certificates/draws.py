@@ -28,7 +28,7 @@ def drawn_part(design: Drawn, labels: int) -> dict[str, Any]:
     """
     cost, scheme, budget = design.cost, design.scheme, design.groups[0].budget
     inner = cost.inner_epsilon(budget.epsilon)
-    composed = cost.composed(labels, budget.epsilon, budget.delta, budget.delta * _IN_FULL)
+    composed = (cost * labels).composed(budget.epsilon, budget.delta, budget.delta * _IN_FULL)
     alone = [composition.delta(labels, inner) for _, composition in composed]
     # From the first number of holders on whose answers reveal nearly all, all are charged in full.
     within = next((place for place, delta in enumerate(alone) if delta > _ALL), len(alone))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpensemble.accounting import Change
-from dpensemble.accounting.meters.allowances import Purse, RenyiFilter
+from dpensemble.accounting.meters.gate_budget import RenyiFilter, UnitBudget
 from dpensemble.budget import Budget
 from dpensemble.certificates.listing import Listing, listing_of, whole_laws
 from dpensemble.certificates.votes import ROUNDING, around, lens, within_rounding
@@ -31,7 +31,7 @@ def gated_part(law: ReleaseLaw, change: Change, purse: RenyiFilter) -> dict[str,
     AccountingError
         If the group has a Renyi filter instead, or there are too many units for the verifier.
     """
-    if not isinstance(purse, Purse) or not isinstance(law, ConfidentNoisyMax):
+    if not isinstance(purse, UnitBudget) or not isinstance(law, ConfidentNoisyMax):
         raise AccountingError(
             "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
             "them wherever it pays for more, as with more noise on the check or a larger epsilon."

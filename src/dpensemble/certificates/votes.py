@@ -10,7 +10,7 @@ from typing import Any
 from dpensemble.budget import Budget
 from dpensemble.certificates.listing import MOST_GROUPS, Listing
 from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.groups import gathered, outlined
+from dpensemble.cost.merging import gathered, outlined
 from dpensemble.cost.recursion import Layout, Recursion
 from dpensemble.errors import AccountingError
 

@@ -1,8 +1,9 @@
-"""How many answers of one kind fit a budget by exact composition, in one or two compositions."""
+"""Searches for how many answers fit a budget."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 from dpensemble.cost.composition import AdaptiveComposition, layout_number, layout_size
@@ -49,3 +50,23 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
     above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
     return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
+
+
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from one that does."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
+    while fits(beyond):
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within

@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Accounting, Change, Group, Meter, data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.affordable import change_by, costs_of, prices_of
+from dpensemble.accounting import (
+    EVERYONE,
+    Accounting,
+    Change,
+    Group,
+    Meter,
+    data_dependent_meter,
+    worst_case_meter,
+)
+from dpensemble.accounting.meters.budget_search import change_by, costs_of, prices_of
 from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
-from dpensemble.accounting.meters.groups import EVERYONE
 from dpensemble.accounting.published.moments import has_published
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget

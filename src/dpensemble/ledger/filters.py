@@ -62,7 +62,7 @@ import numpy as np
 
 from dpensemble._checks import member, real_between
 from dpensemble._spending import Spending
-from dpensemble.accounting.meters.allowances import allowance
+from dpensemble.accounting.meters.gate_budget import allowance
 from dpensemble.accounting.worst_case.answers import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu

@@ -19,9 +19,8 @@ from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
 from dpensemble._spending import about_to_spend
-from dpensemble.accounting import largest_subsample, published_bagging
+from dpensemble.accounting import EVERYONE, Group, largest_subsample, published_bagging
 from dpensemble.accounting.bagging import bagging_delta_below_one
-from dpensemble.accounting.meters.groups import EVERYONE, Group
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.allocation.base import Taught
 from dpensemble.allocation.partition import number_units

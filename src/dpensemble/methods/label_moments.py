@@ -17,7 +17,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._spending import about_to_spend
-from dpensemble.accounting import WeightedGroup, weighted_groups
+from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
@@ -150,7 +150,7 @@ class LabelMomentsClassifier(TableClassifier):
         self,
         *,
         n_classes: int | None = None,
-        groups: tuple[WeightedGroup, ...] | None = None,
+        groups: tuple[Group, ...] | None = None,
         synthetic_rows: bool | None = None,
     ) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
@@ -158,7 +158,7 @@ class LabelMomentsClassifier(TableClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         return noisy_sums(
             name=self.name,
             title=self.title,
@@ -308,7 +308,7 @@ class LabelMomentsClassifier(TableClassifier):
 
     def _weights(
         self, units_of: Integers, epsilons: ArrayLike | None
-    ) -> tuple[Floats, tuple[WeightedGroup, ...] | None, float]:
+    ) -> tuple[Floats, tuple[Group, ...] | None, float]:
         """Return records' weights, groups where budgets differ, and the sum of units' weights from public counts."""
         weights = 1 / np.bincount(units_of)[units_of]
         n_units = int(units_of.max()) + 1
@@ -331,7 +331,7 @@ class LabelMomentsClassifier(TableClassifier):
         read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
         public: Any,
         classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
+        groups: tuple[Group, ...] | None,
         total: float,
         *,
         has_units: bool,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
-from dpensemble.accounting import WeightedGroup
+from dpensemble.accounting import Group
 from dpensemble.design import NoisySums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import (
@@ -65,7 +65,7 @@ class MomentsRun:
         estimator: Any,
         public: Any,
         classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
+        groups: tuple[Group, ...] | None,
         total: float,
     ) -> MomentsRun:
         """Return how a fit of a `LabelMomentsClassifier` goes about it."""

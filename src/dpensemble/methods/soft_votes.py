@@ -16,7 +16,7 @@ from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import about_to_spend
-from dpensemble.accounting import WeightedGroup, weighted_groups
+from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import personal_budgets
@@ -133,13 +133,11 @@ class SoftVotesClassifier(ArrayClassifier):
     ) -> None:
         keep(self, locals())
 
-    def design(
-        self, *, n_classes: int | None = None, groups: tuple[WeightedGroup, ...] | None = None
-    ) -> TeacherAverages:
+    def design(self, *, n_classes: int | None = None, groups: tuple[Group, ...] | None = None) -> TeacherAverages:
         """Return everything public about a run with these settings, before any record is touched."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         answers = answers_of(self.answers)
         return TeacherAverages(
             name=self.name,
@@ -290,7 +288,7 @@ class SoftVotesClassifier(ArrayClassifier):
 
     def _groups(
         self, records: PrivateRecords, epsilons: ArrayLike | None
-    ) -> tuple[tuple[WeightedGroup, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    ) -> tuple[tuple[Group, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
         """Return groups with their weights, and the group of each record and unit, where budgets differ."""
         if epsilons is None:
             return None, None, None

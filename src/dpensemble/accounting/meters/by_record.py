@@ -28,10 +28,11 @@ from scipy.sparse import csr_array
 
 from dpensemble.accounting.base import Meter
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.data_dependent import at_orders, largest_cost
+from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.meters.curves import curve_epsilons, leading_fit, rounded_up
 from dpensemble.accounting.meters.profiles import profiles_of
 from dpensemble.accounting.meters.published_by_record import memberships_of
-from dpensemble.accounting.queries import at_orders, largest_cost
 from dpensemble.accounting.worst_case.answers import refuse_students
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.allocation import Allocation
@@ -96,9 +97,9 @@ class PerRecordMeter(Meter):
     def __init__(
         self, law: ReleaseLaw, allocation: Allocation, budget: Budget, n_classes: int, *, stop_when_spent: bool
     ) -> None:
-        super().__init__(budget, Conversion.IMPROVED)
         refuse_students(law)
         k = _equal_multiplicity(allocation)
+        super().__init__((Group(EVERYONE, budget, votes=k),), Conversion.IMPROVED)
         self._profiles = profiles_of(law, allocation.n_teachers, n_classes, k)
         worst = largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
         self._worst = at_orders(worst, FEW_ORDERS)
@@ -161,9 +162,9 @@ class PerRecordMeter(Meter):
         return rounded_up(self._worst)
 
     @property
-    def spent_epsilon(self) -> float:
+    def group_epsilons(self) -> tuple[float, ...]:
         """Largest epsilon of any present or added unit; private."""
-        return min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max()))
+        return (min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max())),)
 
     def unit_epsilons(self) -> NDArray[np.float64]:
         """Return what each present unit has spent, at the budget's delta.

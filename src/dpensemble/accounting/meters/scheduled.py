@@ -8,14 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from dpensemble._checks import integer_between
+from dpensemble._rounding import round_up
 from dpensemble.accounting.base import Accounting
-from dpensemble.accounting.meters.affordable import affordable_queries, costs_of, prices_of
+from dpensemble.accounting.group import Group
+from dpensemble.accounting.meters.budget_search import affordable_queries, costs_of, prices_of
 from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
-from dpensemble.accounting.meters.groups import Costs, Group, GroupMeter, check_groups, too_small
+from dpensemble.accounting.meters.group_meter import Costs, GroupMeter, check_groups, too_small
 from dpensemble.accounting.published.moments import published_source
-from dpensemble.cost import PrivacyCost
-from dpensemble.errors import InvalidParameterError
-from dpensemble.relations import Basis
+from dpensemble.accounting.subsampled import SubsampledCost
+from dpensemble.cost import Conversion, Cost, PrivacyCost, PureCost
+from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
 
@@ -27,62 +29,45 @@ class ScheduledMeter(GroupMeter):
     ----------
     schedule : VotingSchedule
         Who votes on which query, under laws without a gate.
-    groups : sequence of Group
+    groups : tuple of Group
         Whose records.
-    n_classes : int
-        Number of declared classes.
-    accounting : Accounting, default="exact"
-        What the label alone reveals, or the published bound.
-    queries : int, optional
-        All that will be asked; whether more would fit is then not found out.
+    costs : sequence of Costs
+        Most that one answer of each stage costs each group that takes part.
+    sure : tuple of int
+        Queries that each group can afford.
+    analysis : str
+        Name and source of the analysis; ``{conversion}`` stands for that of what was spent.
+    conversion : Conversion, default="best"
+        How costs become epsilons.
+    points : int, default=40
+        Largest number of points of the spend curve.
 
     Notes
     -----
     A record's teachers vote on at most `Pool.turns` queries of a stage; only those depend on it; turns are public.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> stage = Stage(GaussianNoisyMax(60.0), (Pool(100, 100, ballot=1), Pool(100, 100, ballot=2)))
-    >>> meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED)
-    >>> meter.sure_queries
-    72
     """
-
-    basis = Basis.WORST_CASE
 
     def __init__(
         self,
         schedule: VotingSchedule,
-        groups: Sequence[Group],
-        n_classes: int,
-        accounting: Accounting = Accounting.EXACT,
-        queries: int | None = None,
+        groups: tuple[Group, ...],
+        costs: Sequence[Costs],
+        sure: tuple[int, ...],
+        analysis: str,
+        *,
+        conversion: Conversion = Conversion.BEST,
+        points: int = 40,
     ) -> None:
-        groups = check_groups(schedule.stages, groups)
-        stages, conversion = schedule.stages, accounting.conversion
-        ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
-        sure = tuple(
-            affordable_queries(stages, costs, group.pool, group.budget, conversion, queries)
-            for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
-        )
-        super().__init__(schedule, groups, conversion, ones, sure)
-        self._accounting = accounting
+        super().__init__(schedule, groups, conversion, costs, sure)
+        self._analysis, self._points = analysis, points
 
     @property
     def accounting(self) -> str:
         """Name and source of the analysis."""
-        if self._accounting is Accounting.PUBLISHED:
-            if len(self.groups) == 1:
-                return f"moments accountant, data-independent ({published_source(self.schedule.law(0))})"
-            return "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
-        _, conversion = self.cost.best(self.budget.delta)
-        each = "" if len(self.groups) == 1 else ", each group for its own ballots"
-        return f"exact worst case of the released labels over all votes{each}, by {conversion.value}"
+        if "{conversion}" not in self._analysis:
+            return self._analysis
+        spent = self.cost.renyi or PrivacyCost.zero()
+        return self._analysis.format(conversion=spent.best(self.budget.delta)[1].value)
 
     @property
     def most_queries(self) -> int:
@@ -96,7 +81,7 @@ class ScheduledMeter(GroupMeter):
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
         """Return what all queries that can be admitted cost each group."""
-        return tuple(self._cost(number, self.sure_queries) for number in range(len(self.groups)))
+        return tuple(self._cost(number, self.sure_queries).renyi for number in range(len(self.groups)))
 
     def next_chunk(self, asked: int) -> int:
         """Return how many queries of the present stage fit."""
@@ -108,13 +93,13 @@ class ScheduledMeter(GroupMeter):
         return self._epsilons(self._asked)
 
     @property
-    def cost(self) -> PrivacyCost:
+    def cost(self) -> Cost:
         """Cost of all admitted queries for the group with the largest epsilon; public."""
         return self._cost(int(np.argmax(self.group_epsilons)), self._asked)
 
-    def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
+    def spend_curve(self, points: int | None = None) -> list[tuple[int, tuple[float, ...]]]:
         """Return numbers of admitted queries and the epsilons that each group was charged for them; public."""
-        counts = spread(self._asked, integer_between("points", points, 1))
+        counts = spread(self._asked, integer_between("points", self._points if points is None else points, 1))
         curves = [
             np.minimum(
                 epsilons_of([self._cost(i, count) for count in counts], group.budget.delta, self.conversion),
@@ -124,7 +109,7 @@ class ScheduledMeter(GroupMeter):
         ]
         return list(zip(counts, zip(*curves, strict=True), strict=True))
 
-    def _cost(self, number: int, n_queries: int) -> PrivacyCost:
+    def _cost(self, number: int, n_queries: int) -> Cost:
         """Return what the first queries cost one group."""
         costs = tuple(costs[number] for costs in self._ones)
         return cost_of(self.schedule.stages, costs, self.groups[number], n_queries)
@@ -134,6 +119,105 @@ class ScheduledMeter(GroupMeter):
             min(group.budget.epsilon, self._cost(i, n_queries).epsilon(group.budget.delta, self.conversion))
             for i, group in enumerate(self.groups)
         )
+
+
+def scheduled_meter(
+    schedule: VotingSchedule,
+    groups: Sequence[Group],
+    n_classes: int,
+    accounting: Accounting = Accounting.EXACT,
+    queries: int | None = None,
+) -> ScheduledMeter:
+    """Return the meter of a schedule, at the prices of its laws; see `worst_case_meter`.
+
+    Examples
+    --------
+    >>> from dpensemble.budget import Budget
+    >>> from dpensemble.voting_schedule import Pool
+    >>> from dpensemble.laws import GaussianNoisyMax
+    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
+    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
+    >>> stage = Stage(GaussianNoisyMax(60.0), (Pool(100, 100, ballot=1), Pool(100, 100, ballot=2)))
+    >>> scheduled_meter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED).sure_queries
+    72
+    """
+    groups, stages = check_groups(schedule.stages, groups), schedule.stages
+    ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
+    sure = tuple(
+        affordable_queries(stages, costs, group.pool, group.budget, accounting.conversion, queries)
+        for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
+    )
+    analysis = _analysis(accounting, schedule, len(groups))
+    return ScheduledMeter(schedule, groups, ones, sure, analysis, conversion=accounting.conversion)
+
+
+def _analysis(accounting: Accounting, schedule: VotingSchedule, n_groups: int) -> str:
+    if accounting is Accounting.PUBLISHED:
+        if n_groups == 1:
+            return f"moments accountant, data-independent ({published_source(schedule.law(0))})"
+        return "moments accountant, data-independent, each group at its own sensitivity (Mühl and Boenisch 2022)"
+    each = "" if n_groups == 1 else ", each group for its own ballots"
+    return f"exact worst case of the released labels over all votes{each}, by {{conversion}}"
+
+
+def pure_answers_meter(
+    schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
+) -> ScheduledMeter:
+    """Return the meter of a public number of answers, each private at an epsilon by fresh randomness.
+
+    Parameters
+    ----------
+    schedule : VotingSchedule
+        Of one stage, in which everybody votes.
+    group : Group
+        Whose records.
+    epsilon : float
+        Privacy of one answer.
+    queries : int
+        Most answers.
+    source : str
+        What makes an answer private, for the guarantee.
+
+    Raises
+    ------
+    BudgetError
+        If that many answers do not fit.
+    """
+    one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
+    if not (one * queries).fits(group.budget):
+        raise BudgetError(
+            f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={group.budget.epsilon:g} "
+            f"at delta={group.budget.delta:g}; ask for fewer."
+        )
+    analysis = (
+        f"{source}; each answer is {epsilon:.6g}-private with fresh randomness, all of them by optimal composition "
+        "(Kairouz, Oh and Viswanath 2017)"
+    )
+    return ScheduledMeter(schedule, (group,), ((one,),), (queries,), analysis)
+
+
+def subsampled_meter(
+    schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
+) -> ScheduledMeter:
+    """Return the meter of runs whose teachers hold a record by chance.
+
+    Parameters
+    ----------
+    schedule : VotingSchedule
+        Of one stage, in which everybody votes.
+    group : Group
+        Whose records.
+    cost : SubsampledCost
+        Of one answer.
+    queries : int, optional
+        All that will be asked; whether more would fit is then not found out.
+    """
+    analysis = (
+        "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
+        f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
+    )
+    sure = (cost.most(group.budget, limit=queries),)
+    return ScheduledMeter(schedule, (group,), ((cost,),), sure, analysis, points=12)
 
 
 def vanishing_end(
@@ -152,7 +236,7 @@ def vanishing_end(
     n_classes : int
         Number of declared classes.
     accounting : Accounting, default="exact"
-        As for `ScheduledMeter`, which then charges every stage in full.
+        As for `worst_case_meter`, which then charges every stage in full.
 
     Returns
     -------
@@ -180,7 +264,7 @@ def vanishing_end(
     groups = check_groups([stage], groups)
     _require_vanishing(stage, groups)
     done: tuple[Stage, ...] = ()
-    ones: tuple[Costs, ...] = ()
+    ones: tuple[tuple[PrivacyCost | None, ...], ...] = ()
     before, active = 0, {group.pool for group in groups if stage.pools[group.pool].participants}
     while active:
         left = Stage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpensemble.accounting.meters.groups import Group
+from dpensemble.accounting.group import Group
 from dpensemble.accounting.price import Price
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
@@ -47,7 +47,7 @@ class RenyiFilter:
         return min(budget.epsilon, self.cost(spent).epsilon(budget.delta, self._conversion))
 
 
-class Purse(RenyiFilter):
+class UnitBudget(RenyiFilter):
     """One group's purse, whose runs are composed exactly: see `dpensemble.cost.gated`."""
 
     def __init__(self, group: Group, gated: Price, composition: GatedComposition) -> None:
@@ -85,7 +85,7 @@ def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> Reny
     renyi = RenyiFilter(group, gated, conversion)
     if gated is None or not isinstance(renyi.one, GatedCost) or renyi.one.composition is None:
         return renyi
-    purse = Purse(group, gated, renyi.one.composition)
+    purse = UnitBudget(group, gated, renyi.one.composition)
     answered, by_renyi = purse.votings(purse.check + purse.label), renyi.votings(renyi.check + renyi.label)
     return purse if (answered or 0) > (by_renyi or 0) else renyi
 
