@@ -47,6 +47,7 @@ SOFT = RunRecord(
     },
     versions={},
     seconds={},
+    releases=["noisy sum"] * 3,
 )
 VOTED = replace(
     SOFT,
@@ -55,6 +56,7 @@ VOTED = replace(
     asked=100,
     student={"accuracy": 0.8, "auroc": 0.9, "auprc": 0.7},
     settings={name: value for name, value in SOFT.settings.items() if name != "rounds"} | {"n_teachers": 100},
+    releases=["labels"],
 )
 
 

@@ -31,25 +31,7 @@ from dpensemble.relations import Relation
 
 @dataclass(frozen=True, eq=False)
 class MomentsRun:
-    """What is decided before any record is read.
-
-    Parameters
-    ----------
-    design : SoftVotes
-        Groups, rounds, shares.
-    public : DataFrame
-        Public rows; none where columns are declared.
-    classes : ndarray of shape (n_classes,)
-        Declared labels.
-    total : float
-        Sum of the units' weights, where that is public.
-    grid : Grid or None
-        Cells of columns, where synthetic rows are drawn.
-    feature_map : fitted map or None
-        Made from public rows; None where synthetic rows are drawn.
-    after_alarm : SoftVotes or None
-        How the run goes on where public rows turn out to be unlike the private ones.
-    """
+    """What is decided before any record is read."""
 
     design: SoftVotes
     public: Any

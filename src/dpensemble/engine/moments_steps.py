@@ -28,25 +28,7 @@ from dpensemble.student import marked, with_names
 
 
 class MomentsSteps(Steps):
-    """The steps of `LabelMomentsClassifier`.
-
-    Parameters
-    ----------
-    method : LabelMomentsClassifier
-        Whose settings are used.
-    read : callable
-        Returns an iterator over blocks of private rows, class ids and weights.
-    public : DataFrame
-        Public rows; none where columns are declared.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    groups : tuple of WeightedGroup, optional
-        Groups of records, where budgets differ.
-    total : float
-        Sum of the units' weights, where that is public.
-    has_units : bool
-        Whether units were declared.
-    """
+    """The steps of `LabelMomentsClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
     default_teacher: Any = "each unit answers by itself"

@@ -14,9 +14,9 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import VotingDesign
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.on_arrays import ArrayClassifier
 from dpensemble.engine.records import DeclaredBudgets
 from dpensemble.engine.run import run
 from dpensemble.engine.voting_steps import VotingSteps

@@ -17,9 +17,8 @@ from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.engine import inputs
-from dpensemble.engine.classifier import PrivateClassifier
+from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
 from dpensemble.engine.labels_and_units import Owners
-from dpensemble.engine.on_tables import TableClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.engine.table_inputs import tables
@@ -198,21 +197,8 @@ class AutoClassifier(TableClassifier):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_records, n_columns)
-            Private records: numbers, truth values or texts; NaN or None where an entry is missing.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-        X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns; needed unless columns are declared.
-        units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected together.
-        ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
-        fewest_units : int, optional
-            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
+        X, y, X_public, units, ledger, fewest_units, **others
+            As for `LabelMomentsClassifier.fit`.
 
         Returns
         -------
