@@ -13,15 +13,17 @@ LAYERS = [
     {"_start", "errors", "relations", "_rounding", "_arrays", "_state"},
     {"_checks", "_guard"},
     {"_drawn", "_entries"},
-    {"_original", "_random", "_progress", "_spending", "_workers", "_given", "clusters"},
-    {"budget", "cost", "guarantee"},
+    {"_original", "_random", "_progress", "_spending", "_workers", "_given", "clusters", "budget"},
+    {"cost", "guarantee"},
     {"allocation", "votes", "laws", "budget_groups"},
     {"voting_schedule"},
     {"accounting", "darrm"},
+    {"releases"},
     {"datasets"},
     {"teachers", "student", "report", "neural"},
+    {"design"},
     {"moments"},
-    {"design", "persistence"},
+    {"persistence"},
     {"engine"},
     {"methods"},
     {"aggregation", "audit", "certificates", "client"},
@@ -48,7 +50,7 @@ FENCES = {
     "lightgbm": set(),
     "statsmodels": set(),
     "reproductions": set(),
-    "scipy": {"teachers", "laws", "accounting", "darrm", "audit", "moments"},
+    "scipy": {"teachers", "laws", "cost", "accounting", "darrm", "audit", "moments"},
     "highspy": {"darrm"},
     "dp_accounting": {"cost"},
     "torch": {"neural"},
@@ -120,6 +122,45 @@ def test_imports_point_downwards(path):
 )
 def test_the_gate_catches_an_upward_import(here, source):
     assert offences(here, source)
+
+
+def lines_of(where, source):
+    """Return lines that import discrete noise, and lines that charge a meter for a sum, outside their one place."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        noise = isinstance(node, ast.ImportFrom) and "DiscreteNoise" in {alias.name for alias in node.names}
+        if noise and where.split("/")[0] not in {"releases", "teachers"}:
+            found.append(f"{where}:{node.lineno} imports DiscreteNoise")
+        call = node.func if isinstance(node, ast.Call) else None
+        charged = isinstance(call, ast.Attribute) and call.attr == "charge"
+        if charged and "variance" in {keyword.arg for keyword in node.keywords} and where != "releases/sums.py":
+            found.append(f"{where}:{node.lineno} charges for a sum")
+    return found
+
+
+def test_sums_are_charged_and_get_their_noise_in_one_place():
+    files = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    # Teachers have noise of their own. In the room of releases only sums draw.
+    assert [line for where, source in files.items() for line in lines_of(where, source)] == []
+    users = {where for where, source in files.items() if "DiscreteNoise(" in source and where.startswith("releases/")}
+    assert users == {"releases/noise.py", "releases/sums.py"}
+    sums = ast.parse(files["releases/sums.py"])
+    charges = [
+        node for node in ast.walk(sums) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "charge"
+    ]
+    draws = [
+        node for node in ast.walk(sums) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "gaussian"
+    ]
+    assert [len(charges), len(draws)] == [1, 1]
+    assert charges[0].lineno < draws[0].lineno
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from dpensemble.releases import DiscreteNoise", "meter.charge(2.0, variance=2**60, entries=3)"],
+)
+def test_a_second_place_that_charges_or_draws_is_caught(source):
+    assert lines_of("moments/averages.py", source)
 
 
 def test_importing_the_package_leaves_heavy_extras_alone():

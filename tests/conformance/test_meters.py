@@ -131,7 +131,7 @@ def test_spend_stays_within_the_budget_and_admissions_within_public_limits(make,
         closed = closed or admitted < size
         total, asked = total + admitted, asked + size
         assert spent <= meter.spent_epsilon <= epsilon
-        assert meter.cost.fits(epsilon, delta, meter.conversion)
+        assert meter.cost.fits(Budget(epsilon=epsilon, delta=delta), meter.conversion)
         assert not prepaid or spent in (0, meter.spent_epsilon)
         spent = meter.spent_epsilon
         assert prepaid or total > 0 or spent == 0

@@ -19,20 +19,17 @@ from dpensemble.accounting.published.groups import PublishedRdp, published_group
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.queries import exact_query_rdp
-from dpensemble.accounting.repeated import RepeatedAnswers, RepeatedCost, RepeatedSums
 from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
-from dpensemble.accounting.sparse import SparseCost
+from dpensemble.accounting.sparse import SparseCost, sparse_cost
 from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
 from dpensemble.accounting.sums import (
     SumsMeter,
     WeightedGroup,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
     weighted_groups,
 )
 from dpensemble.accounting.worst_case.answers import table_pairs
+from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 __all__ = [
     "Accounting",
@@ -49,9 +46,6 @@ __all__ = [
     "PublishedPerRecordMeter",
     "PublishedRdp",
     "PureAnswersMeter",
-    "RepeatedAnswers",
-    "RepeatedCost",
-    "RepeatedSums",
     "ScheduledMeter",
     "SmoothCost",
     "SmoothRelease",
@@ -76,6 +70,7 @@ __all__ = [
     "published_bagging",
     "published_group_rdp",
     "release_epsilon",
+    "sparse_cost",
     "subsampled_cost",
     "table_pairs",
     "threshold_rdp",

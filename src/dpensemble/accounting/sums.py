@@ -1,30 +1,4 @@
-r"""What Gaussian sums of bounded vectors cost, exactly, in any number of adaptive rounds.
-
-One sum. Adding ``N(0, (sigma Delta)**2)`` to every entry of a sum that one unit moves by at most ``Delta`` (Euclidean
-length) is ``mu``-Gaussian private with ``mu = 1 / sigma``, and that is tight: it is (epsilon, delta)-private exactly
-for
-
-    delta >= Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu)
-
-(B. Balle and Y.-X. Wang, "Improving the Gaussian mechanism", ICML 2018, Theorem 8; J. Dong, A. Roth and W. Su,
-"Gaussian differential privacy", JRSS B 2022, Corollary 2.13). Rounds, each chosen after the ones before it, compose
-to ``mu**2 = sum of mu_k**2`` (Dong, Roth and Su, Corollary 3.3).
-
-What is sampled. Sums are whole numbers ``s``, and the noise added is a discrete Gaussian of variance ``v`` (in squared
-units). Compare ``s + discrete noise`` with the sum to which real noise ``N(0, v)`` was added and which was *then*
-rounded: a function of the Gaussian mechanism's output, so no less private. At a distance ``k`` from ``s`` the ratio of
-both probabilities is, up to the two normalising constants,
-
-    integral over abs(t) <= 1/2 of exp(-(2 k t + t**2) / (2 v)) dt,    from exp(-1 / (8 v)) to exp(k**2 / (8 v**2)),
-
-since the integrand is symmetric in ``t`` and ``cosh(x) <= exp(x**2 / 2)``. Real noise sums to 1 and so does discrete
-noise, so the ratio of the constants is a mean of the same ratios: it lies between ``exp(-1 / (8 v))`` and the mean of
-``exp(k**2 / (8 v**2))``, which is below ``exp(1 / (7 v))`` for ``v >= 100``. For ``abs(k) <= 38 sqrt(v)`` the
-logarithm of the ratio is therefore at most ``slack = 181 / v``; beyond that lies a mass below 1e-300. Over all
-entries of all rounds the slacks add up to ``eta``, and what is sampled is (epsilon, delta)-private wherever the
-Gaussian mechanism is ``(epsilon - 2 eta, delta exp(-eta))``-private, up to 1e-290. Variances are above
-``2**40``, mostly above ``2**60``, so ``eta`` is tiny.
-"""
+"""The meter of noisy sums of bounded vectors; their cost: `dpensemble.cost.gaussian`."""
 
 from __future__ import annotations
 
@@ -33,111 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
-
-from dpensemble._checks import delta_of, integer_between, real_between
+from dpensemble._checks import real_between
 from dpensemble._original import Original
 from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, slack_of
+from dpensemble.cost.gaussian import PROMISED_SLACK
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Basis
-
-# Logarithm of the ratio of rounded and discrete Gaussian noise, times the variance; see above.
-_SLACK = 181.0
-# Pays for the rounding of the formula itself.
-_ROUNDING = 1e-12
-_SMALLEST_VARIANCE = 2**40
-# Far above the slack of any run, and far below any divergence that is spent.
-_PROMISED_SLACK = 1e-6
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the smallest delta of a `mu`-Gaussian private release at an epsilon, rounded up.
-
-    Parameters
-    ----------
-    mu : float
-        From 0; one over the noise in units of the sensitivity.
-    epsilon : float
-        From 0.
-
-    Examples
-    --------
-    >>> round(gaussian_delta(1.0, 1.0), 6)
-    0.126937
-    """
-    mu, epsilon = real_between("mu", mu, 0.0, 1e7), real_between("epsilon", epsilon, 0.0, 1e12)
-    if mu == 0:
-        return 0.0
-    high = float(log_ndtr(mu / 2 - epsilon / mu))
-    low = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    # Both logarithms lose digits in proportion to their size, and `low` to epsilon's.
-    unsure = _ROUNDING * (1 + abs(high) + epsilon)
-    return min(1.0, math.exp(high) * (-math.expm1(min(low - high, 0.0)) + unsure))
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon of a `mu`-Gaussian private release at a delta, rounded up; 0 if nothing was released.
-
-    Examples
-    --------
-    >>> round(gaussian_epsilon(0.268, 1e-5), 3)
-    1.0
-    """
-    delta = delta_of(delta)
-    if gaussian_delta(mu, 0.0) <= delta:
-        return 0.0
-    low, high = 0.0, mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(mu, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest `mu` whose Gaussian private release fits epsilon and delta, rounded down.
-
-    Examples
-    --------
-    >>> round(1 / gaussian_mu(1.0, 1e-5), 4)
-    3.7306
-    """
-    epsilon, delta = real_between("epsilon", epsilon, 0.0, 1e12), delta_of(delta)
-    low, high = 0.0, 2 * math.sqrt(2 * epsilon) + 20.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(middle, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def pure_mu(epsilon: float) -> float:
-    """Return the least `mu` at which every release private at epsilon alone is Gaussian private, rounded up.
-
-    Randomized response is the least private such release (Kairouz, Oh and Viswanath 2015). Its trade-off is straight
-    between (0, 1), (a, a) and (1, 0), with ``a = 1 / (1 + exp(epsilon))``; the Gaussian one is convex, meets the two
-    ends, and lies below all of it as soon as it does so in the middle, from ``mu = -2 Phi^-1(a)`` on.
-
-    Examples
-    --------
-    >>> round(pure_mu(1.0), 4)
-    1.232
-    """
-    epsilon = real_between("epsilon", epsilon, 0.0, 1e12)
-    # By the logarithm of `a`, so that nothing is lost where it is tiny.
-    return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon)))) * (1 + 1e-9)
-
-
-def slack_of(entries: int, variance: int) -> float:
-    """Return the logarithm of the ratio by which a sum with discrete noise can differ from one with Gaussian noise."""
-    integer_between("variance", variance, _SMALLEST_VARIANCE, 2**500)
-    return _SLACK * integer_between("entries", entries, 1, 2**62) / variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +125,10 @@ class SumsMeter(Original, spends=("charge",)):
         self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
-        """Return the most that each group can be charged, as Renyi curves; discrete noise is held to them from then on.
-
-        Probabilities within a factor of ``exp(slack)`` on both sides add ``(2 order - 1) / (order - 1)`` slacks to a
-        divergence, at most 3 from order 2 on.
-        """
-        self._most_slack = _PROMISED_SLACK
+        """Return the most that each group can be charged; discrete noise is held to it from then on."""
+        self._most_slack = PROMISED_SLACK
         mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
-        return tuple(PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3 * _PROMISED_SLACK, mu=mu) for mu in mus)
+        return tuple(GaussianCost(mu**2, PROMISED_SLACK) for mu in mus)
 
     def _epsilon(self, group: WeightedGroup, squares: float, slack: float) -> float:
         if not group.weight or not squares:
@@ -298,9 +170,3 @@ class SumsMeter(Original, spends=("charge",)):
     def charges(self) -> tuple[dict[str, Any], ...]:
         """``sigma``, ``variance`` and ``entries`` of every sum charged so far; public."""
         return tuple(self._charges)
-
-
-def noise_variance(sigma: float, sensitivity: int) -> int:
-    """Return the whole variance of noise of `sigma` sensitivities, in squared whole units, rounded up."""
-    variance = math.ceil((sigma * sensitivity) ** 2 * (1 + 1e-12))
-    return max(variance, _SMALLEST_VARIANCE)

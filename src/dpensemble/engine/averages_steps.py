@@ -23,6 +23,7 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import AnswerBound, noisy_average
+from dpensemble.releases import SumReleaser
 from dpensemble.student import fit_soft_student, published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
@@ -109,9 +110,8 @@ class AveragesSteps(Steps):
     def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
         """Release the noisy average of all answers."""
         answers = _answers(self._ensemble, self.design.answers, self.rows[self._asked], len(self.classes))
-        self._average, self._spread = noisy_average(
-            answers, self._weights, self._bound, meter=self.meter, noise=self.noise
-        )
+        self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
+        self._average, self._spread = noisy_average(answers, self._weights, self._bound, self._sums)
 
     def learn(self) -> Any:
         """Fit the student to averaged probabilities, or make it of averaged parameters."""
@@ -142,7 +142,7 @@ class AveragesSteps(Steps):
             ),
             student=student,
             labels=self._labels,
-            releases=("average of answers",),
+            releases=tuple(self._sums.released),
             n_features=self.method.n_features_in_,
             charges=self.meter.charges,
         )

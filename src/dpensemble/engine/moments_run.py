@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
 from dpensemble.accounting import WeightedGroup
-from dpensemble.design import SoftVotes
+from dpensemble.design import NoisySums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import (
     MANY_COLUMNS,
@@ -33,13 +33,16 @@ from dpensemble.relations import Relation
 class MomentsRun:
     """What is decided before any record is read."""
 
-    design: SoftVotes
+    design: NoisySums
     public: Any
     classes: NDArray[Any]
+    # Sum of the units' weights, where that is public.
     total: float
+    # Cells of columns, where synthetic rows are drawn; else a map that was made from public rows.
     grid: Grid | None = None
     feature_map: Any = None
-    after_alarm: SoftVotes | None = None
+    # How the run goes on where public rows turn out to be unlike the private ones.
+    after_alarm: NoisySums | None = None
 
     @classmethod
     def of(

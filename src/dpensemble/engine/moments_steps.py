@@ -15,7 +15,7 @@ from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import SumsMeter, WeightedGroup
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
-from dpensemble.design import SoftVotes
+from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.inputs import names_of
 from dpensemble.engine.moments_run import MomentsRun
@@ -24,6 +24,7 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import UnlikeRowsWarning
 from dpensemble.moments import Learned, MomentsSource, PrivateBlocks, column_effects, distilled, require_no_blanks
+from dpensemble.releases import SumReleaser
 from dpensemble.student import marked, with_names
 
 
@@ -32,7 +33,7 @@ class MomentsSteps(Steps):
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
     default_teacher: Any = "each unit answers by itself"
-    design: SoftVotes
+    design: NoisySums
     meter: SumsMeter
     _learned: Learned
 
@@ -75,11 +76,8 @@ class MomentsSteps(Steps):
                 zeroes_bad=zeroes,
                 n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
             ),
-            n_classes=len(self.classes),
             nonnegative=run.nonnegative,
-            relation=self.design.relation,
-            meter=self.meter,
-            noise=self.noise,
+            sums=SumReleaser(relation=self.design.relation, meter=self.meter, noise=self.noise),
         )
         learned = self._learned = run.learn(source, advance)
         if learned.synthetic and run.after_alarm is not None:
@@ -119,7 +117,7 @@ class MomentsSteps(Steps):
             ),
             student=student,
             labels=ReleasedLabels(np.arange(len(public)), answers, len(public)),
-            releases=_releases(self.design),
+            releases=learned.releases,
             n_features=len(student.named_steps["encoder"].get_feature_names_out()),
             charges=self.meter.charges,
             effects=column_effects(learned.feature_map, learned.model.coefficients_, learned.table),
@@ -130,14 +128,3 @@ class MomentsSteps(Steps):
     def default_student(self) -> Any:
         """Return the student that is used when the estimator names none, in words."""
         return "softmax of the features, from released moments"
-
-
-def _releases(design: SoftVotes) -> tuple[str, ...]:
-    """Return a text for each noisy sum of a run."""
-    shares = {
-        "number of units": design.count_share,
-        "mean of features": design.mean_share,
-        "shares of cells": design.cells_share,
-        "products of scores": design.products_share,
-    }
-    return (*(name for name, share in shares.items() if share), *["sum of labels"] * design.rounds)

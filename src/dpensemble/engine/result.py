@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
+from dpensemble.releases import ReleasedSum
 
 #: What `Result.releases` holds when labels were voted on, and when models themselves were released.
-LABELS, MODELS = ("labels",), ("models",)
+LABELS, MODELS = (ReleasedSum("labels"),), (ReleasedSum("models"),)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -32,8 +33,8 @@ class Result:
         What may be published. A list of models when models themselves were released.
     labels : ReleasedLabels
         Labels that were voted on, or those of the released model on public rows.
-    releases : tuple of str
-        What left the private records: ``LABELS``, ``MODELS``, or one text for each noisy sum.
+    releases : tuple of ReleasedSum
+        What left the private records: `LABELS`, `MODELS`, or each noisy sum.
     n_features : int
         Number of columns that the student learned from.
     charges : tuple of dict, optional
@@ -64,7 +65,7 @@ class Result:
     guarantee: Guarantee
     student: Any
     labels: ReleasedLabels
-    releases: tuple[str, ...]
+    releases: tuple[ReleasedSum, ...]
     n_features: int
     charges: tuple[dict[str, Any], ...] | None = None
     spend: Sequence[tuple[int, Sequence[float]]] | None = None

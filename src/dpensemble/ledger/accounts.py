@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpensemble._original import Original
 from dpensemble._spending import Spending
-from dpensemble.accounting.sums import gaussian_epsilon
 from dpensemble.budget import Budget
+from dpensemble.cost import gaussian_epsilon
 from dpensemble.errors import BudgetError, LedgerError
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.filters import DELTA_UNITS, LOSS_UNITS, Amount, Terms

@@ -39,7 +39,7 @@ is a rounded one: probabilities are within a factor of ``exp(1e-6)`` of Gaussian
 millionths, so there are no more than ``n = 2000 m**2``, and all probabilities of all of them are within ``exp(s)``,
 ``s = 1e-6 n``: if Gaussian noise gives ``(e, d)``, they give ``(e + 2 s, d exp(s))``, and ``m`` is what converts to
 ``(epsilon - 2 s, delta exp(-s))``, with the ``s`` of an ``m`` that is larger. A grant of which only epsilon is known is
-Gaussian private at the ``mu`` of `dpensemble.accounting.sums.pure_mu`.
+Gaussian private at the ``mu`` of `dpensemble.cost.pure_mu`.
 
 *Basic.* Epsilons and deltas add up. That sum, too, may be stopped at any time (R. Rogers, A. Roth, J. Ullman and S.
 Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, and nothing on
@@ -63,10 +63,9 @@ import numpy as np
 from dpensemble._checks import member, real_between
 from dpensemble._spending import Spending
 from dpensemble.accounting.meters.allowances import allowance
-from dpensemble.accounting.sums import gaussian_mu, pure_mu
 from dpensemble.accounting.worst_case.answers import pure_cost
 from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 

@@ -66,7 +66,7 @@ class LedgerGrant:
         """
         settings, account = self._settings(design), self.account
         (group,) = design.groups
-        curve = design.cost.renyi(design.most_answers)
+        curve = (design.cost * design.most_answers).renyi
         spending = Spending(
             name=group.name,
             epsilon=design.spent,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dpensemble._checks import integer_between
 from dpensemble.accounting import WeightedGroup
 from dpensemble.budget import Budget
-from dpensemble.design import SoftVotes, soft_votes
+from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
@@ -68,7 +68,7 @@ class LabelMomentsClassifier(TableClassifier):
         What was released in each round. May be published.
     guarantee_ : Guarantee
         What is promised.
-    design_ : SoftVotes
+    design_ : NoisySums
         Groups, rounds, noise. Public.
     charges_ : tuple of dict
         ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
@@ -132,14 +132,14 @@ class LabelMomentsClassifier(TableClassifier):
         n_classes: int | None = None,
         groups: tuple[WeightedGroup, ...] | None = None,
         synthetic_rows: bool | None = None,
-    ) -> SoftVotes:
+    ) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
         synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
         everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        return soft_votes(
+        return noisy_sums(
             name=self.name,
             title=self.title,
             groups=everyone if groups is None else groups,

@@ -22,7 +22,7 @@ Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the a
 cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles; its
 relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers are
 exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
-(`dpensemble.moments.noisy`); its cost is that of `dpensemble.accounting.SumsMeter`.
+(`dpensemble.releases.SumReleaser`); its cost is that of `dpensemble.accounting.SumsMeter`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ import numpy as np
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
-from dpensemble._random import NoiseSource
-from dpensemble.accounting.sums import SumsMeter
-from dpensemble.moments.noisy import noisy_sum
+from dpensemble.releases import SumQuery, SumReleaser
 
 #: Whole units in 1 of an answer.
 UNIT = 2**30
@@ -122,10 +120,39 @@ class AnswerBound:
         return np.trunc(scaled * factors[:, None]).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class AnswersSum(SumQuery[tuple[Floats, float]]):
+    """The sum of all teachers' answers, of which a unit can change one."""
+
+    bound: AnswerBound
+    description = "the average of the teachers' answers"
+    unit = UNIT
+
+    @property
+    def replacing(self) -> int:
+        """Whole units by which another answer of one teacher moves the sum."""
+        return self.bound.sensitivity
+
+    removing = replacing
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the average, and the standard deviation of its noise."""
+        return sums, spread
+
+
+def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
+    """Return the exact sum of all teachers' answers in whole units; private."""
+    total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
+    for answers in chunks:
+        total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
+        done += len(answers)
+    return total
+
+
 def noisy_average(
-    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, *, meter: SumsMeter, noise: NoiseSource
+    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
 ) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers, and return it with the noise's standard deviation.
+    """Release the average of all teachers' answers for the whole budget, and return it with its noise.
 
     Parameters
     ----------
@@ -135,10 +162,8 @@ def noisy_average(
         Weight of each teacher, the largest 1; public.
     bound : AnswerBound
         How long an answer may be.
-    meter : SumsMeter
-        What charges; the whole budget is used.
-    noise : NoiseSource
-        Secret bits.
+    sums : SumReleaser
+        Charges and draws.
 
     Returns
     -------
@@ -147,10 +172,4 @@ def noisy_average(
     spread : float
         Standard deviation of the noise on each entry; public.
     """
-    total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
-    for answers in chunks:
-        total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
-        done += len(answers)
-    noisy, variance = noisy_sum(total, 1.0, bound.sensitivity, meter, noise)
-    whole = UNIT * float(weights.sum())
-    return noisy / whole, math.sqrt(variance) / whole
+    return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

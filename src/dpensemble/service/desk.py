@@ -88,7 +88,7 @@ class Desk:
         """What a prediction may be made of."""
         if self.house is not None:
             return ("rows",)
-        return ("log_probs",) if self._asked.design.soft else ("counts", "ballots")
+        return self._asked.design.release.takes[::-1]
 
     @property
     def classes(self) -> list[Any]:
@@ -106,7 +106,7 @@ class Desk:
             "name": grant.name,
             "data_set": grant.data_set,
             "about": grant.about,
-            "law": design.law.words(),
+            "law": design.release.description,
             "takes": list(self.kinds),
             "columns": {} if self.house is None else self.house.columns,
             "classes": self.classes if len(self.classes) <= 1000 else [],

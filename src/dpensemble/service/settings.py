@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between
-from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.laws import LawChoice, SparseNoisyMax
+from dpensemble.laws import LawChoice
 from dpensemble.ledger.names import look_alike
+from dpensemble.releases import RELEASES
 from dpensemble.service.oidc import OidcSettings
 
-_WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
+# Laws with a release of their own, by name: all of their settings have to be given.
+_WHOLE_LAWS: dict[str, Any] = {kind.name: kind for kind in RELEASES}
 Made = TypeVar("Made")
 
 

@@ -16,7 +16,7 @@ from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
+from dpensemble.moments.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -57,7 +57,7 @@ def run_record(
         seconds={stage: round(value, 3) for stage, value in measured.seconds.items()},
         experiment=_reasons(result, tables, measured.has_baseline),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        releases=list(result.releases),
+        releases=[asdict(one) for one in result.releases],
         **groups,
     )
 

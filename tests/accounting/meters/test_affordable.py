@@ -6,7 +6,7 @@ from dpensemble.accounting.meters.affordable import affordable_queries
 from dpensemble.accounting.meters.curves import leading_fit
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, largest_count
+from dpensemble.cost import Conversion
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.voting_schedule import Pool, Stage, VotingSchedule
 
@@ -17,7 +17,7 @@ def test_teachers_who_take_turns_last_for_more_queries():
     # Two of three vote on each query, so 33 votings of each last for 49 queries.
     stage = Stage(GaussianNoisyMax(40.0), (Pool(3, 2),))
     one = price(stage.law, Change(ballots=2, classes=2), Accounting.PUBLISHED).label
-    assert largest_count(one, 1.0, 1e-5, Conversion.CLASSICAL) == 33
+    assert one.most(Budget(epsilon=1.0, delta=1e-5), Conversion.CLASSICAL) == 33
     assert affordable_queries([stage], [one], 0, BUDGET, Conversion.CLASSICAL) == 49
 
 

@@ -94,7 +94,7 @@ def test_the_figures_of_the_issue_for_subsample_and_aggregate():
     meter = worst_case_meter(*everyone, n_classes=2)
     assert 1115 <= meter.sure_queries <= 1124
     one = meter.one_query
-    assert (one * 957).fits(1.0, 1e-5, Conversion.IMPROVED)
+    assert (one * 957).fits(Budget(epsilon=1.0, delta=1e-5), Conversion.IMPROVED)
     assert (one * meter.sure_queries).best(1e-5)[1] is Conversion.EXACT
 
 

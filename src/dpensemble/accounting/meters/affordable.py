@@ -11,7 +11,7 @@ from dpensemble.accounting.change import Change
 from dpensemble.accounting.meters.groups import Costs, Group, most_votings
 from dpensemble.accounting.price import Price, price
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, PrivacyCost, largest_count
+from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.cost.privacy_cost import last_fitting
 from dpensemble.errors import AccountingError
@@ -57,7 +57,7 @@ def affordable_queries(
         if one is not None:
             most = None if queries is None else stage.pools[pool].turns(max(0, queries - before))
             turns = None if length is None else stage.pools[pool].turns(length)
-            if turns is None or not (spent + one * turns).fits(budget.epsilon, budget.delta, conversion):
+            if turns is None or not (spent + one * turns).fits(budget, conversion):
                 fitting = most_votings(_votings(spent, one, budget, conversion, most), stage, pool)
                 # What a larger number affords a smaller one does, even where the grid's rounding says otherwise.
                 if length is None or fitting < length:
@@ -77,10 +77,10 @@ def _curve(costs: Sequence[PrivacyCost | None]) -> PrivacyCost:
 def _votings(spent: PrivacyCost, one: PrivacyCost, budget: Budget, conversion: Conversion, most: int | None) -> int:
     """Return how many further votings fit, given what was spent in earlier stages, or `most` if no fewer do."""
     if not spent.rdp.any():
-        return largest_count(one, budget.epsilon, budget.delta, conversion, most)
+        return one.most(budget, conversion, most)
 
     def fits(count: int, how: Conversion) -> bool:
-        return (spent + one * count).fits(budget.epsilon, budget.delta, how)
+        return (spent + one * count).fits(budget, how)
 
     cheap = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
     found = last_fitting(lambda count: fits(count, cheap), 0, 2.0)

@@ -36,7 +36,7 @@ from dpensemble.accounting.worst_case.answers import refuse_students
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, PrivacyCost, largest_count
+from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis
@@ -108,7 +108,7 @@ class PerRecordMeter(Meter):
         self._by_partition = _partition_shape(allocation, k) if allocation.next_slot is None else None
         # The last row is the unit that may be added anywhere, where one may.
         self._spent = np.zeros((len(self._memberships) + (self._by_partition is not None), len(FEW_ORDERS)))
-        self._affordable = largest_count(self.one_query, budget.epsilon, budget.delta, self.conversion)
+        self._affordable = self.one_query.most(budget, self.conversion)
         self.fixed_number, self._closed = not stop_when_spent, False
 
     @property

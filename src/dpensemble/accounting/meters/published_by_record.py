@@ -24,7 +24,7 @@ from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost, largest_count
+from dpensemble.cost import PrivacyCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ByLaw, LaplaceNoisyMax, ReleaseLaw
 from dpensemble.relations import Basis
@@ -70,7 +70,7 @@ class PublishedPerRecordMeter(Meter):
         self._any_slot = allocation.next_slot is None
         self._spent = np.zeros(len(self._memberships), dtype=np.int64)
         self._spent_by_addition = 0
-        self._affordable = largest_count(self._cost_of(1), budget.epsilon, budget.delta, self.conversion)
+        self._affordable = self._cost_of(1).most(budget, self.conversion)
         # The smallest vote share is at most 1/C, so no query costs less than this.
         self._cheapest = (self._k - self._k // n_classes) ** 2
         self._closed = False

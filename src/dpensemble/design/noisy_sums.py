@@ -20,7 +20,7 @@ _LAST = 0.4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SoftVotes(Design):
+class NoisySums(Design):
     """Rounds of one noisy sum each, of a vector that every unit adds. Public.
 
     Parameters
@@ -132,7 +132,7 @@ class SoftVotes(Design):
         }
 
 
-def soft_votes(
+def noisy_sums(
     *,
     name: str,
     title: str,
@@ -141,9 +141,9 @@ def soft_votes(
     rounds: int,
     relation: str,
     synthetic_rows: bool = False,
-) -> SoftVotes:
+) -> NoisySums:
     """Return the checked design of a run."""
-    return SoftVotes(
+    return NoisySums(
         name=name,
         title=title,
         everyone=groups,

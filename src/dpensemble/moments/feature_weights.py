@@ -21,22 +21,6 @@ def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, sprea
     h**2 tau**2 / spread**2)`` over its features, where ``h`` is a feature's curvature. The squared lengths that make
     the sum over blocks least, and sum to what they do now, are found by bisection. A row that has no entry in a
     column has that column's whole length, as before, so that no row becomes longer than 1.
-
-    Parameters
-    ----------
-    fitted : Fit
-        The published model.
-    public : PublicRows
-        Public rows.
-    feature_map : TableMap
-        Says `blocks_`, their ``squares_``, which column each belongs to, and features of missing entries.
-    spread : float
-        Standard deviation of the coming noise on every entry.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Factors.
     """
     p = probabilities(public.features, fitted.coefficients)
     curvature = (p * (1 - p)).mean(axis=1)

@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble._drawn import drawn_once
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import SumsMeter, WeightedGroup
-from dpensemble.accounting.sums import noise_variance
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.relations import Relation
+from dpensemble.releases import SumQuery, SumReleaser
 
 BINS = 10
 _WHOLE = 2**40
@@ -82,21 +81,7 @@ def bin_edges(public: Floats) -> Floats:
 def unit_vectors(
     right: Integers, cells: Integers | None, unit_of: Integers, n_units: int, usable: NDArray[np.bool_] | None = None
 ) -> Integers:
-    """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private.
-
-    Parameters
-    ----------
-    right : ndarray of shape (n_records,)
-        1 where the student is right, else 0.
-    cells : ndarray of shape (n_records,) or None
-        Place of each record in the histogram.
-    unit_of : ndarray of shape (n_records,)
-        Number of each record's unit.
-    n_units : int
-        Number of units, all of which have a record.
-    usable : ndarray of shape (n_records,), optional
-        False for a bad record, which adds zeros but counts among the records of its unit. By default no record is bad.
-    """
+    """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private."""
     # Rounded down, so that the records of a unit weigh 1 at most together.
     weight = _WHOLE // np.bincount(unit_of, minlength=n_units)[unit_of]
     if usable is not None:
@@ -106,6 +91,26 @@ def unit_vectors(
     if cells is not None:
         np.add.at(found, (unit_of, 1 + cells), weight)
     return found
+
+
+@dataclass(frozen=True)
+class ScoreSum(SumQuery[tuple[Floats, float]]):
+    """The sum of the held-back units' vectors; the proof of its sensitivity is above."""
+
+    with_histogram: bool
+    description = "the score of the student on held-back units"
+    unit = _WHOLE
+
+    @property
+    def replacing(self) -> int:
+        """Whole units by which another vector of one unit moves the sum."""
+        return math.ceil(_WHOLE * math.sqrt(3 if self.with_histogram else 1))
+
+    removing = replacing
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the noisy sums, and the standard deviation of their noise."""
+        return sums, spread
 
 
 def _meter(epsilon: float, delta: float) -> SumsMeter:
@@ -124,33 +129,13 @@ def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:
 
 
 def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseSource) -> ReleasedScore:
-    """Charge for the sum of the units' vectors, draw its noise, and return what it says.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_units, n_entries)
-        From `unit_vectors`; private.
-    epsilon, delta : float
-        Budget, all of which is used.
-    noise : NoiseSource
-        Secret bits.
-    """
+    """Charge for the sum of the units' vectors, draw its noise, and return what it says."""
     n_units, n_entries = vectors.shape
-    sensitivity = math.ceil(_WHOLE * math.sqrt(1 if n_entries == 1 else 3))
     meter = _meter(epsilon, delta)
     # Holds the noise to what `score_cost` says of it.
     meter.renyi_costs()
-    sigma = meter.sigma(1.0)
-    variance = noise_variance(sigma, sensitivity)
-    meter.charge(sigma, variance=variance, entries=n_entries)
-    draws = DiscreteNoise(noise)
-    totals = vectors.sum(axis=0).tolist()
-    noisy = drawn_once(
-        "a noisy score",
-        lambda: np.array([(total + draws.gaussian(variance)) / _WHOLE for total in totals]),
-        seeded=not noise.for_release,
-    )
-    spread = math.sqrt(variance) / _WHOLE
+    sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=noise)
+    noisy, spread = sums.release(ScoreSum(with_histogram=n_entries > 1), vectors.sum(axis=0), 1.0)
     accuracy = float(np.clip(noisy[0] / n_units, 0.0, 1.0))
     half = _NORMAL_95 * math.hypot(math.sqrt(max(accuracy * (1 - accuracy), 1 / n_units) / n_units), spread / n_units)
     area = (None, None, None) if n_entries == 1 else _area(noisy[1:].reshape(2, BINS), spread)

@@ -8,7 +8,7 @@ import pytest
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import gaussian_delta
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods.score import BINS, area_under, bin_edges, release_score, unit_vectors
+from dpensemble.moments.score import BINS, area_under, bin_edges, release_score, unit_vectors
 
 WHOLE = 2**40
 

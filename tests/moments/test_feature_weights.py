@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.moments import PublicRows, TableMap, starting_fit
-from dpensemble.moments.evidence import Fit
-from dpensemble.moments.spending import weights_of_features
+from dpensemble.moments import TableMap
+from dpensemble.moments.evidence import Fit, PublicRows, starting_fit
+from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.whole import UNIT, whole_features
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dpensemble.accounting import WeightedGroup, gaussian_mu
 from dpensemble.budget import Budget
-from dpensemble.design import soft_votes
+from dpensemble.design import noisy_sums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -22,7 +22,7 @@ def design(**changes):
         "rounds": 3,
         "relation": "replace-one",
     }
-    return soft_votes(**{**settings, **changes})
+    return noisy_sums(**{**settings, **changes})
 
 
 @pytest.mark.parametrize("relation", list(Relation))
