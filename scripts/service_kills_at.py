@@ -25,7 +25,8 @@ from starlette.testclient import TestClient
 from dpensemble.aggregation import aggregator
 from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.witness import Witness
-from dpensemble.service import bodies, create_app, create_key, read_settings
+from dpensemble.service import bodies, create_app, read_settings
+from dpensemble.service.keys import create_key
 
 STEPS = (
     *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),

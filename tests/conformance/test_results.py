@@ -33,7 +33,8 @@ from dpensemble.errors import AccountingError, NotForReleaseWarning
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.filters import Amount
 from dpensemble.report import RunRecord, card_as_markdown, model_card, render
-from dpensemble.workflow import ComparedDataset, Tables, compare, comparison_data
+from dpensemble.workflow import Tables, compare
+from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
 from dpensemble.workflow.comparison_methods import COMPARED
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record

@@ -13,7 +13,8 @@ import pytest
 from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm import Allowance, majority_law
+from dpensemble.darrm import Allowance
+from dpensemble.darrm.answers import majority_law
 from dpensemble.design import fitted_answer
 from dpensemble.design.private_answers import gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights

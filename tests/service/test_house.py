@@ -9,7 +9,7 @@ import pytest
 from markupsafe import escape
 
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, LedgerError
-from dpensemble.service import desk, read_settings
+from dpensemble.service import grant_handler, read_settings
 from dpensemble.service.house import HostedEnsemble
 
 from .conftest import CONFIG, Served
@@ -72,7 +72,7 @@ def test_rows_are_answered_and_told_again_after_a_restart(hospital):
     ],
 )
 def test_a_grant_stands_for_its_ensemble(hospital, monkeypatch, old, new):
-    monkeypatch.setattr(desk, "_house", lambda *given: None)
+    monkeypatch.setattr(grant_handler, "_house", lambda *given: None)
     assert Served(hospital).ask().status_code == 200
     assert Served(hospital).ask().headers["idempotent-replayed"] == "true"
     text = (hospital / "service.toml").read_text()

@@ -8,11 +8,17 @@ import pytest
 
 from dpensemble.datasets import load_digit_images
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow import METHODS, ComparedDataset, ComparedRows, ComparisonData, compare, comparison_data
-from dpensemble.workflow import comparison_data as data_of
-from dpensemble.workflow.comparison_data import _published_images
+from dpensemble.workflow import compare
+from dpensemble.workflow.comparison_data import (
+    ComparedDataset,
+    ComparedRows,
+    ComparisonData,
+    _published_images,
+    comparison_data,
+)
+from dpensemble.workflow.comparison_data import comparison_data as data_of
 from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import COMPARED, _of_one_step, fitting_trial
+from dpensemble.workflow.comparison_methods import COMPARED, METHODS, _of_one_step, fitting_trial
 
 WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 VOTES_AND_SUMS = [*WITHOUT_EXTRAS, "soft-votes"]

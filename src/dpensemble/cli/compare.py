@@ -15,19 +15,14 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
+from dpensemble.cli.lists import parts_of
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.workflow import (
-    METHODS,
-    ComparedDataset,
-    ComparedMethod,
-    Comparison,
-    ComparisonData,
-    comparison_data,
-    table_data,
-)
+from dpensemble.workflow import ComparedMethod, Comparison
 from dpensemble.workflow import compare as run_comparison
+from dpensemble.workflow.comparison_data import ComparedDataset, ComparisonData, comparison_data, table_data
+from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.durable import replace_file
 
 # Of the table where no terminal sets it.
@@ -61,7 +56,7 @@ def run(
     with warnings_as_lines():
         found = run_comparison(
             _data(dataset, table, target, classes, public_rows, progress=shown, **written),
-            methods=METHODS if methods is None else [name.strip() for name in methods.split(",")],
+            methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
             relation=relation.value,
             random_state=seed,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dpensemble import methods
-from dpensemble.cli.choice import METHODS
-from dpensemble.cli.commands import Request
+from dpensemble.cli.manifest import METHODS
+from dpensemble.cli.method_commands import Request
 from dpensemble.design import InfluenceRule
 from dpensemble.laws import LawChoice
-from dpensemble.workflow import LEARNERS, STUDENTS, learner
+from dpensemble.workflow.learners import LEARNERS, STUDENTS, learner
 
 _DEFAULT_LEARNER = "logistic-regression"
 

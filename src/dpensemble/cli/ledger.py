@@ -11,7 +11,8 @@ from typing import Any
 import typer
 
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.ledger import AccountState, Filter, Ledger
+from dpensemble.ledger import AccountState, Ledger
+from dpensemble.ledger.filters import Filter
 from dpensemble.ledger.keys import read_statement
 from dpensemble.workflow.durable import ANY_FILE, replace_file
 

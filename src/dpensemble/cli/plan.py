@@ -13,8 +13,8 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.certifying import print_certificate, write_certificate
-from dpensemble.cli.commands import Request
 from dpensemble.cli.estimators import estimator
+from dpensemble.cli.method_commands import Request
 from dpensemble.cli.plan_bagging import plan_bagging
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
 from dpensemble.cli.show import warnings_as_lines

@@ -14,11 +14,12 @@ from typing import IO, Any
 import pandas as pd
 import typer
 
+from dpensemble.cli.lists import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning
 from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
-from dpensemble.workflow.unread import Unread
+from dpensemble.workflow.unseen_values import UnseenValues
 
 
 def run(
@@ -33,16 +34,16 @@ def run(
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
-    kept = [] if keep is None else [name.strip() for name in keep.split(",")]
+    kept = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     with warnings.catch_warnings():
         # Told in a note, as below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
-    unread = Unread(loaded)
+    unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unread=unread, **written)
+    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
     told: list[Any] = []
     try:
         # Nothing is printed, or put in place, until all is known to be well.
@@ -63,7 +64,7 @@ def run(
         typer.echo(json.dumps(told))
     if getattr(loaded, MARK) is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
-    said = unread.sentence()
+    said = unseen.sentence()
     if said is not None:
         typer.echo(f"dpensemble: note: {said}", err=True)
 

@@ -25,20 +25,10 @@ _CLIMBS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GammaCheck:
-    """What a check of a gamma found.
+    """Result of a check: the largest use of the allowance, above 1 if privacy is broken, and a bound on its error.
 
-    Parameters
-    ----------
-    load : float
-        Largest use of the allowance found; above 1 privacy is broken.
-    rounding : float
-        Bound on the error of `load`.
-    exhaustive : bool
-        Whether every placement that can be worst was evaluated, which proves the bound; else it is a search.
-    n_checked : int
-        Number of placements and of draws evaluated.
-    worst : tuple of ((float, float), int)
-        Where it was found: chances ``(p, p')`` and how many teachers have them.
+    If `exhaustive`, every placement that can be worst was evaluated, which proves the bound; else it is a search.
+    `worst` are the chances ``(p, p')`` of the largest use and how many teachers have them.
     """
 
     load: float
@@ -88,11 +78,6 @@ def check_gamma(
     -------
     GammaCheck
         Largest load found, and where.
-
-    Raises
-    ------
-    InvalidParameterError
-        If an argument is out of range.
 
     Examples
     --------

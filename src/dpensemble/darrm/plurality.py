@@ -62,23 +62,10 @@ class Plurality(ReleaseLaw):
 
 
 def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:
-    """Return the privacy loss of one answer by the plurality of a few ballots, drawn at random.
+    """Return the privacy loss, rounded up, of one answer by the plurality of a few ballots, drawn at random.
 
-    Parameters
-    ----------
-    drawn, n_teachers : int
-        Ballots that count, out of all.
-    touched : int
-        Teachers that one unit can change.
-    epsilon : float
-        Privacy of each ballot, with delta 0.
-    randomised : bool
-        Whether ballots are true votes with randomised response; else votes of private models.
-
-    Returns
-    -------
-    float
-        Rounded up.
+    One unit can change `touched` teachers. Each ballot has pure privacy `epsilon`: a true vote with randomised
+    response, or the vote of a private model.
 
     Examples
     --------

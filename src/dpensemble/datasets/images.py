@@ -105,10 +105,6 @@ def load_mnist(
     progress : bool, default=False
         Show a progress bar on stderr while downloading.
 
-    Returns
-    -------
-    ImageDataset
-
     Raises
     ------
     InvalidParameterError
@@ -147,10 +143,6 @@ def load_fashion_mnist(
         Folder that holds the folder ``fashion-mnist``.
     progress : bool, default=False
         Show a progress bar on stderr while downloading.
-
-    Returns
-    -------
-    ImageDataset
 
     Raises
     ------
@@ -197,10 +189,6 @@ def load_cifar10(
     download : bool, default=True
         Whether it may be downloaded.
 
-    Returns
-    -------
-    ImageDataset
-
     Raises
     ------
     InvalidParameterError
@@ -236,10 +224,6 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     ----------
     classes : sequence of int, optional
         Digits to keep, at least two; all others are left out. The order of images stays as it is in scikit-learn.
-
-    Returns
-    -------
-    ImageDataset
 
     Raises
     ------

@@ -31,17 +31,7 @@ _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that stands out.
-
-    Parameters
-    ----------
-    column : str
-        Name of the column in the public table.
-    text : str
-        What stands out, and what to do, as one sentence.
-    is_doubtful : bool
-        Whether it should be seen to before training; else it is only told.
-    """
+    """What stands out in a column, and what to do; one that is doubtful should be seen to before training."""
 
     column: str
     text: str
@@ -51,14 +41,7 @@ class Note:
 def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
     """Return what stands out in a public table.
 
-    Parameters
-    ----------
-    public : DataFrame
-        Public rows, as they are read.
-    preparation : TablePreparation
-        Fitted on them; knows which columns are dates.
-    has_unit : bool
-        Whether it was said whose record each one is.
+    `preparation` was fitted on it and knows its dates. `has_unit` is whether units were given.
 
     Examples
     --------
@@ -81,13 +64,7 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 
 
 def warn_of_persons(public: Any) -> None:
-    """Warn of columns of public rows that look like whose record it is, where no units were given.
-
-    Parameters
-    ----------
-    public : DataFrame or array
-        Public rows; an array has no names, so nothing is said of it.
-    """
+    """Warn of named columns of public rows that look like whose record it is, if no units were given."""
     found = []
     for place, name in enumerate(map(str, getattr(public, "columns", ()))):
         if _is_persons(name, True):
@@ -203,13 +180,7 @@ def _quoted(name: str) -> str:
 
 
 def refuse_doubts(notes: Sequence[Note]) -> None:
-    """Refuse to go on with what stands out.
-
-    Raises
-    ------
-    DataError
-        If anything is doubtful.
-    """
+    """Raise if one of the notes is doubtful."""
     doubts = [note.text.removesuffix(".") for note in notes if note.is_doubtful]
     if doubts:
         more = f"; and {len(doubts) - _MOST_SHOWN:,} more" if len(doubts) > _MOST_SHOWN else ""

@@ -24,27 +24,8 @@ _BUFFER = 2**20
 class ParquetTable:
     """A Parquet file, or all parts of a folder as one table; refuses parts that do not belong together.
 
-    Parameters
-    ----------
-    path : path
-        A file ending in ``.parquet`` or ``.pq``, or a folder of such, in sub-folders too. What begins with a dot or
-        an underscore is passed over, as every reader of Parquet does. Parts may be empty.
-
-    Attributes
-    ----------
-    columns : list of str
-        Names, as the first part has them.
-    n_rows : int
-        Rows of all parts together.
-    n_bytes : int
-        What the columns take without compression.
-
-    Raises
-    ------
-    FileError
-        If there is no such table, or a part cannot be read.
-    DataError
-        If parts have different columns, or there are no rows.
+    Parts may lie in sub-folders, and may be empty. What begins with a dot or an underscore is passed over, as every
+    reader of Parquet does. `n_bytes` is what the columns take without compression.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -74,15 +55,7 @@ class ParquetTable:
         self._seen = [_state(part) for part in self._parts]
 
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
-        """Yield the rows in blocks, every time in the same order; refuse parts that were changed since the first look.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Those to read, in this order; by default all.
-        rows : int
-            Most rows of a block.
-        """
+        """Yield the rows in blocks, always in the same order; raises if a part was changed since the first look."""
         wanted = list(self.columns if columns is None else columns)
         for part, seen in zip(self._parts, self._seen, strict=True):
             with _opened(part, self.path) as file:
@@ -166,16 +139,25 @@ def _numbered(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
 
     A record without a unit is refused, or has the number -1.
     """
-    known: dict[str, int] = {}
-    found = []
+    number_of: dict[str, int] = {}
+    units = []
     for block in table.blocks([unit], 2**20):
-        places, names = pd.factorize(block[unit])
+        places, names = _distinct(block[unit])
         if (places < 0).any() and not keep_bad:
             raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
-        numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
+        numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
         # The place -1 of a missing name is that of the last number.
-        found.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
-    return np.concatenate(found)
+        units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
+    return np.concatenate(units)
+
+
+def _distinct(column: pd.Series) -> tuple[Integers, Any]:
+    """Return the place of each entry among the distinct entries, -1 for a missing one, and the distinct entries."""
+    try:
+        return pd.factorize(column)
+    except TypeError:
+        # Lists, structs and maps cannot be hashed. Their texts can.
+        return pd.factorize(as_text(column))
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:

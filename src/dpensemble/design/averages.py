@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble.allocation import Allocation, grouped_partitions, partitions, teachers_of_groups
+from dpensemble.allocation import Allocation, partitions
+from dpensemble.allocation.personal import grouped_partitions, teachers_of_groups
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.errors import InvalidParameterError
 

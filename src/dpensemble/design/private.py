@@ -11,7 +11,8 @@ import numpy as np
 from dpensemble._checks import integer_between, shown
 from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers, Plurality
+from dpensemble.darrm import AlikeTeachers
+from dpensemble.darrm.plurality import Plurality
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError

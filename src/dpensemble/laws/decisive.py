@@ -130,15 +130,6 @@ def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: Ar
     prior : array-like of shape (n_teachers + 1,), optional
         Weight of each margin by which the winner leads. With one vote a unit the law is best for every prior.
 
-    Returns
-    -------
-    TableLaw
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     Examples
     --------
     >>> law = decisive_law(RenyiRule(20.0, 0.01), n_teachers=50)

@@ -44,11 +44,6 @@ class SparseNoisyMax:
     threshold : float
         Least noisy count that is released, in votes; above 1. See `threshold_for`.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     References
     ----------
     The idea of a threshold on counts of what occurs: A. Korolova, K. Kenthapadi, N. Mishra and A. Ntoulas, "Releasing

@@ -9,7 +9,8 @@ from typing import Any
 from dpensemble.errors import TamperedLedgerError
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.standing import Standing
-from dpensemble.ledger.store import Transaction, accounts, answers, charges, grants, requests
+from dpensemble.ledger.tables import accounts, answers, charges, grants, requests
+from dpensemble.ledger.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,7 @@ def verified(transaction: Transaction) -> Verified:
 
 
 def require_tables(transaction: Transaction) -> None:
-    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds.
-
-    Raises
-    ------
-    TamperedLedgerError
-        With the name of the table.
-    """
+    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds."""
     standing = transaction.standing
     sums = {
         name: (one.spent.loss, one.spent.delta, one.charges) for name, one in standing.accounts.items() if one.charges

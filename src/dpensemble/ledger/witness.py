@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
-from dpensemble.ledger.store import Transaction
+from dpensemble.ledger.transaction import Transaction
 
 try:
     from filelock import FileLock
@@ -42,11 +42,6 @@ class Witness:
 
     The file has two places, of which the one that holds the older entry is written over: that takes one trip to the
     disk where a new file takes several, needs no room on it, and a write that was cut short leaves the other place.
-
-    Parameters
-    ----------
-    path : path
-        Where it is; the folder is made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,17 +75,10 @@ class Witness:
             )
 
     def note(self, entry: Entry) -> bool:
-        """Keep an entry as seen, unless a newer one is; on the disk when this returns.
+        """Keep an entry as seen, unless a newer one is, which returns False; on the disk when this returns.
 
-        Returns
-        -------
-        bool
-            False when a newer entry was seen. Then the ledger must have that entry, too; see `check`.
-
-        Raises
-        ------
-        TamperedLedgerError
-            If another entry of this number was seen, so that two copies of the ledger are in use.
+        If a newer entry was seen, the ledger must have that entry too: see `check`. Another entry of the same number
+        raises, because two copies of the ledger are in use.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

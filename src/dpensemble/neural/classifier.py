@@ -134,10 +134,6 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             Finite numbers.
         y : array-like of shape (n_rows,)
             Labels.
-
-        Returns
-        -------
-        self
         """
         require_torch()
         X, y = checked_training_rows(self, X, y)
@@ -209,10 +205,6 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             Workers, as in joblib; each uses one thread.
         on_done : callable
             Called with the size of each block that was finished.
-
-        Returns
-        -------
-        StackedTeachers
 
         Raises
         ------

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
-from dpensemble.datasets import TableEncoder
+from dpensemble.datasets import CSVFormat, TableEncoder
 from dpensemble.datasets.bad_records import BAD, OnBadRecord
 from dpensemble.datasets.tables import as_kinds
 from dpensemble.engine.inputs import owned_records
@@ -22,7 +22,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.workflow.files import file_tables
+from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 from dpensemble.workflow.learners import learner
 
 _LONGEST_TEXT = 1_000
@@ -47,26 +47,21 @@ class HostedEnsemble:
             )
         if not isinstance(grant.classes, list):
             raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
-        tables = file_tables(
-            settings.path(given.private),
-            settings.path(given.public),
-            given.target,
+        files = TableFiles(
+            private=settings.path(given.private),
+            public=settings.path(given.public),
+            target=given.target,
             classes=grant.classes,
             unit=given.unit,
             drop=given.drop,
-            blanks=True,
-            sep=given.sep,
-            decimal=given.decimal,
-            multiline_text=bool(given.multiline_text),
-            on_bad_record=given.bad_records,
+            form=CSVFormat(given.sep, given.decimal, bool(given.multiline_text)),
         )
+        tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=given.bad_records))
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
         self._encoder = TableEncoder("median").fit(tables.X_public)
-        classes, zeroes = (
-            sorted_classes(tables.classes),
-            member("bad_records", given.bad_records, OnBadRecord) is OnBadRecord.ZERO,
-        )
+        classes = sorted_classes(tables.classes)
+        zeroes = member("bad_records", given.bad_records, OnBadRecord) is OnBadRecord.ZERO
         table, y = table_targets(classes, tables.X_private, tables.y_private.to_numpy(), zeroes=zeroes)
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
         records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)

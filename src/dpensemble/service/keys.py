@@ -46,24 +46,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it is kept.
+    """A key as it is kept, with a hash of its secret, which is 256 random bits.
 
-    Parameters
-    ----------
-    id : str
-        Public name of the key.
-    holder : str
-        Whose; the keys of one holder share requests, so that a key can be replaced.
-    scopes : tuple of str
-        ``read`` (grants, quotes, budgets), ``predict``, ``metrics``, or ``own``: all, and checkpoints and history.
-    grants : tuple of str
-        Grants that it is for; empty for all.
-    sha256 : str
-        Hash of the secret, which is 256 random bits.
-    created : str
-        Date.
-    expires : str or None
-        Last day, in UTC.
+    Keys of one `holder` share requests, so that a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
+    ``predict``, ``metrics``, or ``own``: all, and checkpoints and history. Without grants the key is for all of them.
     """
 
     id: str
@@ -94,18 +80,7 @@ class ApiKey:
 
 
 class KeyRing:
-    """The keys in a file, read anew when the file changes.
-
-    Parameters
-    ----------
-    path : path
-        JSON.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be read, or is no file of keys.
-    """
+    """The keys in a file, which is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -161,26 +136,7 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
 def create_key(
     path: Path, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
 ) -> tuple[ApiKey, str]:
-    """Add a new key to a file, which is made if there is none.
-
-    Parameters
-    ----------
-    path : path
-        File of keys.
-    holder : str
-        Whose key it is.
-    scopes : sequence of str
-        At least one `Scope`.
-    grants : sequence of str
-        Grants that it is for; none for all.
-    days : int, optional
-        Days until it expires.
-
-    Returns
-    -------
-    ApiKey, str
-        What is kept, and the token, which is nowhere else.
-    """
+    """Add a new key to a file, and return what is kept and the token, which is nowhere else."""
     if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
         raise InvalidParameterError(
             f"holder={holder!r:.60} is no name; use 1 to 40 letters, digits, '.', '_' and '-'.", parameter="holder"

@@ -15,21 +15,7 @@ _OTHER_PAYLOAD = "key"
 
 @dataclass(eq=False)
 class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
-    """A refusal.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    kind : str
-        Short name.
-    title, detail : str
-        What went wrong, in general and here.
-    figures : dict
-        Public numbers: ``requested``, ``spent``, ``remaining``, ``fits``, in ``unit``.
-    headers : dict
-        To send along.
-    """
+    """A refusal: HTTP status, short name, texts, and public numbers such as ``requested``, ``spent`` and ``fits``."""
 
     status: int
     kind: str

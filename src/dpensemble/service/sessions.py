@@ -15,14 +15,9 @@ _HOURS = 8
 
 
 class Sessions:
-    """Signs and reads sessions, which several services can share; kept are only those that were ended here.
+    """Signs and reads sessions, which several services can share. Only sessions that were ended here are kept.
 
-    Parameters
-    ----------
-    ring : KeyRing
-        Keys as they are now: a session ends with its key.
-    secret : bytes
-        Known to services of one ledger alone.
+    A session ends with its key in `ring`. Only services of one ledger know `secret`.
     """
 
     def __init__(self, ring: KeyRing, secret: bytes) -> None:

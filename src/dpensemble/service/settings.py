@@ -28,24 +28,9 @@ Made = TypeVar("Made")
 class EnsembleSettings:
     """Teachers that are fitted when the service starts, one a voter.
 
-    Parameters
-    ----------
-    private, public : str
-        Tables. Nothing but teachers is learned from the private one; columns are encoded by public rows.
-    target : str
-        Column to predict.
-    unit : str, optional
-        Column of the private table that says whose record it is.
-    drop : list of str
-        Columns to leave out.
-    teacher : str, default="logistic-regression"
-        Learner, as for ``dpensemble train --teacher``.
-    seed : int, default=0
-        Public seed of the partition and of the teachers.
-    sep, decimal, multiline_text
-        How the tables are written if they are CSV; see `read_table`.
-    on_bad_record : {"zero", "raise"}, optional
-        What a bad private record does: teach nobody, while it still counts ("zero", the default), or stop the start.
+    Nothing but teachers is learned from the private table; columns are encoded by public rows. The seed is a public
+    one, of the partition and of the teachers. A bad private record teaches nobody, while it still counts ("zero", the
+    default), or stops the start ("raise").
     """
 
     private: str
@@ -75,34 +60,11 @@ class EnsembleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantSettings:
-    """One grant that a service answers under.
+    """One grant that a service answers under; `docs/service.md` describes the settings.
 
-    Parameters
-    ----------
-    name, data_set : str
-        Name of the grant, and of the account in the ledger that pays for it.
-    classes : int or list
-        Labels, or their number.
-    voters : int
-        Ballots in each answer; teachers, where there is an ensemble.
-    epsilon, delta : float
-        Budget of all answers together.
-    law : str or dict, default="gnmax"
-        Name of a law, or that with settings: ``{name = "gnmax", sigma = 40.0}``.
-    relation : str, default="replace-one"
-        Neighbouring relation; that of the account.
-    answers : int, optional
-        Number of answers; by default as many as the budget allows.
-    votes_per_unit : int, default=1
-        Most voters that one unit reaches.
-    unit : str, default="record"
-        What is protected, in words.
-    clip : float, optional
-        For log-probabilities under the exponential mechanism.
-    about : str, default=""
-        A sentence for the page.
-    ensemble : EnsembleSettings, optional
-        Teachers in the house; without it votes are posted.
+    The account `data_set` pays `epsilon` and `delta` for all answers together. Without `answers` there are as many as
+    the budget allows. `votes_per_unit` is the most voters that one unit reaches, and `unit` says in words what is
+    protected. Without an ensemble, votes are posted.
     """
 
     name: str
@@ -126,13 +88,7 @@ class GrantSettings:
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def found_law(self) -> Any:
-        """Return the law that was named, with the settings that were given.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there is none, or it has no such settings.
-        """
+        """Return the law that was named, with the settings that were given."""
         given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
         name = given.pop("name", None)
         if name in _WHOLE_LAWS:
@@ -147,29 +103,11 @@ class GrantSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """A whole configuration.
+    """A whole configuration; `docs/service.md` describes the settings.
 
-    Parameters
-    ----------
-    ledger : str
-        File or address of the ledger.
-    keys : str
-        File of API keys.
-    grants : tuple of GrantSettings
-        What is answered.
-    signing_key, witness : str, optional
-        As for `dpensemble.ledger.Ledger`.
-    most_bytes : int, default=2,000,000
-        Largest request.
-    most_queries : int, default=1,000
-        Most queries in one request.
-    secure_cookie : bool, optional
-        Whether the page's cookie goes over HTTPS only, whatever scheme the service itself sees; by default yes, unless
-        `dpensemble.service.serve.serve` listens on a loopback address. Over HTTPS it always is so.
-    oidc : OidcSettings, optional
-        Whose tokens are taken beside API keys.
-    folder : path
-        What relative names of files begin at: the folder of the configuration.
+    Relative names of files begin at `folder`. `secure_cookie` is whether the page's cookie goes over HTTPS only,
+    whatever scheme the service itself sees: by default yes, unless `dpensemble.service.serve.serve` listens on a
+    loopback address. Over HTTPS it always is so.
     """
 
     ledger: str

@@ -103,19 +103,9 @@ def descend(
 ) -> Floats:
     """Return the mean weights of the later half of the steps of any loss whose gradients are sums of bounded vectors.
 
-    Parameters
-    ----------
-    gradient : callable
-        Returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root of
-        `squared_length` times those in 1.
-    shape : tuple of int
-        Shape of weights and gradients.
-    n_units : int
-        Number of units; private unless they are replaced.
-    squared_length : Fraction
-        See `gradient`.
-    rho, n_steps, noise
-        Zero-concentrated privacy of the whole, number of sums, and what draws.
+    `gradient` returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root
+    of `squared_length` times those in 1. The number of units is private unless they are replaced. `rho` is the
+    zero-concentrated privacy of all steps together.
     """
     variance = gradient_variance(rho, n_steps, squared_length)
     # No smaller than the noise on a gradient, so that weights of few records stay within reason.

@@ -53,16 +53,7 @@ def noisy_softmax_descent(
 ) -> Floats:
     """Return mean weights of the later half of the steps, shape (n_features + 1, n_classes), which may be published.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_records, n_features)
-        Private.
-    classes : ndarray of shape (n_records,)
-        Class ids; private.
-    n_classes : int
-        Number of declared classes.
-    clip, rho, n_steps, noise, units
-        As for `dpensemble.teachers.noisy_descent.noisy_descent`.
+    Rows and class ids are private. The other parameters are those of `dpensemble.teachers.noisy_descent.noisy_descent`.
     """
     require_few(rows)
     records = signed_records(rows, np.ones(len(rows)), clip)

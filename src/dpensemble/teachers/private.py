@@ -26,7 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
 from dpensemble._workers import private_workers
-from dpensemble.clusters import refuse_cluster
+from dpensemble.clusters.base import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
 from dpensemble.releases.noise import DiscreteNoise
@@ -167,17 +167,7 @@ def protects_units(estimator: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnBallots(_ByOthers):
-    """A few of the ballots on every query, drawn anew from secret bits, each choice as likely as any.
-
-    Parameters
-    ----------
-    voters : Voters
-        Private teachers, or ordinary ones whose ballots are randomised.
-    drawn : int
-        Number of ballots that count, from 1.
-    noise : NoiseSource
-        Where the random bits come from.
-    """
+    """A few ballots of `voters` on every query, drawn each time from secret bits, each choice equally likely."""
 
     drawn: int
     noise: NoiseSource

@@ -72,10 +72,6 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
             Whom each record belongs to; the privacy is then that of all records of one unit together, each of which
             counts less the more there are. By default every record is a unit.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         InvalidParameterError
@@ -125,10 +121,6 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         ----------
         delta : float
             Above 0 and below 1; also 0 where the noise is not Gaussian.
-
-        Returns
-        -------
-        float
         """
         check_is_fitted(self)
         if self._rho is None:

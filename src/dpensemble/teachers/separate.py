@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._workers import private_workers
-from dpensemble.clusters import active_cluster
+from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 

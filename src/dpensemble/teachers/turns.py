@@ -18,12 +18,7 @@ BYTES_AT_ONCE = 2**29
 class RowsInBlocks:
     """Private rows that come in blocks, always the same in the same order; stands where an array of rows would.
 
-    Parameters
-    ----------
-    read : callable
-        Returns an iterator over blocks of rows, arrays of shape (n, n_features).
-    n_records, n_features : int
-        Shape of all rows together.
+    `read` returns an iterator over blocks of rows, arrays of shape (n, n_features).
     """
 
     read: Callable[[], Iterator[Floats]]

@@ -29,16 +29,10 @@ _SHARES_OFF = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """Where the records' budgets come from.
+    """Where the records' budgets come from: a private column, or shares of groups that are assigned at random.
 
-    Parameters
-    ----------
-    column : str or None
-        Private column that holds them; None where they are assigned at random.
-    levels : dict or None
-        Epsilon of each consent level; None where records have epsilons.
-    shares : dict or None
-        Share of the records with each level (or epsilon).
+    `levels` has the epsilon of each consent level, None if records have epsilons. `shares` has the share of the records
+    with each level (or epsilon).
     """
 
     column: str | None
@@ -46,18 +40,7 @@ class BudgetRequest:
     shares: dict[Any, float] | None
 
     def census(self, delta: float) -> Census:
-        """Return the groups by their declared shares.
-
-        Parameters
-        ----------
-        delta : float
-            Delta of every budget.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there are no shares, or an epsilon is out of range.
-        """
+        """Return the groups by their declared shares."""
         if self.shares is None:
             raise InvalidParameterError(
                 f"budgets={self.column!r} names a column; give budgets and shares, such as {_EXAMPLE}."

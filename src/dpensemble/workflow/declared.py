@@ -13,20 +13,7 @@ _FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
 
 
 def read_columns(path: Path) -> dict[str, Any]:
-    """Return the range or the categories of each column, as a JSON file says.
-
-    Parameters
-    ----------
-    path : path
-        An object whose names are those of the columns. Two numbers are a range; texts are categories.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be read.
-    InvalidParameterError
-        If it declares nothing that can be used.
-    """
+    """Return what a JSON file declares of each column: two numbers are a range, and texts are categories."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except InvalidParameterError:

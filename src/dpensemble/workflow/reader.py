@@ -24,20 +24,8 @@ _MOST_COLUMNS_NAMED = 200
 class Reader:
     """What is done to every table before it reaches a method, and before the student in the saved pipeline.
 
-    Parameters
-    ----------
-    public : DataFrame
-        Public rows; nothing is learned from others. One without rows says of which kinds declared columns are, which
-        are read as they come.
-    model : estimator
-        The method, unfitted.
-    fill : bool
-        Whether blanks are to be filled in.
-
-    Raises
-    ------
-    InvalidParameterError
-        If blanks are to be filled in for a method that takes them as they are.
+    Nothing is learned from rows other than `public`, which without rows says only of which kinds declared columns are.
+    Filling in blanks raises for a method that takes them as they are.
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:

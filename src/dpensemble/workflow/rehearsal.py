@@ -40,22 +40,9 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
     """Run a training on stand-in records and make all of its files, which are thrown away.
 
     Stand-ins are public rows (or entries that were declared) with made-up labels, so nothing private is used, and
-    nothing is charged. An ordinary teacher is replaced by a fast one.
-
-    Parameters
-    ----------
-    tables : Tables
-        Of the run.
-    model : estimator
-        Unfitted.
-    **options
-        Those of `dpensemble.workflow.train.train`, without a ledger.
-
-    Raises
-    ------
-    Exception
-        Whatever a step of the run raises. Errors about budgets, records and teachers are left to the run itself, which
-        raises them before it spends: stand-ins are fewer, and unlike the records.
+    nothing is charged. An ordinary teacher is replaced by a fast one. Errors of a step are raised, but those about
+    budgets, records and teachers are left to the run itself, which raises them before it spends: stand-ins are fewer,
+    and unlike the records.
     """
     options = options | {"ledger": None, "certificate": False}
     model = clone(model)

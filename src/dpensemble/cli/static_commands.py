@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup
-from dpensemble.cli.options import DATA, METHOD, OUTPUT, PRIVACY
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.option import DATA, METHOD, OUTPUT, PRIVACY
 from dpensemble.relations import Relation
 
 
@@ -352,12 +352,12 @@ def keys_revoke(
 
 def _run(command: str, **values: Any) -> None:
     """Import the module of a command and run it."""
-    with ENDING.at_once():
+    with INTERRUPTS.at_once():
         module = import_module(f"dpensemble.cli.{command}")
     module.run(**values)
 
 
-def add_others(app: typer.Typer) -> None:
+def add_static_commands(app: typer.Typer) -> None:
     """Add these commands."""
     for function in (check, compare, gamma, report, recover, predict, verify, serve):
         app.command(cls=PlainCommand)(function)

@@ -11,43 +11,21 @@ from starlette.requests import HTTPConnection
 
 from dpensemble.ledger import Ledger, LedgerAccount
 from dpensemble.service.asked import prediction_model
-from dpensemble.service.desk import Desk, open_desks
+from dpensemble.service.grant_handler import GrantHandler, grant_handlers
 from dpensemble.service.keys import PREFIX, ApiKey, KeyRing
-from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.metrics import JsonLog, Metrics
 from dpensemble.service.oidc import Provider
 from dpensemble.service.sessions import COOKIE, Sessions
 from dpensemble.service.settings import ServiceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """What the routes of a service share.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Its configuration.
-    ledger : Ledger
-        Where everything is charged.
-    desks : dict
-        Grants by name.
-    ring : KeyRing
-        API keys.
-    provider : Provider, optional
-        Of tokens beside them.
-    sessions : Sessions
-        Of the page.
-    log : JsonLog
-        For the operator.
-    metrics : Metrics
-        Counts.
-    prediction : type
-        Model of what a request asks.
-    """
+class ServiceState:
+    """What the routes of a service share, such as its ledger, grants by name, keys and counts."""
 
     settings: ServiceSettings
     ledger: Ledger
-    desks: dict[str, Desk]
+    handlers: dict[str, GrantHandler]
     ring: KeyRing
     sessions: Sessions
     log: JsonLog
@@ -56,53 +34,35 @@ class Running:
     provider: Provider | None = None
 
     @classmethod
-    def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> Running:
-        """Open everything, and fit teachers.
-
-        Raises
-        ------
-        DPEnsembleError
-            If anything is not as it should be; nothing was charged.
-        """
+    def of(cls, settings: ServiceSettings, stream: TextIO | None = None) -> ServiceState:
+        """Open everything, and fit teachers. Nothing is charged, also when this raises."""
         ring = KeyRing(settings.path(settings.keys))
         ledger = Ledger(
             settings.ledger_place,
             signing_key=None if settings.signing_key is None else settings.path(settings.signing_key),
             witness=None if settings.witness is None else settings.path(settings.witness),
         )
-        desks = open_desks(settings, ledger)
+        handlers = grant_handlers(settings, ledger)
         return cls(
             settings=settings,
             ledger=ledger,
-            desks=desks,
+            handlers=handlers,
             ring=ring,
             sessions=Sessions(ring, ledger.key.session_secret),
             log=JsonLog(stream),
-            metrics=Metrics(desks, ledger),
+            metrics=Metrics(handlers, ledger),
             prediction=prediction_model(settings.most_queries),
             provider=None if settings.oidc is None else Provider(settings.oidc),
         )
 
     def who(self, token: str) -> ApiKey | None:
-        """Return who sent an API key or a token of the provider; None if it is neither, or not good any more.
-
-        Raises
-        ------
-        DPEnsembleError
-            If that cannot be found out now.
-        """
+        """Return the sender of an API key or of a token of the provider; None if it is neither, or no longer valid."""
         if self.provider is None or token.startswith(PREFIX):
             return self.ring.of(token)
         return self.provider.of(token)
 
     def sender(self, scope: Mapping[str, Any]) -> str | None:
-        """Return the holder whose key, token or session the headers of a request have; None if there is none.
-
-        Raises
-        ------
-        DPEnsembleError
-            If that cannot be found out now.
-        """
+        """Return the holder whose key, token or session the headers of a request have; None if there is none."""
         asking = HTTPConnection(dict(scope))
         kind, _, token = asking.headers.get("authorization", "").partition(" ")
         key = self.who(token.strip()) if kind.lower() == "bearer" else self.sessions.of(asking.cookies.get(COOKIE, ""))
@@ -110,7 +70,7 @@ class Running:
 
     def accounts(self, key: ApiKey) -> list[LedgerAccount]:
         """Return the accounts that a key may see: all for an owner of all, else those of its grants."""
-        shown = {desk.grant.data_set for name, desk in self.desks.items() if key.covers(name)}
+        shown = {handler.grant.data_set for name, handler in self.handlers.items() if key.covers(name)}
         if key.may_see_all:
             return self.ledger.accounts()
         return [self.ledger.account(name) for name in sorted(shown)]

@@ -20,7 +20,7 @@ class Terminated(BaseException):
     """SIGTERM came. No `Exception`, so that nobody takes it for an error of theirs."""
 
 
-class Ending:
+class Interrupts:
     """What stands if the program ends now, and whether it was told to."""
 
     def __init__(self) -> None:
@@ -93,4 +93,4 @@ class Ending:
                 signal.signal(number, signal.SIG_IGN if for_good else handler)
 
 
-ENDING = Ending()
+INTERRUPTS = Interrupts()

@@ -25,38 +25,15 @@ _QUOTES, _FARTHEST = 4096, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an analyst is told, the same to the byte whenever it is told.
-
-    Parameters
-    ----------
-    body : bytes
-        JSON.
-    answer : Answer
-        The answer.
-    """
+class StoredAnswer:
+    """A response to an analyst, as JSON and as an `Answer`. Repeated requests return identical bytes."""
 
     body: bytes
     answer: Answer
 
 
-class Desk:
-    """Where one grant is asked.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Of the service.
-    grant : GrantSettings
-        Of this grant.
-    ledger : Ledger
-        With the account that pays.
-
-    Raises
-    ------
-    DPEnsembleError
-        If the grant cannot be served as it is described.
-    """
+class GrantHandler:
+    """Answers requests for one grant, which the account in the ledger pays for."""
 
     def __init__(self, settings: ServiceSettings, grant: GrantSettings, ledger: Ledger) -> None:
         self.grant, self._most_queries = grant, settings.most_queries
@@ -126,13 +103,7 @@ class Desk:
         return [*self._promise.sentences(), f"Accounting: {self._promise.accounting}.", *self._promise.assumptions]
 
     def quote(self, answers: object) -> dict[str, Any]:
-        """Return what the first so many answers cost together; looks at no data.
-
-        Raises
-        ------
-        InvalidParameterError
-            If that is no number from 1 to ten times the answers of the grant.
-        """
+        """Return what the first so many answers cost together, up to ten times those of the grant; looks at no data."""
         found = self._quote(integer_between("answers", answers, 1, self.farthest))
         epsilon = found.epsilon if math.isfinite(found.epsilon) else None
         return {"answers": found.answers, "epsilon": epsilon, "delta": found.delta, "fits": found.fits}
@@ -142,22 +113,11 @@ class Desk:
         """Most answers that a quote is for."""
         return _FARTHEST * self.most
 
-    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> Told:
+    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
-        Parameters
-        ----------
-        holder : str
-            Who asks; keys of one holder are apart from those of others.
-        key : str
-            Name of the request.
-        given : mapping
-            One of `KINDS`, with its votes or rows.
-
-        Raises
-        ------
-        DataError, BudgetError, LedgerError
-            As for `dpensemble.Aggregator.answer`.
+        Request keys of one `holder` are apart from those of others. `given` holds one of `KINDS`, with its votes or
+        rows.
         """
         kinds = [kind for kind in KINDS if given.get(kind) is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
@@ -175,7 +135,7 @@ class Desk:
         labels = list(answer.labels)
         means = None if answer.means is None else [list(row) for row in answer.means]
         body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}
-        return Told(json.dumps(body, separators=(",", ":")).encode(), answer)
+        return StoredAnswer(json.dumps(body, separators=(",", ":")).encode(), answer)
 
 
 def _house(settings: ServiceSettings, grant: GrantSettings) -> HostedEnsemble:
@@ -184,6 +144,6 @@ def _house(settings: ServiceSettings, grant: GrantSettings) -> HostedEnsemble:
     return HostedEnsemble(settings, grant)
 
 
-def open_desks(settings: ServiceSettings, ledger: Ledger) -> dict[str, Desk]:
+def grant_handlers(settings: ServiceSettings, ledger: Ledger) -> dict[str, GrantHandler]:
     """Return a desk for each grant, by name."""
-    return {grant.name: Desk(settings, grant, ledger) for grant in settings.grants}
+    return {grant.name: GrantHandler(settings, grant, ledger) for grant in settings.grants}

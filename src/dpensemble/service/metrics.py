@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generat
 from prometheus_client.registry import Collector
 
 from dpensemble.ledger import Ledger
-from dpensemble.service.desk import Desk
+from dpensemble.service.grant_handler import GrantHandler
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: The media type of metrics.
@@ -24,13 +24,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class JsonLog:
-    """Lines of JSON.
-
-    Parameters
-    ----------
-    stream : file, optional
-        Where to; standard error by default.
-    """
+    """Lines of JSON, on standard error by default."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -57,18 +51,10 @@ class LogHandler(logging.Handler):
 
 
 class Metrics:
-    """Counts for Prometheus.
+    """Counts for Prometheus, of the grants that are served and the accounts of the ledger."""
 
-    Parameters
-    ----------
-    desks : mapping
-        Grants that are served.
-    ledger : Ledger
-        Whose accounts are shown.
-    """
-
-    def __init__(self, desks: Mapping[str, Desk], ledger: Ledger) -> None:
-        self._desks, self._ledger = desks, ledger
+    def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
+        self._handlers, self._ledger = handlers, ledger
         self._registry = CollectorRegistry()
         self._requests = self._made(Counter, "requests", "Requests.", ("method", "route", "status"))
         self._answers = self._made(Counter, "answers", "Answers told for the first time.", ("grant",))
@@ -98,16 +84,16 @@ class Metrics:
 
     def text(self, grants: Sequence[str] = ()) -> bytes:
         """Return all counts, with what is left now; where grants are given, of these and of their data sets alone."""
-        for name, desk in self._desks.items():
-            self._remaining.labels(name).set(desk.remaining())
-        for name in sorted({desk.grant.data_set for desk in self._desks.values()}):
+        for name, handler in self._handlers.items():
+            self._remaining.labels(name).set(handler.remaining())
+        for name in sorted({handler.grant.data_set for handler in self._handlers.values()}):
             self._share.labels(name).set(self._ledger.account(name).state().share_left)
         self._entries.set(self._ledger.head().number)
         if not grants:
             return generate_latest(self._registry)
         shown = CollectorRegistry()
         shown.register(
-            _Of(self._registry, grants, {self._desks[one].grant.data_set for one in grants if one in self._desks})
+            _Of(self._registry, grants, {self._handlers[one].grant.data_set for one in grants if one in self._handlers})
         )
         return generate_latest(shown)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,10 +11,12 @@ from typing import Any
 
 import typer
 
-from dpensemble.cli.choice import DEFAULT_METHODS, LAWS, Choice, law_of, method_of, methods_of
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand, PlainGroup, one_line
-from dpensemble.cli.options import LAW, OWN, RULE, SETTING, Option, options_of
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.manifest import LAWS, law_of, method_of
+from dpensemble.cli.method_choice import DEFAULT_METHODS, Choice, methods_of
+from dpensemble.cli.option import LAW, OWN, RULE, SETTING, Option
+from dpensemble.cli.options import options_of
 
 _ABOUT = {
     "train": "Train a student and report.",
@@ -44,7 +45,7 @@ Run = Callable[[Request], None]
 
 def run_request(command: str, request: Request) -> None:
     """Carry out a request; only now is anything heavy imported."""
-    with ENDING.at_once():
+    with INTERRUPTS.at_once():
         module = import_module(f"dpensemble.cli.{command}")
     module.run(request)
 
@@ -77,8 +78,7 @@ def _nothing() -> None:
 
 def _words(method: str) -> str:
     """Return what a method is, in a few words."""
-    words = re.sub(r"^Private classifier by (an? )?", "", method_of(method).summary)
-    return words[0].upper() + words[1:]
+    return method_of(method).words
 
 
 def _help(choice: Choice) -> str:
@@ -88,7 +88,7 @@ def _help(choice: Choice) -> str:
 
 def _function(choice: Choice, run: Run | None) -> Callable[..., None]:
     """Return a function whose signature holds the options, as typer reads them."""
-    options = {option.key: option for option in options_of(choice)}
+    options = {option.key: option for option in options_of(choice.command, choice.method, choice.law)}
 
     def call(**values: Any) -> None:
         request = _request(choice, options, values)

@@ -15,14 +15,8 @@ from dpensemble.datasets.preparation import BLANK, unreadable_dates
 _MOST_NAMED = 8
 
 
-class Unread:
-    """Counts of rows whose entries a student cannot make use of, column by column.
-
-    Parameters
-    ----------
-    student : Pipeline
-        As `load_student` returns it.
-    """
+class UnseenValues:
+    """Counts of rows whose entries a student cannot make use of, column by column."""
 
     def __init__(self, student: Any) -> None:
         self.rows = 0

@@ -1,4 +1,4 @@
-"""Small pieces of work of many threads, done in few transactions: one reaches the disk as slowly as many together."""
+"""Work of many threads in few transactions: one transaction reaches the disk as slowly as many pieces of work do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from dpensemble.errors import DPEnsembleError, LedgerError
-from dpensemble.ledger.store import Transaction
+from dpensemble.ledger.transaction import Transaction
 
 Result = TypeVar("Result")
 
@@ -20,13 +20,10 @@ class _Piece:
         self.error: Exception | None = None
 
 
-class Pieces:
-    """Whoever comes first does all the work that waits; the others wait for that.
+class GroupCommit:
+    """The first thread commits all pending work. The others wait for it.
 
-    Parameters
-    ----------
-    writing : callable
-        Returns a block with a transaction, which is on the disk when the block is left.
+    `writing` returns a block with a transaction, which is on the disk when the block is left.
     """
 
     def __init__(self, writing: Callable[[], AbstractContextManager[Transaction]]) -> None:
@@ -34,7 +31,7 @@ class Pieces:
         self._queue, self._turn = threading.Lock(), threading.Lock()
         self._waiting: list[_Piece] = []
 
-    def done(self, work: Callable[[Transaction], Result]) -> Result:
+    def run(self, work: Callable[[Transaction], Result]) -> Result:
         """Return the result of a piece of work once it is on the disk, or raise what it raised."""
         piece = _Piece(work)
         with self._queue:
@@ -43,13 +40,13 @@ class Pieces:
             if not piece.is_done:
                 with self._queue:
                     pieces, self._waiting = self._waiting, []
-                self._do(pieces)
+                self._commit(pieces)
         if piece.error is not None:
             raise piece.error
         result: Result = piece.result
         return result
 
-    def _do(self, pieces: list[_Piece]) -> None:
+    def _commit(self, pieces: list[_Piece]) -> None:
         try:
             with self._writing() as transaction:
                 for piece in pieces:
@@ -57,8 +54,8 @@ class Pieces:
         except BaseException as error:
             # None of them may take for written what did not get there.
             for piece in pieces:
-                told = str(error) if isinstance(error, LedgerError) else "the ledger was not written; try again."
-                piece.error = LedgerError(told)
+                reason = str(error) if isinstance(error, LedgerError) else "the ledger was not written; try again."
+                piece.error = LedgerError(reason)
             if not isinstance(error, LedgerError):
                 raise
         finally:
@@ -67,7 +64,7 @@ class Pieces:
 
 
 def _try(piece: _Piece, transaction: Transaction) -> None:
-    """Do one piece of work; what refuses it undoes it alone."""
+    """Do one piece of work. If it raises, only its own changes are undone."""
     try:
         with transaction.apart():
             piece.result = piece.work(transaction)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpensemble.cli import manifest
-from dpensemble.cli.manifest import Description, Parameter
+from dpensemble.cli.manifest import LAWS, METHODS, law_of, law_parameter, laws_of
+from dpensemble.cli.options import options_of
+from dpensemble.cli.parameters import flag_of
 from dpensemble.errors import InvalidParameterError
 
-#: Classes of the methods, by their short names.
-METHODS = manifest.names("methods")
-#: Classes of the laws that every command can name, by short name.
-LAWS = manifest.names("laws")
 #: What a command takes if no method is named.
 DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
 # The method that a law stands for, if it is named in the place of a method.
@@ -51,46 +48,33 @@ class Choice:
     rest: tuple[str, ...]
 
 
-def method_of(name: str) -> Description:
-    """Return what the estimator of a method takes."""
-    return manifest.describe(METHODS[name])
-
-
-def law_of(name: str) -> Description:
-    """Return the fields of a law."""
-    return manifest.describe(LAWS[name])
-
-
 def methods_of(command: str) -> list[str]:
     """Return the methods that a command runs."""
     return [name for name in METHODS if (command, name) not in _NOT_HERE]
 
 
-def law_parameter(method: str) -> Parameter | None:
-    """Return the parameter by which a method takes a law, if it does."""
-    return method_of(method).parameters.get("law")
-
-
-def laws_of(method: str) -> tuple[str, ...]:
-    """Return the laws that a method offers: those its docstring names, else all."""
-    parameter = law_parameter(method)
-    return () if parameter is None else parameter.choices or tuple(LAWS)
-
-
-def rule_fields() -> list[Parameter]:
-    """Return the fields of the rule by which personalised methods share influence."""
-    return list(manifest.rule().parameters.values())
+def owners(flag: str, command: str) -> str | None:
+    """Return in words which methods or laws have an option such as ``--reach``, None if none has."""
+    methods = [
+        name
+        for name in methods_of(command)
+        if any(flag in (option.flag, option.also) for option in options_of(command, name, None))
+    ]
+    if methods:
+        return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
+    laws = [name for name in LAWS if flag in map(flag_of, law_of(name).parameters)]
+    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}; choose by --law NAME" if laws else None
 
 
 def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     """Read method and law off the arguments of ``train`` or ``plan``."""
     rest = list(arguments)
     first = rest.pop(0) if rest and not rest[0].startswith("-") else None
-    named = _taken(rest, "--method")
+    named = _take_option(rest, "--method")
     if first is not None and named not in (None, first):
         raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
     name = first if named is None else named
-    wanted = _peek(rest, "--law")
+    wanted = _value_of(rest, "--law")
     if name is None and wanted is None and {"-h", "--help"} & set(rest):
         return None
     method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
@@ -100,7 +84,7 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     if parameter is None:
         # The parser refuses --law.
         return Choice(command, method, None, tuple(rest))
-    _taken(rest, "--law")
+    _take_option(rest, "--law")
     if wanted is not None and law not in (None, wanted):
         raise InvalidParameterError(f"--law {wanted} contradicts the method {name!r}; drop one of them.")
     law = wanted or law or parameter.default
@@ -111,13 +95,13 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
 
 def _default(command: str, rest: Sequence[str]) -> str:
     """Return the method of a command line that names none: the one that votes, if an option of its own is given."""
-    from dpensemble.cli.options import options_of  # noqa: PLC0415 - it builds on choices
-
     usual = DEFAULT_METHODS[command]
     votes = DEFAULT_METHODS["plan"]
     given = {argument.partition("=")[0] for argument in rest}
-    own = {option.flag for option in options_of(Choice(command, usual, None, ()))}
-    voting = {option.flag for option in options_of(Choice(command, votes, law_parameter(votes).default, ()))}  # type: ignore[union-attr]
+    own = {option.flag for option in options_of(command, usual, None)}
+    takes_law = law_parameter(votes)
+    law = None if takes_law is None else takes_law.default
+    voting = {option.flag for option in options_of(command, votes, law)}
     return votes if given & (voting - own) else usual
 
 
@@ -128,16 +112,16 @@ def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, 
     if name not in LAWS:
         known = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
         raise InvalidParameterError(f"method={name!r} is unknown; use {known}.")
-    many = name == "optimal" and _peek(rest, "--partitions") not in (None, "1")
+    many = name == "optimal" and _value_of(rest, "--partitions") not in (None, "1")
     return (_IN_PARTITIONS if many else _OF_A_LAW), name
 
 
-def _peek(arguments: Sequence[str], option: str) -> str | None:
+def _value_of(arguments: Sequence[str], option: str) -> str | None:
     """Return the last value of an option."""
-    return _taken([*arguments], option)
+    return _take_option([*arguments], option)
 
 
-def _taken(arguments: list[str], option: str) -> str | None:
+def _take_option(arguments: list[str], option: str) -> str | None:
     """Take an option and its values out of the arguments, and return the last; without one the parser refuses it."""
     value = None
     position = 0
