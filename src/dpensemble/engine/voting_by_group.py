@@ -183,13 +183,8 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
                 "record."
             )
-        given: dict[str, Any] = {
-            "units": units,
-            "diagnostics": diagnostics,
-            "fewest_units": fewest_units,
-            "budgets": declared,
-        }
-        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+        given = (X, y, X_public, units, fewest_units, diagnostics, declared)
+        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:

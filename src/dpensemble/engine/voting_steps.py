@@ -49,7 +49,6 @@ class VotingSteps(Steps):
         records: PrivateRecords,
         classes: NDArray[Any],
         rows: Floats,
-        *,
         fewest_units: int | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         budgets: DeclaredBudgets | None = None,
