@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpensemble.accounting import Change, Group, subsampled_cost, worst_case_meter
+from dpensemble.accounting import Change, Group
+from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost
+from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost, subsampled_cost
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
