@@ -89,7 +89,7 @@ def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation)
 
 @lru_cache(maxsize=64)
 def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: bool) -> PrivacyCost:
-    """Return the cost of an answer whose units are drawn by chance, from a cost that holds for both orders of a pair."""
+    """Return the cost of an answer whose units are drawn by chance, from one that holds for both orders of a pair."""
     # `two_values`: a unit can make only two different rows of votes, with its absence among them; see above.
     if one.parts is None or len(one.parts) != 1 or one.parts[0].count != 1:
         raise AccountingError(

@@ -41,7 +41,7 @@ BEYOND = float(ndtr(-_FARTHEST))
 
 @lru_cache(maxsize=64)
 def check_corners(sigma: float, votes: float) -> DominatingPairs | None:
-    """Return corners around all chances to pass a check, but for `BEYOND`; None if a vote moves it too little or much."""
+    """Return corners around all chances to pass, but for `BEYOND`; None if a vote moves a check too little or much."""
     shift = votes / sigma
     if not _SMALLEST_SHIFT <= shift <= 1:
         return None
