@@ -9,7 +9,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Group, PrivateModelsMeter, pure_answers_meter
+from dpensemble.accounting import Group
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.conversion import improved_epsilon

@@ -10,7 +10,9 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting import Group, PrivateModelsMeter, pure_answers_meter
+from dpensemble.accounting import Group
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
 from dpensemble.darrm import Allowance, majority_law

@@ -40,9 +40,7 @@ def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
     low, high = 0.0, 2.0
     while _gaussian_delta(high, epsilon) < delta:
         high *= 2
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _gaussian_delta(middle, epsilon) < delta else (low, middle)
+    low, _ = halved(lambda mu: _gaussian_delta(mu, epsilon) < delta, low, high, 50)
     return int(min(low**2 / variance, 2.0**50))
 
 
@@ -66,7 +64,20 @@ def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: 
         if beyond >= limit:
             return limit
         within, beyond = beyond, further(beyond)
+    return last_between(fits, within, beyond)
+
+
+def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
+    """Return the last count that fits, between one that does and one that does not."""
     while beyond - within > 1:
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if fits(middle) else (within, middle)
     return within
+
+
+def halved(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
+    """Return the interval in which `fits` ceases to hold, after halving it a number of times."""
+    for _ in range(times):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low, high

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Accounting, Group, Meter, SubsampledCost, subsampled_cost, subsampled_meter
+from dpensemble.accounting import Accounting, Group, Meter
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.scheduled import subsampled_meter
+from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
@@ -124,6 +127,11 @@ class Drawn(VotingDesign):
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
         """Return the epsilon of so many answers."""
         return self.spent(labels)
+
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State that as many answers keep the budget."""
+        (group,), run = self.groups, self.cost * labels
+        certificate.add_drawn(group.budget, self.law, run, self.scheme, self.n_units, self.n_classes)
 
     def how_converted(self, labels: int) -> Conversion:  # noqa: ARG002
         """Return what composes whole runs."""

@@ -9,9 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpensemble._checks import integer_between, shown
-from dpensemble.accounting import Meter, PrivateModelsMeter, pure_answers_meter
+from dpensemble.accounting import Meter
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.darrm import AlikeTeachers, Plurality
+from dpensemble.design.base import not_certified
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError
@@ -116,6 +120,10 @@ class PrivateTeachersDesign(Partitioned):
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
         voting = VotingSchedule.everyone(self.law, self.n_teachers if self.drawn is None else self.drawn)
         return pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
+
+    def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
+        """Refuse: a verifier knows no privacy of models."""
+        raise not_certified()
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return what must hold for the guarantee besides what all methods assume, one sentence each."""

@@ -26,46 +26,7 @@ _QUERIES = 1024
 
 
 class DataDependentGroupMeter(GroupMeter):
-    """Charges each group exactly for what the ballots of one of its records could have changed.
-
-    Each query costs a group the largest divergence, of either order of the pair, to the answers at all counts
-    that its votes and ballots can reach; those who sit out pay nothing. Where the teachers of a pool take turns,
-    every teacher's records have a curve of their own.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Who votes on which query.
-    groups : sequence of Group
-        Whose records.
-    n_classes : int
-        Number of declared classes.
-    stop_when_spent : bool
-        Admit fewer queries when a budget is used up, which leaks through their number; else raise.
-
-    Raises
-    ------
-    AccountingError
-        If the law also depends on a student, or nothing is known about it.
-
-    Notes
-    -----
-    The spend, the number of admitted queries, and whether all of them fit, depend on secret votes.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> stage = Stage(GaussianNoisyMax(20.0), (Pool(50, 50, ballot=1), Pool(50, 50, ballot=2)))
-    >>> meter = DataDependentGroupMeter(VotingSchedule((stage,)), groups, 2, stop_when_spent=False)
-    >>> meter.sure_queries, meter.admit(Votes(np.zeros((100, 100), dtype=np.uint8), 2))
-    (16, 100)
-    >>> max(meter.group_epsilons) < 0.1
-    True
-    """
+    """Charges each group exactly for what the ballots of one of its records could have changed; the spend is secret."""
 
     basis = Basis.DATA_DEPENDENT
 
@@ -102,13 +63,7 @@ class DataDependentGroupMeter(GroupMeter):
         return self.schedule.left_in_stage(asked, wanted)
 
     def admit(self, votes: Votes) -> int:
-        """Charge every group for the leading queries that fit, and return how many.
-
-        Raises
-        ------
-        BudgetError
-            If some do not fit and `stop_when_spent` is off; nothing more is admitted then.
-        """
+        """Charge every group for the leading queries that fit; return how many, or refuse fewer than a fixed number."""
         here, admitted = self._admissible(votes), 0
         counts = self.schedule.counts(votes, self._asked)[:here] if here else votes.counts[:0]
         for start in range(0, here, _QUERIES):

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting
+from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.group import Group
-from dpensemble.accounting.meters.budget_search import prices_of
+from dpensemble.accounting.meters.budget_search import change_by, prices_of
 from dpensemble.accounting.meters.gate_budget import RenyiFilter, filter_of
 from dpensemble.accounting.meters.group_meter import GroupMeter, check_groups, most_votings
 from dpensemble.accounting.meters.payers import Payers
@@ -36,33 +37,8 @@ class FilterMeter(GroupMeter):
     have a filter. A query is admitted only if it fits all filters of those who take part in it even if all admitted
     queries are answered.
 
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Of one stage, under a gated law.
-    groups : sequence of Group
-        Whose records.
-    n_classes : int
-        Number of declared classes.
-    accounting : Accounting, default="exact"
-        Where the costs come from.
-
-    References
-    ----------
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1. The purse is
     the project's own: `dpensemble.cost.gated`.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool, Stage
-    >>> from dpensemble.laws import ConfidentNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
-    >>> meter = FilterMeter(VotingSchedule((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
-    >>> meter.sure_queries, meter.most_queries
-    (164, 1804)
     """
 
     def __init__(
@@ -86,7 +62,7 @@ class FilterMeter(GroupMeter):
         sure = tuple(_within(schedule, f.group.pool, f.votings(f.check + f.label)) for f in filters)
         super().__init__(schedule, groups, conversion, (tuple(f.one for f in filters),), sure)
         self._most = min(_within(schedule, f.group.pool, f.votings(f.check)) for f in filters)
-        self._accounting, self._filters = accounting, filters
+        self._accounting, self._filters, self._n_classes = accounting, filters, n_classes
         self._payers = Payers.of(schedule, groups)
         table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._payers.group]
         self._allowed, self._check, self._label = table.T
@@ -108,6 +84,13 @@ class FilterMeter(GroupMeter):
     def filters(self) -> tuple[RenyiFilter, ...]:
         """What admits the queries of each group."""
         return tuple(self._filters)
+
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State what each group's filter admits; see `dpensemble.certificates`."""
+        (stage,) = self.schedule.stages
+        for one in self._filters:
+            if one.check and stage.pools[one.group.pool].turns(labels):
+                one.certify(certificate, stage.law, change_by(stage, one.group, self._n_classes))
 
     @property
     def most_queries(self) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.change import Change
 from dpensemble.accounting.group import Group
 from dpensemble.accounting.price import Price
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ReleaseLaw
 
 
 class RenyiFilter:
@@ -32,6 +36,13 @@ class RenyiFilter:
     def words(self) -> str:
         """What admits queries, for the guarantee."""
         return f"a Renyi filter at order {self.order:g} (Feldman and Zrnic 2021, Theorem 3.1)"
+
+    def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:  # noqa: ARG002
+        """State what is admitted; a verifier cannot follow a Renyi filter."""
+        raise AccountingError(
+            "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
+            "them wherever it pays for more, as with more noise on the check or a larger epsilon."
+        )
 
     def votings(self, each: float) -> int | None:
         """Return how many votings at a price fit; None where none are paid for."""
@@ -67,6 +78,10 @@ class UnitBudget(RenyiFilter):
             "composed exactly"
         )
 
+    def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:
+        """State what the units pay for."""
+        certificate.add_gated(self.group.budget, law, change, self.composition, self.within)
+
     def cost(self, spent: float) -> PrivacyCost:
         """Return the cost of runs that spend no more."""
         # A sum of divergences that is bounded whatever the answers are bounds the divergence of the run (Feldman and
@@ -83,7 +98,7 @@ class UnitBudget(RenyiFilter):
 def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> RenyiFilter:
     """Return the purse of a group, or its Renyi filter where no fewer answered queries fit that."""
     renyi = RenyiFilter(group, gated, conversion)
-    if gated is None or not isinstance(renyi.one, GatedCost) or renyi.one.composition is None:
+    if gated is None or renyi.one is None or renyi.one.composition is None:
         return renyi
     purse = UnitBudget(group, gated, renyi.one.composition)
     answered, by_renyi = purse.votings(purse.check + purse.label), renyi.votings(renyi.check + renyi.label)

@@ -37,25 +37,7 @@ def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Grou
 
 
 class GroupMeter(Meter):
-    """Charges each group for what its own records can change, and stops before any group's budget is exceeded.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Who votes on which query.
-    groups : tuple of Group
-        As `check_groups` returns them.
-    conversion : Conversion
-        How costs become epsilons.
-    ones : sequence of Costs
-        Most that one answer of each stage costs each group that takes part.
-    sure : tuple of int
-        Queries that each group can surely afford.
-
-    Notes
-    -----
-    The budget is that of the most generous group, so the epsilon spent is the largest of the groups'.
-    """
+    """Charges each group for what its own records can change, and stops before any group's budget is exceeded."""
 
     def __init__(
         self,
@@ -88,13 +70,7 @@ class GroupMeter(Meter):
         return max(ones, key=lambda one: math.inf if one.renyi is None else one.renyi.rdp[0])
 
     def require_one_query(self) -> None:
-        """Refuse budgets of which one does not surely cover an answer.
-
-        Raises
-        ------
-        BudgetError
-            With the name of the group and the smallest epsilon that would do for it.
-        """
+        """Refuse budgets of which one does not surely cover an answer; the error names the smallest that would do."""
         for group, one, sure in zip(self.groups, self._ones[0], self._sure, strict=True):
             if one is not None and sure < 1:
                 raise too_small(group, one, self.conversion)

@@ -20,39 +20,7 @@ _ENDLESS = 2**31 - 1
 
 
 class PrivateModelsMeter(Meter, spends=("pay",)):
-    """Charges private models once; answers computed from them are free, however many.
-
-    Parameters
-    ----------
-    models : sequence of sequences of (float, float), or None
-        For every set of models that one unit may touch: epsilon and delta of each; None to pay later.
-    budget : Budget
-        What may be spent.
-    zcdp : sequence of sequences of float, optional
-        For the same sets, the zero-concentrated privacy ``rho`` that the same models have too: the Renyi
-        divergence of order ``a`` is at most ``rho a``. A set then costs what the better composition says.
-
-    Raises
-    ------
-    BudgetError
-        If the models do not fit.
-
-    References
-    ----------
-    M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Lemma 1.7: ``rho`` adds up.
-
-    Examples
-    --------
-    Eleven models of all records:
-
-    >>> meter = PrivateModelsMeter([[(0.1, 0.0)] * 11], Budget(epsilon=1.1, delta=1e-5))
-    >>> round(meter.spent_epsilon, 3)
-    1.088
-    >>> models = [[(0.28, 1e-5)] * 11]
-    >>> meter = PrivateModelsMeter(models, Budget(epsilon=1.1, delta=1e-5), zcdp=[[0.0027] * 11])
-    >>> round(meter.spent_epsilon, 3)
-    0.985
-    """
+    """Charges private models once; answers computed from them are free, however many."""
 
     def __init__(
         self,
@@ -69,18 +37,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
     def pay(
         self, models: Sequence[Sequence[tuple[float, float]]], zcdp: Sequence[Sequence[float]] | None = None
     ) -> None:
-        """Charge for the models, before anything is computed from them.
-
-        Parameters
-        ----------
-        models, zcdp
-            As for the meter itself.
-
-        Raises
-        ------
-        BudgetError
-            If the models do not fit; nothing may be released then.
-        """
+        """Charge for the models, before anything is computed from them; refuse what does not fit."""
         rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
         if not models or len(rhos) != len(models):
             raise InvalidParameterError(
@@ -176,6 +133,7 @@ def _composed(touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] 
     """Return the smaller of two sound totals: by epsilons and deltas, and by zero-concentrated privacy."""
     if rhos is None:
         return _Composed(_of_pairs(touched, budget), touched)
+    # Divergences of order a are at most rho a, and rho adds up (Bun and Steinke, TCC 2016, Lemma 1.7).
     rho = _added(rhos, len(touched))
     concentrated = PrivacyCost(rdp=rho * DEFAULT_ORDERS).epsilon(budget.delta, Conversion.IMPROVED)
     # Deltas that do not fit are no matter then.

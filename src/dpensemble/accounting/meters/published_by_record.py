@@ -37,25 +37,7 @@ _QUERIES = 256
 
 
 class PublishedPerRecordMeter(Meter):
-    """Charges each unit for what its own teachers could have changed.
-
-    Parameters
-    ----------
-    law : LaplaceNoisyMax
-        The law that answers.
-    allocation : Allocation
-        Which units teach which teachers; every unit must touch equally many.
-    budget : Budget
-        What may be spent.
-    n_classes : int
-        Number of declared classes.
-    stop_when_spent : bool
-        Admit fewer queries when the budget is used up, which leaks through their number; else raise.
-
-    Notes
-    -----
-    The spend and the number of admitted queries depend on secret votes.
-    """
+    """Charges each unit for what its own teachers could have changed; the spend and the end depend on secret votes."""
 
     basis = Basis.DATA_DEPENDENT
     accounting = "personalised moments accountant, data-dependent (Jordon et al. 2019, Theorems 2 to 5)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,39 +12,17 @@ from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.group import Group
 from dpensemble.accounting.meters.budget_search import affordable_queries, costs_of, prices_of
 from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
-from dpensemble.accounting.meters.group_meter import Costs, GroupMeter, check_groups, too_small
+from dpensemble.accounting.meters.group_meter import Costs, GroupMeter, check_groups
 from dpensemble.accounting.published.moments import published_source
 from dpensemble.accounting.subsampled import SubsampledCost
 from dpensemble.cost import Conversion, Cost, PrivacyCost, PureCost
-from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.errors import BudgetError
 from dpensemble.votes import Votes
-from dpensemble.voting_schedule import Stage, VotingSchedule
+from dpensemble.voting_schedule import VotingSchedule
 
 
 class ScheduledMeter(GroupMeter):
-    """Charges every group the most that the answers it had a part in could cost; the votes play no part.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Who votes on which query, under laws without a gate.
-    groups : tuple of Group
-        Whose records.
-    costs : sequence of Costs
-        Most that one answer of each stage costs each group that takes part.
-    sure : tuple of int
-        Queries that each group can afford.
-    analysis : str
-        Name and source of the analysis; ``{conversion}`` stands for that of what was spent.
-    conversion : Conversion, default="best"
-        How costs become epsilons.
-    points : int, default=40
-        Largest number of points of the spend curve.
-
-    Notes
-    -----
-    A record's teachers vote on at most `Pool.turns` queries of a stage; only those depend on it; turns are public.
-    """
+    """Charges every group the most that the answers it had a part in could cost; the votes play no part."""
 
     def __init__(
         self,
@@ -110,7 +87,7 @@ class ScheduledMeter(GroupMeter):
         return list(zip(counts, zip(*curves, strict=True), strict=True))
 
     def _cost(self, number: int, n_queries: int) -> Cost:
-        """Return what the first queries cost one group."""
+        """Return what the first queries cost one group, whose teachers vote on at most `Pool.turns` of a stage."""
         costs = tuple(costs[number] for costs in self._ones)
         return cost_of(self.schedule.stages, costs, self.groups[number], n_queries)
 
@@ -128,19 +105,7 @@ def scheduled_meter(
     accounting: Accounting = Accounting.EXACT,
     queries: int | None = None,
 ) -> ScheduledMeter:
-    """Return the meter of a schedule, at the prices of its laws; see `worst_case_meter`.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> stage = Stage(GaussianNoisyMax(60.0), (Pool(100, 100, ballot=1), Pool(100, 100, ballot=2)))
-    >>> scheduled_meter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED).sure_queries
-    72
-    """
+    """Return the meter of a schedule, at the prices of its laws; see `worst_case_meter`."""
     groups, stages = check_groups(schedule.stages, groups), schedule.stages
     ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
     sure = tuple(
@@ -163,26 +128,7 @@ def _analysis(accounting: Accounting, schedule: VotingSchedule, n_groups: int) -
 def pure_answers_meter(
     schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
 ) -> ScheduledMeter:
-    """Return the meter of a public number of answers, each private at an epsilon by fresh randomness.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Of one stage, in which everybody votes.
-    group : Group
-        Whose records.
-    epsilon : float
-        Privacy of one answer.
-    queries : int
-        Most answers.
-    source : str
-        What makes an answer private, for the guarantee.
-
-    Raises
-    ------
-    BudgetError
-        If that many answers do not fit.
-    """
+    """Return the meter of a public number of answers, each private at an epsilon by fresh randomness."""
     one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
     if not (one * queries).fits(group.budget):
         raise BudgetError(
@@ -199,109 +145,10 @@ def pure_answers_meter(
 def subsampled_meter(
     schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
 ) -> ScheduledMeter:
-    """Return the meter of runs whose teachers hold a record by chance.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Of one stage, in which everybody votes.
-    group : Group
-        Whose records.
-    cost : SubsampledCost
-        Of one answer.
-    queries : int, optional
-        All that will be asked; whether more would fit is then not found out.
-    """
+    """Return the meter of runs whose teachers hold a record by chance; `queries` is all that will be asked."""
     analysis = (
         "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
         f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"
     )
     sure = (cost.most(group.budget, limit=queries),)
     return ScheduledMeter(schedule, (group,), ((cost,),), sure, analysis, points=12)
-
-
-def vanishing_end(
-    stage: Stage, groups: Sequence[Group], n_classes: int, accounting: Accounting = Accounting.EXACT
-) -> tuple[Stage, ...]:
-    """Return a schedule in which groups whose budget is spent drop out while the others go on.
-
-    The noise falls with the sum of the remaining ballots, so that labels stay as good.
-
-    Parameters
-    ----------
-    stage : Stage
-        In which everybody takes part, without an end.
-    groups : sequence of Group
-        Each with a pool of its own.
-    n_classes : int
-        Number of declared classes.
-    accounting : Accounting, default="exact"
-        As for `worst_case_meter`, which then charges every stage in full.
-
-    Returns
-    -------
-    tuple of Stage
-        Each with its number of queries.
-
-    Raises
-    ------
-    InvalidParameterError
-        If groups share a pool, the law has a gate, or the stage has an end.
-    BudgetError
-        If a group cannot afford the first query.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> stage = Stage(GaussianNoisyMax(60.0), (Pool(100, 100), Pool(100, 100)))
-    >>> [(s.n_queries, s.total, s.law.sigma) for s in vanishing_end(stage, groups, 2, Accounting.PUBLISHED)]
-    [(74, 200, 60.0), (53, 100, 30.0)]
-    """
-    groups = check_groups([stage], groups)
-    _require_vanishing(stage, groups)
-    done: tuple[Stage, ...] = ()
-    ones: tuple[tuple[PrivacyCost | None, ...], ...] = ()
-    before, active = 0, {group.pool for group in groups if stage.pools[group.pool].participants}
-    while active:
-        left = Stage(
-            stage.law,
-            tuple(pool if i in active else replace(pool, participants=0) for i, pool in enumerate(stage.pools)),
-        )
-        if left.total < stage.total:
-            left = replace(left, law=stage.law.scaled(left.total / stage.total))
-        here = costs_of(prices_of(left, groups, n_classes, accounting))
-        lengths = {
-            group.pool: affordable_queries(
-                (*done, left), [costs[i] for costs in (*ones, here)], group.pool, group.budget, accounting.conversion
-            )
-            - before
-            for i, group in enumerate(groups)
-            if group.pool in active
-        }
-        length = min(lengths.values())
-        for group, one in zip(groups, here, strict=True):
-            if not done and one is not None and lengths[group.pool] < 1:
-                raise too_small(group, one, accounting.conversion)
-        if length > 0:
-            done, ones, before = (*done, replace(left, n_queries=length)), (*ones, here), before + length
-        active -= {pool for pool, fitting in lengths.items() if fitting <= length}
-    return done
-
-
-def _require_vanishing(stage: Stage, groups: tuple[Group, ...]) -> None:
-    if len({group.pool for group in groups}) < len(groups):
-        raise InvalidParameterError(
-            "groups must have a pool each to drop out, and under upsampling every teacher knows every group; use "
-            "weighting or vanishing."
-        )
-    if stage.law.gated:
-        raise InvalidParameterError(
-            f"law={type(stage.law).__name__} answers a number of queries that is not known beforehand, so no "
-            "group's end can be scheduled; use a law without a gate."
-        )
-    if stage.n_queries is not None:
-        raise InvalidParameterError(f"n_queries={stage.n_queries} of the stage must be None.")
