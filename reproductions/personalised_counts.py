@@ -15,8 +15,8 @@ from dpensemble.accounting import Accounting, Meter, published_group_rdp
 from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
 from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.design import ByGroup
+from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.errors import BudgetError
-from dpensemble.labelling import Questions, label_rows
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule

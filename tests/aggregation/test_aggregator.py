@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from dpensemble import Aggregator, Budget
-from dpensemble._spending import spending_told_to
+from dpensemble._spending import listen
 from dpensemble.accounting import GaussianSum
-from dpensemble.aggregation import aggregator as module
 from dpensemble.aggregation.drawn import Draws
 from dpensemble.audit import audit_pipeline
 from dpensemble.errors import AccountingError, BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
+from dpensemble.releases import labels
 
 BUDGET = Budget(epsilon=2, delta=1e-6)
 CLASSES = ["no", "yes"]
@@ -78,7 +78,7 @@ def test_the_charge_stands_before_noise_is_drawn_and_a_failed_draw_keeps_it(monk
 
     most = votes.remaining()
     with monkeypatch.context() as patch:
-        patch.setattr(module, "sample", fails)
+        patch.setattr(labels, "sample", fails)
         with pytest.raises(DataError, match="RuntimeError was raised"):
             votes.answer(counts=[2, 48], key="once")
     assert seen == [most - 1]
@@ -94,10 +94,10 @@ def test_whoever_keeps_account_is_told_of_the_whole_budget_before_the_first_answ
         raise BudgetError("no more.")
 
     votes = made()
-    with spending_told_to(forbid), pytest.raises(BudgetError, match="no more"):
+    with listen(forbid), pytest.raises(BudgetError, match="no more"):
         votes.answer(counts=[2, 48])
     assert votes.remaining() == votes.design.most_answers
-    with spending_told_to(told.append):
+    with listen(told.append):
         with pytest.raises(BudgetError, match="are left"):
             votes.answer(counts=[[2, 48]] * (votes.remaining() + 1))
         assert told == [], "what can never fit was announced as spent"

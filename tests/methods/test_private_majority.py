@@ -15,7 +15,8 @@ from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.conversion import improved_epsilon
-from dpensemble.darrm import answer_allowance, general_composition, majority_law, wrong_answers
+from dpensemble.darrm.answers import answer_allowance, majority_law, wrong_answers
+from dpensemble.darrm.composition import general_composition
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
 from dpensemble.design.private import touched_models, touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError

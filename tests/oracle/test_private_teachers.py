@@ -15,7 +15,8 @@ from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm import Allowance, majority_law
+from dpensemble.darrm import Allowance
+from dpensemble.darrm.answers import majority_law
 from dpensemble.design import fitted_answer
 from dpensemble.design.private_answers import gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights

@@ -12,6 +12,7 @@ from dpensemble.allocation import BootstrapScheme
 from dpensemble.certificates.parts import Parts, draws_of, part, together
 from dpensemble.darrm import Allowance
 from dpensemble.design import VotingDesign
+from dpensemble.engine.result import MODELS
 from dpensemble.errors import AccountingError
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
@@ -133,16 +134,18 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
     Parameters
     ----------
     model : estimator
-        One that votes, or one of label moments.
+        Fitted, of any method.
 
     Raises
     ------
     AccountingError
         If there is none for such a run; see `certificate_of`.
     """
-    charges = getattr(model, "charges_", None)
-    if charges is not None:
-        found = certificate_of_sums(model.design_.groups, list(charges))
+    result = model.result_
+    if result.releases == MODELS:
+        certificate = certificate_of_draws(result.design.scheme, result.design.n_units)
+    elif result.charges is not None:
+        certificate = certificate_of_sums(result.design.groups, list(result.charges))
     else:
-        found = certificate_of(model.design_, model.labels_.n_asked)
-    return found | {"for_release": bool(model.guarantee_.for_release)}
+        certificate = certificate_of(result.design, result.labels.n_asked)
+    return certificate | {"for_release": bool(result.guarantee.for_release)}

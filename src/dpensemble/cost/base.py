@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpensemble.budget import Budget
 from dpensemble.cost.searching import last_fitting
-
-if TYPE_CHECKING:
-    from dpensemble.cost.privacy_cost import Part, PrivacyCost
 
 
 class Conversion(StrEnum):
@@ -57,11 +54,11 @@ class Cost(ABC):
         return last_fitting(lambda count: (self * count).fits(budget, conversion), 0, 2.0, limit)
 
     @property
-    def parts(self) -> tuple[Part, ...] | None:
+    def parts(self) -> tuple[Any, ...] | None:
         """The same releases as dominating pairs; None where they are not known."""
         return None
 
     @property
-    def renyi(self) -> PrivacyCost | None:
-        """The cost as a Renyi curve; None where only epsilon and delta are known."""
+    def renyi(self) -> Any:
+        """The cost as a `PrivacyCost` that knows a Renyi curve; None where only epsilon and delta are known."""
         return None

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Group, Meter
 from dpensemble.accounting.meters.vanishing import vanishing_end
-from dpensemble.allocation import Allocation, grouped_partitions, upsampled_partition
+from dpensemble.allocation import Allocation
+from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.design.base import VotingDesign
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation, Seats, published_influence, seated

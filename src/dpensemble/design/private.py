@@ -14,7 +14,8 @@ from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
 from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers, Plurality
+from dpensemble.darrm import AlikeTeachers
+from dpensemble.darrm.plurality import Plurality
 from dpensemble.design.base import not_certified
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.private_answers import fitted_answer

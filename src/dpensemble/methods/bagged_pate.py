@@ -7,16 +7,50 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
+from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.design import Drawn, VotingDesign
+from dpensemble.engine.facts import Analysis, Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
+
+
+class DrawnSteps(VotingSteps):
+    """Teachers whose records were drawn by chance."""
+
+    def facts(self) -> Facts:
+        """Return public facts; equal records are records of their own, as draws are tied to nothing."""
+        if self.records.units is None:
+            self.records = replace(self.records, identities=range(len(self.records.X)))
+        return super().facts()
+
+    def check(self) -> Analysis:
+        """Refuse to find what would differ between data sets of unlike size."""
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            given = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
+            lacking = [name for name, value in given.items() if value is None]
+            if self.design.choice.noise_is_open:
+                lacking.append("law")
+            if lacking:
+                raise InvalidParameterError(
+                    f"{lacking[0]}={given.get(lacking[0], self.method.law)!r} would be found from the number of "
+                    "records, which an added or removed record changes; give subsample, max_labels and a law object "
+                    "(plan finds them), or use relation='replace-one'."
+                )
+        return super().check()
+
+    def prepare(self) -> None:
+        """Refuse labels that do not fit the budget, as fewer would be found from the number of records."""
+        super().prepare()
+        method = self.method
+        if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < method.max_labels:
+            raise BudgetError(
+                f"max_labels={method.max_labels} do not fit epsilon={method.epsilon:g} at delta={method.delta:g}, "
+                f"which pays for {self.meter.sure_queries}; ask for fewer, or use more noise."
+            )
 
 
 class BaggedPATEClassifier(VotesInBlocks):
@@ -80,6 +114,7 @@ class BaggedPATEClassifier(VotesInBlocks):
 
     name: ClassVar[str] = "bagged-pate"
     title: ClassVar[str] = "PATE, teachers that draw their records"
+    steps: ClassVar[type[VotingSteps]] = DrawnSteps
 
     def __init__(
         self,
@@ -100,7 +135,7 @@ class BaggedPATEClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         if facts.n_units is None:
@@ -120,32 +155,3 @@ class BaggedPATEClassifier(VotesInBlocks):
             relation=facts.relation,
             budget=self._budget(),
         )
-
-    def _allocated(
-        self, design: VotingDesign, records: PrivateRecords, facts: Facts, queries: int
-    ) -> tuple[VotingDesign, Allocation, Meter]:
-        if facts.relation is Relation.ADD_OR_REMOVE_ONE:
-            self._require_settings(design)
-        # Equal records are records of their own here, under either relation: draws are tied to nothing.
-        if records.units is None:
-            records = replace(records, identities=range(len(records.X)))
-            design = replace(design, n_units=len(records.X))  # type: ignore[call-arg]
-        design, allocation, meter = super()._allocated(design, records, facts, queries)
-        if facts.relation is Relation.ADD_OR_REMOVE_ONE and meter.sure_queries < self.max_labels:
-            raise BudgetError(
-                f"max_labels={self.max_labels} do not fit epsilon={self.epsilon:g} at delta={self.delta:g}, "
-                f"which pays for {meter.sure_queries}; ask for fewer, or use more noise."
-            )
-        return design, allocation, meter
-
-    def _require_settings(self, design: VotingDesign) -> None:
-        """Refuse to find what would differ between data sets of unlike size."""
-        lacking = [name for name in ("subsample", "max_labels") if getattr(self, name) is None]
-        if design.choice.noise_is_open:
-            lacking.append("law")
-        if lacking:
-            raise InvalidParameterError(
-                f"{lacking[0]}={getattr(self, lacking[0])!r} would be found from the number of records, which an added "
-                "or removed record changes; give subsample, max_labels and a law object (plan finds them), or use "
-                "relation='replace-one'."
-            )

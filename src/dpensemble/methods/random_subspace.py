@@ -11,15 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from dpensemble._checks import real_between
-from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation
+from dpensemble._random import Stream
 from dpensemble.design import Partitioned, VotingDesign
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +30,20 @@ class OnSubspaces(Partitioned):
     def settings(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return super().settings() | {"columns": self.columns, "secret_columns": self.secret_columns}
+
+
+class SubspaceSteps(VotingSteps):
+    """Teachers that each see some of the columns."""
+
+    def base_learner(self) -> Any:
+        """Return a classifier of some columns."""
+        return OnColumns(super().base_learner(), self.method.columns)
+
+    def teaching_entropy(self) -> int:
+        """Return the seed of the columns, which is secret when they are."""
+        if not self.method.secret_columns:
+            return self.entropy
+        return int(self.secret_source(Stream.TEACHERS).uniform_bits(1)[0])
 
 
 class RandomSubspaceClassifier(VotesInBlocks):
@@ -79,6 +91,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
 
     name: ClassVar[str] = "random-subspace"
     title: ClassVar[str] = "Random subspace voting"
+    steps: ClassVar[type[VotingSteps]] = SubspaceSteps
 
     def __init__(
         self,
@@ -100,7 +113,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         return OnSubspaces(
@@ -112,31 +125,12 @@ class RandomSubspaceClassifier(VotesInBlocks):
             secret_columns=self.secret_columns,
         )
 
-    def _base_learner(self) -> Any:
-        return OnColumns(super()._base_learner(), self.columns)
-
-    def _fit_teachers(
-        self,
-        design: VotingDesign,
-        meter: Meter,
-        records: PrivateRecords,
-        allocation: Allocation,
-        classes: NDArray[Any],
-        entropy: int,
-    ) -> tuple[Any, VotingDesign]:
-        if self.secret_columns:
-            # It must not repeat the noise of the released labels.
-            seed = self.insecure_release_seed
-            source = noise_source(None if seed is None else seed_integer(seed, Stream.TEACHERS))
-            entropy = int(source.uniform_bits(1)[0])
-        return super()._fit_teachers(design, meter, records, allocation, classes, entropy)
-
 
 class OnColumns(ClassifierMixin, BaseEstimator):
     """A classifier of some columns, drawn by its seed alone."""
 
     def __init__(self, estimator: Any = None, columns: float = 0.5, random_state: int | None = None) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> OnColumns:
         """Draw the columns and fit a clone of the classifier on them."""

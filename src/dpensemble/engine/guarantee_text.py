@@ -1,0 +1,95 @@
+"""The sentences that guarantees rest on."""
+
+from __future__ import annotations
+
+from dpensemble.accounting import Meter, SumsMeter
+from dpensemble.guarantee import GroupGuarantee, Guarantee
+from dpensemble.relations import Relation
+
+UNITS_TOGETHER = (
+    "A unit is all records that share a value of the unit column, for example those of one person; "
+    "they are protected together."
+)
+_UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
+_RELEASE = (
+    "Only the released labels and what is computed from them (the student) are published; teachers and votes stay "
+    "secret."
+)
+_RELEASE_TELLS_NUMBER = (
+    "Whoever sees the released labels, or a student from which their number can be read, sees a number that is not "
+    "protected; teachers and votes stay secret."
+)
+_COMMON = (
+    "Public rows, declared classes, settings and seeds do not depend on the private records.",
+    "That a run completed, or was refused, is not covered.",
+    "This covers one training run; the losses of further runs on the same records add to it.",
+)
+#: Which group a record is in is public.
+MEMBERSHIP = {
+    Relation.REPLACE_ONE: "Which group a record (or unit) is in, so also how many each group has, is public; "
+    "neighbouring data sets differ within one group.",
+    Relation.ADD_OR_REMOVE_ONE: "The groups and their declared shares are public, and so is which group a record "
+    "(or unit) would be in.",
+}
+
+
+def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of any method that votes, one sentence each."""
+    found = []
+    if has_units:
+        found.append(UNITS_TOGETHER)
+        if relation is Relation.REPLACE_ONE:
+            found.append(_UNIT_ORDER)
+    return (*found, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
+
+
+def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of label moments, one sentence each."""
+    found = [UNITS_TOGETHER] if has_units else []
+    if by_group:
+        found.append(MEMBERSHIP[relation])
+    return (
+        *found,
+        "Only the noisy moments and what is computed from them (the model, its student and labels) are published.",
+        "The feature map was made from public rows, declarations and what was released before, and reads each row for "
+        "itself.",
+        *_COMMON,
+    )
+
+
+def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
+    """Return what must hold for the guarantee of averages of teachers' answers, one sentence each."""
+    found = []
+    if has_units:
+        found.append(UNITS_TOGETHER)
+    if has_units and relation is Relation.REPLACE_ONE:
+        found.append(_UNIT_ORDER)
+    if by_group:
+        found.append(MEMBERSHIP[relation])
+    return (
+        *found,
+        "Only the noisy average of the teachers' answers and what is computed from it (the student, its labels) are "
+        "published; teachers and their own answers stay secret.",
+        *_COMMON,
+    )
+
+
+def of_sums(
+    meter: SumsMeter, relation: Relation, assumptions: tuple[str, ...], *, has_units: bool, for_release: bool
+) -> Guarantee:
+    """Return the guarantee of noisy sums that a meter was charged for."""
+    groups = [
+        GroupGuarantee(name=group.name, epsilon=epsilon, budget=group.budget.epsilon)
+        for group, epsilon in zip(meter.groups, meter.group_epsilons, strict=True)
+    ]
+    return Guarantee(
+        epsilon=meter.spent_epsilon,
+        delta=meter.budget.delta,
+        basis=meter.basis,
+        relation=relation,
+        unit="unit" if has_units else "record",
+        accounting=meter.accounting,
+        assumptions=assumptions,
+        for_release=for_release,
+        groups=tuple(groups) if len(groups) > 1 else (),
+    )

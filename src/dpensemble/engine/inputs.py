@@ -1,0 +1,185 @@
+"""Checks of arrays that `fit` is given; messages never quote a private value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between
+from dpensemble._entries import blanked, require_readable
+from dpensemble._given import read_rows, require_labels, require_rows
+from dpensemble._guard import on_public_rows
+from dpensemble.datasets.bad_records import BAD, as_numbers, readable_array, zeroes_bad
+from dpensemble.engine.labels_and_units import Owners, class_ids, identities, ids_or_bad, sorted_classes
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.relations import Relation
+
+
+def refuse_others(others: Mapping[str, Any]) -> None:
+    """Refuse what `fit` does not take; of weights it says why."""
+    if others.get("sample_weight") is not None:
+        raise InvalidParameterError(
+            "sample_weight is not supported: weights are usually computed from all records together, so that one "
+            "record would change the weights of others, which no guarantee here covers; use a teacher with "
+            "class_weight, which weighs within its own records, or budgets by group.",
+            parameter="sample_weight",
+        )
+    unknown = [name for name in others if name != "sample_weight"]
+    if unknown:
+        raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")
+
+
+def require_others(X: Any, X_public: Any) -> None:
+    """Refuse private records as public rows."""
+    if X_public is X and X is not None:
+        raise DataError("X_public is X itself; the public rows must be others than the private records.")
+
+
+def required(y: Any) -> Any:
+    """Return the labels, refusing none at all."""
+    if y is None:
+        raise DataError("this method requires y to be passed, but the target y is None; pass the private labels.")
+    return y
+
+
+def require_dense(name: str, X: Any) -> None:
+    """Refuse sparse matrices: lengths, statistics of public rows and identities by content are those of dense rows."""
+    if hasattr(X, "tocsr"):
+        raise DataError(
+            f"{name} is a sparse matrix, and sparse input is not supported; pass a table or {name}.toarray(), or make "
+            "few columns of many by an encoder: EncodedClassifier(method, encoder=TruncatedSVD(100))."
+        )
+
+
+def require_finite(name: str, X: Floats, *, nan: bool = False, first: int = 0) -> None:
+    """Refuse infinity and, unless `nan` may be, NaN, naming the row and column; `first` is the first row's number."""
+    bad = np.isinf(X) if nan else ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"{name} contains {'' if nan else 'NaN or '}infinity (first at row {first + row}, column {column}, "
+            "counting from 0); fill or drop such values, using statistics of public rows only."
+        )
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Return the names of a table's columns; None when X is no table, or when a column has no name."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def take_nan(*learners: Any) -> bool:
+    """Return whether all of these learners take NaN for what is missing; one that is not given does not."""
+    return all(one is not None and get_tags(one).input_tags.allow_nan for one in learners)
+
+
+@on_public_rows()
+def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
+    """Return the public rows as a checked array with the private rows' columns."""
+    require_dense("X_public", X_public)
+    if X_public is None:
+        raise DataError("X_public is missing: pass public, unlabelled rows for the teachers to label.")
+    require_readable("X_public", X_public)
+    names = getattr(X_public, "columns", None)
+    if names is not None and not all(isinstance(name, str) for name in names):
+        names = None  # scikit-learn knows columns by name only if all names are strings
+    X_public = np.asarray(X_public) if names is None else X_public
+    if X_public.shape[:1] == (0,):
+        raise DataError("X_public has no rows; pass public, unlabelled rows for the teachers to label.")
+    expected = getattr(estimator, "feature_names_in_", None)
+    if names is not None and expected is None:
+        raise DataError(
+            "X_public has column names but X has none; pass both as they come from one transformer that was "
+            "fitted on public rows (a Pipeline around this estimator would transform X alone)."
+        )
+    if names is not None:
+        own, others = set(names), set(expected)  # type: ignore[arg-type]
+        lacks, extra = len(others - own), [str(name) for name in names if name not in others]
+        if lacks or extra:
+            raise DataError(
+                # Names of X alone stay unsaid: read without a header, they are a record.
+                f"X_public and X must have the same columns; X_public lacks {lacks} of X and has in excess {extra}."
+            )
+        X_public = X_public[list(expected)]  # type: ignore[arg-type]
+    n_columns = X_public.shape[1] if X_public.ndim == 2 else None
+    if n_columns not in (None, estimator.n_features_in_):
+        raise DataError(f"X_public has {n_columns} columns but X has {estimator.n_features_in_}; use the same columns.")
+    rows: Floats = read_rows(
+        "X_public",
+        lambda: validate_data(estimator, X_public, dtype=np.float64, ensure_all_finite=False, reset=False),
+    )
+    require_finite("X_public", rows, nan=nan)
+    return rows
+
+
+def private_records(
+    estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
+) -> tuple[PrivateRecords, NDArray[Any], Owners]:
+    """Return checked private records, the declared classes, and whose the records are.
+
+    A bad record is refused or, if the estimator zeroes bad records, a row of zeros of the class `BAD`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `fit` was called; learns the columns of X.
+    X, y : array-like
+        Private records and labels.
+    units : array-like, optional
+        Whom each record belongs to.
+    nan : bool
+        Whether entries may be missing.
+    relation : Relation
+        Decides by what a record without a unit is identified.
+    """
+    require_dense("X", X)
+    zeroes = zeroes_bad(estimator)
+    require_rows("X", X, keep_bad=zeroes)
+    require_labels(y, keep_bad=zeroes)
+    X, classes, targets = (_with_zeros if zeroes else _all_good)(estimator, X, y, nan)
+    require_workers(estimator.n_jobs)
+    records, owners = owned_records(X, targets, units, relation, zeroes=zeroes)
+    return records, classes, owners
+
+
+def owned_records(
+    X: Floats, targets: Integers, units: ArrayLike | None, relation: Relation, *, zeroes: bool
+) -> tuple[PrivateRecords, Owners]:
+    """Return checked rows and class ids as private records, and whose they are."""
+    owners = Owners.of(units, len(targets), zeroes=zeroes)
+    X, targets = owners.kept(X, targets)
+    return PrivateRecords(X, targets, owners.units, identities(X, targets, owners.units, relation)), owners
+
+
+def _all_good(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    X, y = read_rows(
+        "X",
+        lambda: validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2),
+    )
+    require_finite("X", X, nan=nan)
+    classes = sorted_classes(estimator.classes)
+    return X, classes, class_ids(classes, y)
+
+
+def _with_zeros(estimator: Any, X: Any, y: Any, nan: bool) -> tuple[Floats, NDArray[Any], Integers]:
+    numbers = as_numbers(blanked(X))
+    rows: Floats = validate_data(estimator, numbers, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+    classes = sorted_classes(estimator.classes)
+    targets = ids_or_bad(classes, required(y), len(rows))
+    targets[~readable_array(rows, nan=nan)] = BAD
+    return np.where((targets == BAD)[:, None], 0.0, rows), classes, targets
+
+
+def require_workers(n_jobs: int | None) -> None:
+    """Refuse what is no number of workers."""
+    if n_jobs is not None and integer_between("n_jobs", n_jobs, -1024, 1024) == 0:
+        raise InvalidParameterError(
+            "n_jobs=0 is no number of workers; use 1 or more, or -1 for all cores.", parameter="n_jobs"
+        )

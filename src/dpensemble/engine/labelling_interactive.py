@@ -1,0 +1,50 @@
+"""The interactive loop: teachers are asked where they seem to contradict the student, who learns on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Meter
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, ask
+from dpensemble.student import Learner
+from dpensemble.voting_schedule import VotingSchedule
+
+
+def label_interactively(
+    questions: Questions,
+    schedule: VotingSchedule,
+    meter: Meter,
+    noise: NoiseSource,
+    diagnostics: PrivateDiagnostics | None,
+    learner: Learner,
+    *,
+    n_classes: int,
+    batch_size: int,
+    confidence: float,
+) -> Released:
+    """Ask in batches, each against a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
+    order = questions.order
+    found = Released(order[:0], np.empty(0, dtype=np.int64))
+    while len(found.asked) < len(order):
+        asked = len(found.asked)
+        size = schedule.left_in_stage(asked, min(batch_size, max(meter.next_chunk(asked), 1)))
+        if not size:
+            break
+        batch = order[asked : asked + size]
+        student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
+        # Without a student nothing is expected, and the threshold is on the highest count.
+        expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
+        outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, asked, expected)
+        admitted = batch[: len(outcomes)]
+        # Where the threshold is not passed, what the student is sure of is a lesson that costs nothing.
+        sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
+        found = Released(
+            order[: asked + len(outcomes)],
+            np.concatenate([found.outcomes, outcomes]),
+            np.concatenate([found.reinforced, admitted[sure]]),
+            np.concatenate([found.own_labels, expected[: len(outcomes)][sure].argmax(axis=1)]),
+        )
+        if len(outcomes) < len(batch):
+            break
+    return found

@@ -1,0 +1,140 @@
+"""Private records as they come in, and released labels as they go out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._checks import integer_between
+from dpensemble.accounting import Group, weighted_groups
+from dpensemble.allocation.partition import number_units
+from dpensemble.budget import Budget
+from dpensemble.budget_groups import PersonalBudgets, personal_budgets
+from dpensemble.engine.labels_and_units import one_per_record
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.relations import Relation
+
+# Of a guarantee under which the number of units is private and no lower bound on it was declared.
+_LARGEST_DELTA = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedLabels:
+    """The labels that were released, and the public rows that they belong to.
+
+    Parameters
+    ----------
+    indices : ndarray of shape (n_labels,)
+        Positions in ``X_public`` of the answered rows, in the order of asking.
+    labels : ndarray of shape (n_labels,)
+        Released label of each. Covered by the guarantee.
+    n_asked : int
+        Public rows that the teachers were asked about; more than were answered under a gate.
+    """
+
+    indices: NDArray[np.int64]
+    labels: NDArray[Any]
+    n_asked: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredBudgets:
+    """What `fit` was given about personal budgets: one per record, epsilons of levels, shares of groups."""
+
+    values: ArrayLike
+    levels: Mapping[Any, float] | None
+    group_shares: Mapping[Any, float] | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateRecords:
+    """Checked private records, and whose they are.
+
+    `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
+    position, or by content) are private. `units`, where declared, and `group_of_record`, where budgets differ, are
+    public.
+    """
+
+    X: Any
+    targets: NDArray[np.int64]
+    units: ArrayLike | None
+    identities: Sequence[Hashable]
+    group_of_record: NDArray[np.int64] | None = None
+
+    def check_delta(self, budget: Budget, relation: Relation, fewest_units: int | None = None) -> None:
+        """Refuse a delta that would allow publishing one record or unit outright."""
+        if self.units is None:
+            # By content, equal records are one unit; the number to beat is still that of records.
+            require_small_delta(budget, relation, len(self.X), "records", fewest_units)
+        else:
+            require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
+
+
+def require_small_delta(
+    budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
+) -> None:
+    """Refuse a delta that would allow publishing one unit outright.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its delta is compared with one over the number of units.
+    relation : Relation
+        Under add-or-remove-one the number of units is private, and an error that depends on it would publish it.
+    n_units : int
+        Number of units; not used where it is private.
+    noun : str
+        What units are called in the message.
+    fewest_units : int, optional
+        Public lower bound on the number, which is used in its place.
+
+    Raises
+    ------
+    InvalidParameterError
+        If `fewest_units` is below 1, or is given where the number itself is public.
+    BudgetError
+        If delta is not below one over the number, or is above 0.01 where no number is known.
+    """
+    if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
+        raise BudgetError(
+            f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest where the number of {noun} is private "
+            "(relation='add-or-remove-one'); use a smaller delta, or declare a lower bound by fewest_units=.",
+            parameter="delta",
+        )
+    if relation is not Relation.ADD_OR_REMOVE_ONE:
+        if fewest_units is not None:
+            raise InvalidParameterError(
+                f"fewest_units={fewest_units!r} is for relation='add-or-remove-one'; under {relation.value!r} the "
+                "number of units is public, so leave fewest_units out.",
+                parameter="fewest_units",
+            )
+        budget.check_delta_for(n_units, noun)
+    elif fewest_units is not None:
+        budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")
+
+
+def groups_by_epsilon(
+    epsilons: ArrayLike, n_records: int, *, relation: Relation, delta: float
+) -> tuple[PersonalBudgets, tuple[Group, ...]]:
+    """Return the groups of records by epsilon, and their weights in a sum.
+
+    Raises
+    ------
+    InvalidParameterError
+        Under add-or-remove-one.
+    """
+    if relation is not Relation.REPLACE_ONE:
+        raise InvalidParameterError(
+            f"personal_epsilons need relation='replace-one', not {relation.value!r}, under which the number of "
+            "records in each group would be private."
+        )
+    values = one_per_record("personal_epsilons", epsilons, n_records)
+    personal = personal_budgets(values, delta=delta)
+    return personal, weighted_groups(personal.names, personal.budgets)

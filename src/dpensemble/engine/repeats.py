@@ -1,0 +1,173 @@
+"""What private fits in this process cost together on the same records, which no single guarantee tells.
+
+Records are known by hashes of their contents, in memory only. Losses add up by basic composition: epsilons and deltas
+of all fits that a record was in (C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
+Theorem 3.16), which holds for methods of any kind. Fits whose noise came from a seed are no releases, and not counted.
+
+Rows are compared exactly, so the sums and the warning can depend on a single row, and no guarantee covers them. They
+are for the owner of the records only.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Floats
+from dpensemble._spending import Spending, listen
+from dpensemble.budget import Budget
+from dpensemble.datasets.columns import row_hashes
+from dpensemble.errors import RepeatedReleaseWarning
+
+# Below this share of records that were seen before, equal ones may be chance.
+_ALIKE = 0.25
+# More than so many records are not kept in mind.
+_MOST_RECORDS = 20_000_000
+_INSIDE: ContextVar[bool] = ContextVar("inside a fit that is counted", default=False)
+
+
+class _Seen:
+    """For each record seen, in how many fits it was and what these cost."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        self._hashes: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        # Of each record: fits, epsilon, delta; and how many fits were last told of.
+        self._sums: Floats = np.empty((0, 4))
+
+    def add(self, hashes: NDArray[np.uint64], epsilon: float, delta: float) -> tuple[int, Budget] | None:
+        """Count one more fit; return fits and cost of the record most used, if it is time to tell of them."""
+        with self._lock:
+            if len(self._hashes) > _MOST_RECORDS:
+                self.forget()
+            own = np.unique(hashes)
+            places = np.searchsorted(self._hashes, own)
+            known = np.zeros(len(own), dtype=bool)
+            inside = places < len(self._hashes)
+            known[inside] = self._hashes[places[inside]] == own[inside]
+            self._sums[places[known]] += (1, epsilon, delta, 0)
+            most = self._sums[places[known]].max(axis=0, initial=0)
+            # At every doubling only: a search makes hundreds of fits.
+            telling = bool(known.mean() >= _ALIKE and most[0] >= 2 * most[3])
+            if telling:
+                self._sums[places[known], 3] = most[0]
+            new = own[~known]
+            merged = np.concatenate([self._hashes, new])
+            order = np.argsort(merged, kind="stable")
+            first = (1.0, epsilon, delta, most[0] if telling else 1.0)
+            sums = np.concatenate([self._sums, np.tile(first, (len(new), 1))])
+            self._hashes, self._sums = merged[order], sums[order]
+        cost = _budget(most)
+        return (int(most[0]), cost) if telling and cost is not None else None
+
+    def total(self) -> Budget | None:
+        """Return what the record that was in the costliest fits has lost."""
+        with self._lock:
+            return _budget(self._sums.max(axis=0, initial=0)) if len(self._sums) else None
+
+
+def _budget(sums: Floats) -> Budget | None:
+    return Budget(epsilon=float(sums[1]), delta=min(float(sums[2]), 1 - 1e-9)) if sums[1] > 0 else None
+
+
+_SEEN = _Seen()
+
+
+def total_spent() -> Budget | None:
+    """Return what all private fits of this process cost together, for the record that was in the costliest ones.
+
+    Searches and cross-validation in one process are counted, workers of their own are not; nor are fits whose noise
+    came from a seed, `fit_blocks` and other processes. A `Ledger` keeps account of all of them.
+
+    For the owner of the records only: the sums follow exactly from which private rows fits shared, and no guarantee
+    covers them.
+
+    Returns
+    -------
+    Budget or None
+        The sum of epsilons and of deltas; None where nothing was spent.
+
+    Examples
+    --------
+    >>> from dpensemble import total_spent
+    >>> total_spent() is None or total_spent().epsilon > 0
+    True
+    """
+    return _SEEN.total()
+
+
+@contextmanager
+def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
+    """Count a fit on these records, also one that fails after its budget was spent, and say what fits cost together."""
+    if _INSIDE.get():
+        yield
+        return
+    token, told, failed = _INSIDE.set(True), _Told(), True
+    try:
+        with listen(told.hear):
+            yield
+        failed = False
+    finally:
+        _INSIDE.reset(token)
+        if told.spent:
+            _count_if_released(estimator, X, y, told, failed=failed)
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Count no fits in the block, as those on public data need not be."""
+    token = _INSIDE.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE.reset(token)
+
+
+def _count_if_released(estimator: Any, X: Any, y: Any, told: _Told, *, failed: bool) -> None:
+    if failed:
+        # What failed midway has spent what it was allowed to.
+        seeded = estimator.insecure_release_seed is not None
+        epsilon = told.epsilon
+    else:
+        seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
+    if not seeded:
+        _count(X, y, epsilon, told.delta)
+
+
+class _Told:
+    """Hears what is about to be spent."""
+
+    def __init__(self) -> None:
+        self.spent, self.epsilon, self.delta = False, 0.0, 0.0
+
+    def hear(self, spendings: Sequence[Spending]) -> None:
+        self.spent = True
+        self.epsilon = max([self.epsilon, *(one.epsilon for one in spendings)])
+        self.delta = max([self.delta, *(one.delta for one in spendings)])
+
+
+def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
+    hashes = row_hashes(X, y)
+    if hashes is None:
+        return
+    found = _SEEN.add(hashes, epsilon, delta)
+    if found is not None:
+        fits, cost = found
+        warnings.warn(
+            f"{fits} private fits in this process used the same records; together they cost epsilon {cost.epsilon:.4g} "
+            f"and delta {cost.delta:.4g} (the sums), not what each guarantee says alone. Choose settings on public "
+            "data instead; dpensemble.total_spent() says what all fits cost so far. This is for the owner of the "
+            "records only, because it depends on them exactly.",
+            RepeatedReleaseWarning,
+            stacklevel=8,
+        )

@@ -1,0 +1,166 @@
+"""The base of estimators whose teachers vote."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike
+
+from dpensemble._checks import integer_between, member
+from dpensemble.accounting import Accounting
+from dpensemble.budget import Budget
+from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.design import VotingDesign
+from dpensemble.engine import inputs
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.records import DeclaredBudgets
+from dpensemble.engine.run import run
+from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.laws import LawChoice
+from dpensemble.relations import Relation
+
+
+class VotingEnsembleClassifier(ArrayClassifier):
+    """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
+
+    #: Short name, as on the command line, and what people call it.
+    name: ClassVar[str]
+    title: ClassVar[str]
+    votes: ClassVar[bool] = True
+    #: Where prices come from, for methods that offer no other.
+    accounting: Any = Accounting.EXACT
+    #: What is allocated, taught, asked and stated.
+    steps: ClassVar[type[VotingSteps]] = VotingSteps
+
+    @abstractmethod
+    def _design(self, facts: Facts) -> VotingDesign:
+        """Return everything public about a run with these settings; noise that is left open is the usual one."""
+
+    def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
+        """Return everything public about a run with these settings, before any record is touched.
+
+        Parameters
+        ----------
+        n_classes : int, optional
+            Number of classes; by default those declared, or 2.
+        n_records : int, optional
+            Number of private records (or units), for methods that draw records by chance.
+
+        Returns
+        -------
+        VotingDesign
+            For `dpensemble.plan`.
+
+        Examples
+        --------
+        >>> from dpensemble import PATEClassifier, plan
+        >>> plan(PATEClassifier(n_teachers=100).design(n_classes=10), epsilon=1).labels
+        12
+        """
+        if n_classes is None:
+            n_classes = 2 if self.classes is None else len(self.classes)
+        facts = Facts(
+            n_classes=integer_between("n_classes", n_classes, 2),
+            n_units=n_records,
+            relation=member("relation", self.relation, Relation),
+            max_labels=self.max_labels,
+        )
+        return self._design(facts)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
+        fewest_units: int | None = None,
+        **others: Any,
+    ) -> Self:
+        """Fit teachers on private records, label public rows under the budget, and fit the student on those.
+
+        Every call is a release of its own: the losses of several fits on the same records add up.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Private records; finite numbers, or NaN where both teacher and student take it, as trees do. Scale and
+            encode with statistics of public rows only, as `dpensemble.datasets.TableEncoder` does.
+        y : array-like of shape (n_records,)
+            Private labels, all among ``classes``.
+        X_public : array-like of shape (n_public, n_features)
+            Public, unlabelled rows with the same columns.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to; all records of one unit are protected together. By default every record is its
+            own unit, identified by its position (replace-one) or by its content (add-or-remove-one).
+        diagnostics : PrivateDiagnostics, optional
+            Filled with statistics of the secret votes, which must not be published.
+        ledger : LedgerAccount, optional
+            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
+        fewest_units : int, optional
+            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
+            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If a setting is out of range, or there are more teachers than units.
+        DataError
+            If rows or labels cannot be used, or there are no public rows.
+        BudgetError
+            If delta is not below 1 / n_units, the budget does not cover one label, or the ledger does not allow it.
+        TeacherError
+            If no teacher could be fitted.
+        """
+        inputs.refuse_others(others)
+        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
+        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+
+    def _checked(
+        self,
+        X: Any,
+        y: Any,
+        X_public: Any,
+        *,
+        units: ArrayLike | None,
+        diagnostics: PrivateDiagnostics | None,
+        fewest_units: int | None,
+        budgets: DeclaredBudgets | None = None,
+    ) -> VotingSteps:
+        """Check what `fit` was given; return the steps of the run."""
+        inputs.require_others(X, X_public)
+        if units is None:
+            warn_of_persons(X_public)
+        relation, nan = member("relation", self.relation, Relation), self._takes_nan()
+        records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
+        rows = inputs.public_rows(self, X_public, nan=nan)
+        if budgets is not None:
+            budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
+        return self.steps(
+            self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics, budgets=budgets
+        )
+
+    def _budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _named(self) -> dict[str, Any]:
+        """Return what every method tells its design in the same way: names, law and accounting."""
+        accounting = self.accounting
+        return {
+            "name": self.name,
+            "title": self.title,
+            "choice": LawChoice.of(self.law),
+            "accounting": member("accounting", accounting, Accounting),
+        }

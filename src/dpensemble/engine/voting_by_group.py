@@ -1,0 +1,231 @@
+"""Personalised PATE: what the three variants have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._checks import integer_between, real_between, shown
+from dpensemble.accounting import EVERYONE
+from dpensemble.allocation.partition import number_units
+from dpensemble.budget_groups import PersonalBudgets, personal_budgets
+from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation, VotingDesign
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.labels_and_units import one_per_record
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
+from dpensemble.engine.run import run
+from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import GroupGuarantee, Guarantee
+from dpensemble.laws import ReleaseLaw
+from dpensemble.relations import Basis, Relation
+
+
+class GroupSteps(VotingSteps):
+    """A vote in which groups of records have budgets of their own; without budgets it is any other vote."""
+
+    def facts(self) -> Facts:
+        """Return public facts, with the groups by their public shares."""
+        if self.budgets is None:
+            return super().facts()
+        personal = self._personal_budgets(self.budgets)
+        identities = _identities(self.records, personal, self.relation)
+        self.records = replace(self.records, identities=identities, group_of_record=personal.group_of_record)
+        census = _census(personal, identities, self.budgets)
+        return replace(super().facts(), n_units=None, census=census)
+
+    def _personal_budgets(self, budgets: DeclaredBudgets) -> PersonalBudgets:
+        values, shares = one_per_record("budgets", budgets.values, len(self.records.X)), budgets.group_shares
+        if shares is not None and not (isinstance(shares, Mapping) and shares):
+            raise InvalidParameterError(
+                f"group_shares={shown(shares)} is no mapping from budgets to shares; give one such as "
+                "{'low': 0.8, 'high': 0.2}."
+            )
+        if shares is None and self.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise InvalidParameterError(
+                "relation='add-or-remove-one' needs group_shares, the public share of each budget among records: "
+                "read off the records, it would change when one is added."
+            )
+        return personal_budgets(values, delta=self.method._budget().delta, levels=budgets.levels, declared=shares)
+
+    def guarantee(self) -> Guarantee:
+        """Return what is promised, to each group its own."""
+        stated = super().guarantee()
+        if self.budgets is None:
+            return stated
+        worst_case = self.meter.basis is Basis.WORST_CASE
+        groups = tuple(
+            GroupGuarantee(
+                name=group.name, epsilon=epsilon if worst_case else group.budget.epsilon, budget=group.budget.epsilon
+            )
+            for group, epsilon in zip(self.design.groups, self.meter.group_epsilons, strict=True)
+        )
+        membership = guarantee_text.MEMBERSHIP[self.allocation.relation]
+        return replace(stated, groups=groups, assumptions=(*stated.assumptions, membership))
+
+
+class PersonalisedPATEClassifier(VotingEnsembleClassifier):
+    """Template of the personalised variants; a subclass names its kind. Parameters: see `WeightingPATEClassifier`."""
+
+    takes_budgets: ClassVar[bool] = True
+    steps: ClassVar[type[VotingSteps]] = GroupSteps
+    _kind: ClassVar[Personalisation]
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        n_teachers: int = 250,
+        law: ReleaseLaw | str = "gnmax",
+        rule: InfluenceRule | str = "solved",
+        analysis: str = "worst-case",
+        accounting: str = "exact",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "replace-one",
+        max_labels: int | None = None,
+        random_state: Any = None,
+        on_bad_record: str = "raise",
+        insecure_release_seed: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        store_params(self, locals())
+
+    def _design(self, facts: Facts) -> VotingDesign:
+        census = facts.census
+        if census is None:
+            census = Census(names=(EVERYONE,), budgets=(self._budget(),), shares=(1.0,))
+        return ByGroup(
+            **self._named(),
+            kind=self._kind,
+            census=census,
+            n_teachers=integer_between("n_teachers", self.n_teachers, 1),
+            rule=InfluenceRule.of(self.rule),
+            n_classes=facts.n_classes,
+            entropy=facts.entropy,
+        )
+
+    def design(
+        self, *, n_classes: int | None = None, n_records: int | None = None, census: Census | None = None
+    ) -> VotingDesign:
+        """Return everything public about a run with these settings, before any record is touched.
+
+        Parameters
+        ----------
+        n_classes, n_records
+            As for `PATEClassifier.design`.
+        census : Census, optional
+            Groups of records by budget; by default one, of which every record has `epsilon`.
+
+        Returns
+        -------
+        ByGroup
+            For `dpensemble.plan`.
+        """
+        found = super().design(n_classes=n_classes, n_records=n_records)
+        return found if census is None else replace(found, census=census)  # type: ignore[call-arg]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        budgets: ArrayLike | None = None,
+        levels: Mapping[Any, float] | None = None,
+        group_shares: Mapping[Any, float] | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
+        fewest_units: int | None = None,
+        **others: Any,
+    ) -> VotingEnsembleClassifier:
+        """Fit teachers on private records, label public rows within everybody's budget, and fit the student.
+
+        Parameters
+        ----------
+        X, y, X_public, units, diagnostics, ledger, fewest_units
+            As for `PATEClassifier.fit`.
+        budgets : array-like of shape (n_records,), optional
+            Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
+            records of a unit. Taken to be public. By default every record has `epsilon`.
+        levels : mapping, optional
+            Epsilon of each consent level, such as ``{"low": 2.0, "medium": 1.0, "high": 0.5}``.
+        group_shares : mapping, optional
+            Public share of the records with each epsilon (or level). By default read off the records, which replacing
+            a record by another of its group does not change; must be given under add-or-remove-one.
+        **others
+            Nothing: ``sample_weight`` is refused, and the reason given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If a setting is out of range, or a group is too small for a teacher.
+        DataError
+            If rows or labels cannot be used, or there are no public rows.
+        BudgetError
+            If a record's budget is missing, zero, negative or infinite, delta >= 1 / n_units, or no label is bought.
+        TeacherError
+            If no teacher could be fitted.
+        """
+        inputs.refuse_others(others)
+        declared = None
+        if budgets is not None:
+            declared = DeclaredBudgets(budgets, levels, group_shares)
+        elif levels is not None or group_shares is not None:
+            raise InvalidParameterError(
+                "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
+                "record."
+            )
+        given: dict[str, Any] = {
+            "units": units,
+            "diagnostics": diagnostics,
+            "fewest_units": fewest_units,
+            "budgets": declared,
+        }
+        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+
+
+def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
+    """Return the unit of each record; equal records of different groups are different units."""
+    if records.units is not None or relation is Relation.REPLACE_ONE or personal.n_groups == 1:
+        return records.identities
+    groups = personal.group_of_record.tolist()
+    return [repr((identity, group)) for identity, group in zip(records.identities, groups, strict=True)]
+
+
+def _census(personal: PersonalBudgets, identities: Sequence[Hashable], budgets: DeclaredBudgets) -> Census:
+    """Return the groups by their public shares: as declared, or of units."""
+    if budgets.group_shares is None:
+        groups = personal.group_of_unit(number_units(identities)[1])
+        shares = np.bincount(groups, minlength=personal.n_groups).astype(np.float64)
+    else:
+        shares = _declared_shares(budgets.group_shares, personal, budgets.levels)
+    return Census(names=personal.names, budgets=personal.budgets, shares=tuple(shares.tolist()))
+
+
+def _declared_shares(
+    shares: Mapping[Any, float], personal: PersonalBudgets, levels: Mapping[Any, float] | None
+) -> NDArray[np.float64]:
+    """Return the declared share of each group; levels of one epsilon count together."""
+    found = np.zeros(personal.n_groups)
+    for key, share in shares.items():
+        epsilon = float(key if levels is None else levels[key])
+        found[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
+            f"group_shares[{key!r}]", share, 1e-9, 1e12
+        )
+    return found

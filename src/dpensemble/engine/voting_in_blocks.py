@@ -1,0 +1,161 @@
+"""Voting on records that come in blocks, and need not be in memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import member
+from dpensemble._entries import blanked, require_readable
+from dpensemble._given import read_rows, require_labels, require_one_per_record, require_rows
+from dpensemble.allocation.units import declared_units
+from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.engine import inputs
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.labels_and_units import Owners, class_ids, sorted_classes
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.run import run
+from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_steps import VotingSteps
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.relations import Relation
+from dpensemble.teachers.turns import RowsInBlocks
+
+_Read = Callable[[], Iterator[tuple[Any, Any]]]
+
+
+class VotesInBlocks(VotingEnsembleClassifier):
+    """Voting methods whose ordinary teachers may be fitted in turns, on records that are read in blocks."""
+
+    def fit_blocks(
+        self,
+        read: _Read,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
+        ledger: Any = None,
+        fewest_units: int | None = None,
+    ) -> Self:
+        """Fit to private records that come in blocks: teachers in turns, each turn with one pass over all blocks.
+
+        With the same seeds every teacher is the one that `fit` would have had of all records together, and so are the
+        released labels. A turn's records take half a gigabyte at most, unless those of one teacher are more; besides,
+        each record takes about a hundred bytes for its label and its place.
+
+        Parameters
+        ----------
+        read : callable
+            Returns an iterator over blocks ``(X, y)``: the same records in the same order whenever it is called.
+        X_public : array-like of shape (n_public, n_features)
+            Public, unlabelled rows with the same columns.
+        units : array-like of shape (n_records,), optional
+            Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
+        diagnostics : PrivateDiagnostics, optional
+            As for `fit`.
+        ledger : LedgerAccount, optional
+            As for `fit`.
+        fewest_units : int, optional
+            As for `fit`; refused, since blocks are for replace-one, where the number of units is public.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            Also if ``relation="add-or-remove-one"``: a record's shard then follows from its content, or from the name
+            of its unit, by which all of them would have to be compared.
+        DataError
+            Also if a later pass finds another number of records.
+        """
+        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
+        return run(self, lambda: self._checked_blocks(read, X_public, **given), ledger=ledger)
+
+    def _checked_blocks(
+        self,
+        read: _Read,
+        X_public: Any,
+        *,
+        units: ArrayLike | None,
+        diagnostics: PrivateDiagnostics | None,
+        fewest_units: int | None,
+    ) -> VotingSteps:
+        """Check what `fit_blocks` was given, every record among it; return the steps of the run."""
+        if member("relation", self.relation, Relation) is Relation.ADD_OR_REMOVE_ONE:
+            # Numbers of units in a file are those of their first appearance, which other units decide.
+            raise InvalidParameterError(
+                "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
+                "'replace-one', or fit on all records at once.",
+                parameter="relation",
+            )
+        if X_public is not None:
+            validate_data(self, X_public, skip_check_array=True)
+        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        inputs.require_workers(self.n_jobs)
+        classes = sorted_classes(self.classes)
+        targets = self._first_pass(read, classes)
+        owners = Owners.of(units, len(targets), zeroes=zeroes_bad(self))
+        (targets,) = owners.kept(targets)
+        X = RowsInBlocks(lambda: self._rows_of(read, owners), len(targets), rows.shape[1])
+        records = PrivateRecords(X, targets, owners.units, _identities(owners.units, len(targets)))
+        return self.steps(self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics)
+
+    def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
+        """Return each record's class; refuse bad records, or note them, before anything is spent."""
+        found: list[Integers] = []
+        done, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
+        for X, y in read():
+            if len(X) != len(y):
+                raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+            if not len(X):
+                continue
+            rows = self._block(X, first=done)
+            require_labels(y, keep_bad=zeroes, first=done)
+            if zeroes:
+                ids = class_ids_or_bad(classes, y)
+                ids[~readable_array(rows, nan=nan)] = BAD
+            else:
+                inputs.require_finite("X", rows, nan=nan, first=done)
+                ids = class_ids(classes, y, first=done)
+            found.append(ids.astype(np.min_scalar_type(-len(classes))))
+            done += len(ids)
+        if done < 2:
+            raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
+        return np.concatenate(found).astype(np.int64)
+
+    def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:
+        done = 0
+        for X, _ in read():
+            if len(X):
+                (rows,) = owners.part(done, len(X)).kept(self._block(X))
+                done += len(X)
+                yield rows
+
+    def _block(self, X: Any, *, first: int = 0) -> Floats:
+        inputs.require_dense("X", X)
+        zeroes = zeroes_bad(self)
+        require_rows("X", X, keep_bad=zeroes, first=first)
+        rows = as_numbers(blanked(X)) if zeroes else X
+        block: Floats = read_rows(
+            "X", lambda: validate_data(self, rows, dtype=np.float64, ensure_all_finite=False, reset=False)
+        )
+        return block
+
+
+def _identities(units: ArrayLike | None, n_records: int) -> Any:
+    """Return whose each record is: by position, or as declared, whole numbers as they are."""
+    if units is None:
+        return range(n_records)
+    require_readable("units", units)
+    declared = np.asarray(units)
+    if declared.dtype.kind not in "iu":
+        return declared_units(units, n_records)
+    require_one_per_record("units", declared, n_records)
+    return declared

@@ -1,0 +1,96 @@
+"""Shares of released labels, and warnings about teachers for their owner: how useful a run is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.result import Result
+from dpensemble.workflow.reader import Reader
+from dpensemble.workflow.tables import Tables
+
+# Shares of teachers that are worth a word.
+_MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
+# A baseline needs no more rows to be told.
+_MOST_ROWS, _FOLDS = 5_000, 3
+
+
+def label_shares(result: Result, answers: Any, truth: pd.Series | None) -> dict[str, Any]:
+    """Return shares that follow from released labels, the student and public rows: they cost no privacy.
+
+    Parameters
+    ----------
+    result : Result
+        What the run gave.
+    answers : ndarray of shape (n_public,)
+        The student's label of each public row.
+    truth : Series of shape (n_public,), optional
+        True labels of the public rows.
+
+    Returns
+    -------
+    dict
+        ``answers``, the share of public rows for which the student gives each class; ``released_labels``, of labels
+        that were voted on, the shares of the commonest and of those that the student repeats; ``public_truth``, the
+        same of true labels, where they are known.
+    """
+    shares: dict[str, Any] = {"answers": {str(label): float(np.mean(answers == label)) for label in result.classes}}
+    labels = result.labels
+    if result.voted:
+        shares["released_labels"] = _shares(labels.labels, answers[labels.indices])
+    if truth is not None:
+        shares["public_truth"] = _shares(truth.to_numpy(), answers)
+    return shares
+
+
+def _shares(labels: Any, answers: Any) -> dict[str, float]:
+    commonest = float(pd.Series(labels).value_counts(normalize=True).max())
+    return {"most_common": commonest, "student": float(np.mean(labels == answers))}
+
+
+def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
+    """Return how good a model of the public labels alone is, where there are any: it needs no private record.
+
+    Returns
+    -------
+    dict
+        ``public_alone``: ``rows`` it learned from, and ``accuracy``, cross-validated in three parts. Empty where the
+        public rows have no labels, or fewer than a few of some class.
+    """
+    if tables.y_public is None or tables.data_is_public:
+        return {}
+    X, y = tables.X_public, tables.y_public.to_numpy()
+    if len(y) > _MOST_ROWS:
+        chosen = np.random.default_rng(0).choice(len(y), _MOST_ROWS, replace=False)
+        X, y = X.iloc[chosen], y[chosen]
+    if len(set(y)) < 2 or min(np.unique(y, return_counts=True)[1]) < _FOLDS:
+        return {}
+    rows = reader.encoded(X)
+    # Numbers may be too large to be squared.
+    if not np.isfinite(rows).all():
+        return {}
+    found = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
+    return {"public_alone": {"rows": len(y), "accuracy": float(found.mean())}}
+
+
+def about_teachers(found: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
+    """Return warnings for the owner of the private records, who alone may know how the teachers fared."""
+    if not n_teachers:
+        return ()
+    told = []
+    if found.n_failed > _MANY_FAILED * n_teachers:
+        told.append(
+            f"{found.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote the commonest label of their "
+            "own records; check the teacher's settings, or use fewer teachers."
+        )
+    if found.n_constant > _MOST_CONSTANT * n_teachers:
+        told.append(
+            f"{found.n_constant:,} of {n_teachers:,} teachers saw records of one label only, and vote for it whatever "
+            "they are asked; use fewer teachers."
+        )
+    return tuple(told)

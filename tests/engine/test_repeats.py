@@ -1,0 +1,116 @@
+"""Fits of one process on the same records say what they cost together."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from dpensemble import (
+    AutoClassifier,
+    EncodedClassifier,
+    LabelMomentsClassifier,
+    SubsampleAggregateClassifier,
+    total_spent,
+)
+from dpensemble.datasets.columns import row_hashes
+from dpensemble.engine import repeats
+from dpensemble.errors import BudgetError, RepeatedReleaseWarning
+
+RNG = np.random.default_rng(0)
+X, PUBLIC = RNG.normal(size=(600, 3)), RNG.normal(size=(200, 3))
+Y = (X[:, 0] > 0).astype(int)
+VOTES = SubsampleAggregateClassifier(n_teachers=20, classes=[0, 1], epsilon=1, delta=1e-4)
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen():
+    repeats._SEEN.forget()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedReleaseWarning)
+        yield
+    repeats._SEEN.forget()
+
+
+def test_the_second_fit_says_what_both_cost_and_then_every_doubling():
+    VOTES.fit(X, Y, X_public=PUBLIC)
+    first = VOTES.guarantee_.epsilon
+    assert total_spent().epsilon == pytest.approx(first)
+    with pytest.warns(RepeatedReleaseWarning, match="2 private fits .* together they cost epsilon .* and delta 0.0002"):
+        VOTES.fit(X, Y, X_public=PUBLIC)
+    VOTES.fit(X, Y, X_public=PUBLIC)
+    with pytest.warns(RepeatedReleaseWarning, match="4 private fits"):
+        VOTES.fit(X, Y, X_public=PUBLIC)
+    assert total_spent().epsilon == pytest.approx(4 * first)
+    assert total_spent().delta == pytest.approx(4e-4)
+
+
+def test_the_warning_says_that_it_is_for_the_owner():
+    VOTES.fit(X, Y, X_public=PUBLIC)
+    with pytest.warns(RepeatedReleaseWarning, match="for the owner of the records only, because it depends on them"):
+        VOTES.fit(X, Y, X_public=PUBLIC)
+
+
+def test_folds_of_a_search_share_records():
+    searched = GridSearchCV(VOTES, {"student": [None, LogisticRegression()]}, cv=3)
+    with pytest.warns(RepeatedReleaseWarning) as caught:
+        searched.fit(X, Y, X_public=PUBLIC)
+    said = [str(one.message) for one in caught if one.category is RepeatedReleaseWarning]
+    assert [int(text.split()[0]) for text in said] == [2, 4]
+    # Every record is in the training part of two folds of three, twice each, and in the last fit.
+    assert total_spent().delta == pytest.approx(5e-4)
+
+
+def test_other_records_and_other_labels_are_others():
+    VOTES.fit(X, Y, X_public=PUBLIC)
+    VOTES.fit(X + 1, Y, X_public=PUBLIC)
+    VOTES.fit(X, 1 - Y, X_public=PUBLIC)
+    assert total_spent().delta == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AutoClassifier(classes=[0, 1], delta=1e-4),
+        LabelMomentsClassifier(classes=[0, 1], delta=1e-4),
+        EncodedClassifier(VOTES),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fit_within_a_fit_counts_once(model):
+    table = pd.DataFrame(X, columns=list("abc"))
+    model.fit(table, Y, X_public=pd.DataFrame(PUBLIC, columns=list("abc")))
+    assert total_spent().delta == pytest.approx(1e-4)
+
+
+def test_seeded_noise_is_no_release():
+    for seed in range(3):
+        VOTES.set_params(insecure_release_seed=seed).fit(X, Y, X_public=PUBLIC)
+    VOTES.set_params(insecure_release_seed=None)
+    assert total_spent() is None
+
+
+def test_a_fit_that_fails_after_spending_counts_and_one_refused_before_does_not(monkeypatch):
+    with pytest.raises(BudgetError):
+        VOTES.set_params(epsilon=1e-9).fit(X, Y, X_public=PUBLIC)
+    VOTES.set_params(epsilon=1)
+    assert total_spent() is None
+    monkeypatch.setattr("dpensemble.engine.labelling.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
+    with pytest.raises(TypeError):
+        VOTES.fit(X, Y, X_public=PUBLIC)
+    assert total_spent().epsilon == 1.0
+
+
+def test_hashes_tell_rows_apart_in_whatever_form():
+    rows = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [0.0, 0.0]])
+    for given in (rows, pd.DataFrame(rows, columns=["a", "b"]), rows.astype(object)):
+        found = row_hashes(given, [0, 0, 0, 0])
+        assert found[0] == found[2]
+        assert len(set(found.tolist())) == 3
+        assert row_hashes(given, [0, 0, 1, 0])[2] != found[2]
+    assert row_hashes([1, 2, 3], [0, 0, 0]) is None
+    many = np.arange(40_000.0).reshape(-1, 4)
+    assert len(set(row_hashes(many, np.zeros(10_000)).tolist())) == 10_000

@@ -1,0 +1,147 @@
+"""What a run tells of itself, and what its owner is told of the teachers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dpensemble import PATEClassifier
+from dpensemble.cli import main
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.errors import InvalidParameterError
+from dpensemble.workflow import TableFiles, file_tables
+from dpensemble.workflow import train as run_training
+from dpensemble.workflow.label_summary import about_teachers
+
+RNG = np.random.default_rng(0)
+
+
+def table(n):
+    x = RNG.normal(size=n)
+    return pd.DataFrame({"x": x, "c": RNG.choice(["a", "b"], n), "y": np.where(x > 0, "yes", "no")})
+
+
+@pytest.fixture
+def train(tmp_path, capsys):
+    def train(private, *more, classes="no,yes", public=None):
+        private.to_csv(tmp_path / "private.csv", index=False)
+        (table(200) if public is None else public).to_csv(tmp_path / "public.csv", index=False)
+        files = [f"--{name}={tmp_path / name}.csv" for name in ("private", "public")]
+        more = [*more, "--target=y", f"--classes={classes}", "--delta=1e-4", "--overwrite", "--jobs=1", "--quiet"]
+        code = main(["train", "pate", "--teachers=30", *files, *more, f"--out={tmp_path / 'out'}"])
+        out, errors = capsys.readouterr()
+        return code, out, errors
+
+    return train
+
+
+def test_a_student_of_one_answer_is_called_one(train):
+    code, out, errors = train(table(600).assign(y="no"), "--epsilon=8")
+    assert code == 0
+    assert "Hint: the student answers 'no' whatever it is shown" in out
+    assert "Hint: on the public rows, whose labels are known, the student is no better" in out
+    assert "for you alone: 30 of 30 teachers saw records of one label only" in errors
+
+
+def test_a_good_run_is_not_talked_down(train):
+    public = table(200).drop(columns="y")
+    code, out, errors = train(table(1200), "--epsilon=30", "--max-labels=60", public=public)
+    assert (code, errors) == (0, "")
+    assert "Hint" not in out
+
+
+def test_few_labels_are_said_to_be_few(train):
+    code, out, _ = train(table(600), "--epsilon=1")
+    assert code == 0
+    assert "few to learn from" in out
+    assert "30 teachers for 600 records are about 20 records each" in out
+
+
+def test_public_labels_alone_may_do(train):
+    """Two hundred labelled public rows beat a private student of a tiny budget."""
+    code, out, _ = train(table(600), "--epsilon=1", "--max-labels=3")
+    assert code == 0
+    assert "Hint: a model of the 200 public labels alone is right for" in out
+    assert (
+        "Hint: a model"
+        not in train(table(600), "--epsilon=1", "--max-labels=3", public=table(200).drop(columns="y"))[1]
+    )
+
+
+def test_failed_teachers_are_told_to_the_owner():
+    (told,) = about_teachers(PrivateDiagnostics(n_failed=170), 200)
+    assert told.startswith("170 of 200 teachers could not be fitted")
+    assert about_teachers(PrivateDiagnostics(n_failed=20, n_constant=100), 200) == ()
+    assert about_teachers(PrivateDiagnostics(n_constant=101), None) == ()
+
+
+def test_a_student_that_cannot_be_saved_is_refused_before_training(tmp_path):
+    table(300).to_csv(tmp_path / "private.csv", index=False)
+    table(100).to_csv(tmp_path / "public.csv", index=False)
+    tables = file_tables(
+        TableFiles(private=tmp_path / "private.csv", public=tmp_path / "public.csv", target="y", classes=["no", "yes"])
+    )
+    for student in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
+        with pytest.raises(InvalidParameterError, match=r"student cannot be saved: .* is not vetted; use a logistic"):
+            run_training(tables, PATEClassifier(teacher=object(), student=student))
+
+
+TRUTH = [("True", "False"), ("TRUE", "FALSE"), ("true", "false"), ("1", "0"), ("1.0", "0.0")]
+
+
+@pytest.mark.parametrize(
+    ("classes", "spellings"), [("0,1", TRUTH), ("True,False", TRUTH[:3]), ("TRUE,FALSE", TRUTH[:3])]
+)
+def test_truth_values_are_labels_however_they_are_written(train, classes, spellings):
+    for true, false in spellings:
+        rows = table(300)
+        code, _, errors = train(
+            rows.assign(y=np.where(rows["x"] > 0, true, false)), "--epsilon=30", "--max-labels=5", classes=classes
+        )
+        assert (code, errors) == (0, "")
+
+
+NEAR = "in capitals or spaces only (first in row 0, counting from 0); write them alike"
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "said"),
+    [
+        (("Yes", "no"), "yes,no", NEAR),
+        ((" yes", "no"), "yes,no", NEAR),
+        (("True", "maybe"), "0,1", "labels that are no numbers"),
+        (("1", "0"), "True,False", "hold one that is not among classes=['False', 'True']"),
+        (("yes", None), "yes,no", "rows without a target in column 'y' (first in row"),
+        (("yes", "no"), "yes,Yes", "names a label twice, or two that differ in capitals only"),
+        (("yes", "no"), "yes,yes", "names a label twice"),
+    ],
+)
+def test_labels_that_cannot_be(train, tmp_path, labels, classes, said):
+    rows = table(300)
+    values = np.where(rows["x"] > 0, *labels)
+    values[0] = labels[0]
+    code, out, errors = train(rows.assign(y=values), "--on-bad-record=raise", classes=classes)
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert said in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_columns_in_another_order_are_the_same_columns(train):
+    public = table(200)[["c", "y", "x"]]
+    assert train(table(600), "--epsilon=30", "--max-labels=5", public=public)[0] == 0
+    for other, said in (
+        (public.rename(columns={"x": "z"}), "lacks the columns z"),
+        (public.drop(columns="x"), "columns that the public table lacks: 'x'; drop"),
+    ):
+        code, _, errors = train(table(600), public=other)
+        assert code == 2
+        assert said in errors
+
+
+def test_a_unit_of_thousands_of_rows_is_one_unit(train):
+    rows = table(3000).assign(person=[0] * 2000 + list(range(1, 1001)))
+    code, out, errors = train(rows, "--epsilon=30", "--max-labels=5", "--unit=person")
+    assert (code, errors) == (0, "")
+    assert "Replacing any one unit" in out
