@@ -55,7 +55,7 @@ def test_the_command_takes_over_the_first_handler():
         signal.signal(signal.SIGINT, _start.end_at_once)
         ending = Interrupts()
         with ending.listening(for_good=False):
-            assert signal.getsignal(signal.SIGINT) == ending._told
+            assert signal.getsignal(signal.SIGINT) == ending._handle_signal
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

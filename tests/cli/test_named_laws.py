@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
-from dpensemble.cli.choice import LAWS, laws_of
 
 from dpensemble.cli import main
+from dpensemble.cli.method_choice import LAWS, laws_of
 from dpensemble.laws import SparseNoisyMax
 
 METHODS = ("saa", "pate", "bagged-pate")

@@ -28,6 +28,7 @@ class Scripted(Meter):
     most_queries = property(lambda self: self._most)
     cost = property(lambda self: laplace_moments(10.0, 1))
     one_query = cost
+    group_epsilons = property(lambda self: (self.cost.epsilon(1e-5, self.conversion),))
 
     def admit(self, votes):
         admitted = min(votes.n_queries, self._left)
