@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting.sums import SumsMeter, WeightedGroup
+from dpensemble.accounting.sums import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
 
@@ -23,7 +23,7 @@ def true_delta(mu, epsilon):
 
 
 def everyone(epsilon=1.0, delta=1e-5):
-    return SumsMeter([WeightedGroup("everyone", Budget(epsilon=epsilon, delta=delta))])
+    return SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=delta))])
 
 
 @settings(max_examples=10)
@@ -70,8 +70,7 @@ def test_shares_that_add_up_to_one_spend_all():
 )
 def test_every_group_is_charged_by_its_weight(members, parts):
     groups = [
-        WeightedGroup(str(i), Budget(epsilon=epsilon, delta=1e-5), weight)
-        for i, (epsilon, weight) in enumerate(members)
+        Group(str(i), Budget(epsilon=epsilon, delta=1e-5), weight=weight) for i, (epsilon, weight) in enumerate(members)
     ]
     meter = SumsMeter(groups)
     if not 1e-3 < meter.mu < 1e3:
@@ -129,10 +128,10 @@ def test_groups_have_one_delta_and_weights_up_to_one():
         SumsMeter([])
     one, other = Budget(epsilon=1, delta=1e-5), Budget(epsilon=1, delta=1e-6)
     with pytest.raises(InvalidParameterError, match="one delta"):
-        SumsMeter([WeightedGroup("a", one), WeightedGroup("b", other)])
+        SumsMeter([Group("a", one), Group("b", other)])
     for weight in (math.nan, -0.1, 1.1):
         with pytest.raises(InvalidParameterError):
-            WeightedGroup("a", one, weight)
+            Group("a", one, weight=weight)
 
 
 def test_accounting_names_its_sources():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dpensemble.accounting import WeightedGroup, gaussian_mu
+from dpensemble.accounting import Group, gaussian_mu
 from dpensemble.budget import Budget
 from dpensemble.design import noisy_sums
 from dpensemble.errors import InvalidParameterError
@@ -17,7 +17,7 @@ def design(**changes):
     settings = {
         "name": "label-moments",
         "title": "Label moments",
-        "groups": (WeightedGroup("everyone", BUDGET),),
+        "groups": (Group("everyone", BUDGET),),
         "n_classes": 2,
         "rounds": 3,
         "relation": "replace-one",
@@ -52,7 +52,7 @@ def test_noise_follows_from_the_budget():
 
 
 def test_personal_budgets_stay():
-    groups = (WeightedGroup("a", BUDGET, 0.5), WeightedGroup("b", Budget(epsilon=2.0, delta=1e-5)))
+    groups = (Group("a", BUDGET, weight=0.5), Group("b", Budget(epsilon=2.0, delta=1e-5)))
     with pytest.raises(InvalidParameterError, match="budgets of their own"):
         design(groups=groups).with_budget(BUDGET)
 

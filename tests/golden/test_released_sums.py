@@ -11,7 +11,7 @@ import pytest
 
 from dpensemble import Aggregator, Budget
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import GaussianSum, SumsMeter, WeightedGroup
+from dpensemble.accounting import GaussianSum, Group, SumsMeter
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
 from dpensemble.moments import (
     AnswerBound,
@@ -68,7 +68,7 @@ def test_sums_of_label_moments(kind, n_classes, relation, nonnegative):
     weights = np.where(np.arange(N_ROWS) % 3, 1.0, 0.25)
     rng = np.random.default_rng(n_classes)
     y = rng.integers(0, n_classes, N_ROWS)
-    meter = SumsMeter([WeightedGroup("everyone", BUDGET)])
+    meter = SumsMeter([Group("everyone", BUDGET)])
     source = MomentsSource(
         blocks=PrivateBlocks(blocks_of(X, y, weights), lambda rows: rows),
         nonnegative=nonnegative,
@@ -98,7 +98,7 @@ BOUNDS = {
 @pytest.mark.parametrize("name", BOUNDS)
 def test_averages_of_teachers(name):
     answers, weights = np.random.default_rng(1).normal(size=(5, 3)), np.array([1.0, 0.3, 1.0, 0.3, 1.0])
-    meter = SumsMeter([WeightedGroup("low", Budget(epsilon=0.5, delta=1e-5), 0.3), WeightedGroup("high", BUDGET)])
+    meter = SumsMeter([Group("low", Budget(epsilon=0.5, delta=1e-5), weight=0.3), Group("high", BUDGET)])
     sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(6))
     values, spread = noisy_average([answers[:2], answers[2:]], weights, BOUNDS[name], sums)
     case = dict(CASES[f"average of {name}"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import AnswerBound, noisy_average
@@ -77,7 +77,7 @@ def test_short_answers_stay_as_they_are():
 
 
 def meter(epsilon=1.0):
-    return SumsMeter([WeightedGroup("everyone", Budget(epsilon=epsilon, delta=1e-5))])
+    return SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=1e-5))])
 
 
 def releaser(meter, noise=None):

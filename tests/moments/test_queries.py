@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from dpensemble._random import SeededNoise, SystemNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments import MomentsSource
@@ -30,7 +30,7 @@ def source(
     targets, weights = np.arange(len(X)) % n_classes, np.ones(len(X))
     releaser = SumReleaser(
         relation=relation,
-        meter=SumsMeter([WeightedGroup("everyone", BUDGET)]) if meter is None else meter,
+        meter=SumsMeter([Group("everyone", BUDGET)]) if meter is None else meter,
         noise=SeededNoise(3) if noise is None else noise,
     )
     blocks = PrivateBlocks(blocks_of(X, targets, weights), lambda rows: rows)
@@ -121,7 +121,7 @@ def test_noise_ten_per_cent_off_is_noticed(monkeypatch):
     sizes = []
     for seed in range(3):
         moments = first_round(source(1200, nonnegative=False, noise=SeededNoise(seed)), 0.5)
-        sigma = SumsMeter([WeightedGroup("everyone", BUDGET)]).sigma(0.5)
+        sigma = SumsMeter([Group("everyone", BUDGET)]).sigma(0.5)
         sizes.append(moments.values.ravel() / sigma)
     assert not right_size(np.concatenate(sizes), 1.0)
 
@@ -264,7 +264,7 @@ def test_released_sums_are_what_they_estimate():
     for n_classes in (2, 3):
         rows = np.abs(rng.normal(size=(400, 6)))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        meter = SumsMeter([WeightedGroup("everyone", Budget(epsilon=1e6, delta=0.1))])
+        meter = SumsMeter([Group("everyone", Budget(epsilon=1e6, delta=0.1))])
         one = source(n_classes=n_classes, rows=rows, meter=meter)
         onehot = np.eye(n_classes)[np.arange(400) % n_classes]
         y = onehot[:, 1:] if n_classes == 2 else onehot

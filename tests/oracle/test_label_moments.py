@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from dpensemble import moments
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.errors import DataError
@@ -334,7 +334,7 @@ class AlreadyPriced:
     """The noise of a whole budget, worked out once; tens of thousands of meters would take minutes."""
 
     def __init__(self, factor):
-        meter = SumsMeter([WeightedGroup("everyone", AUDITED)])
+        meter = SumsMeter([Group("everyone", AUDITED)])
         self._sigma = factor * meter.sigma(1.0)
 
     def sigma(self, share):

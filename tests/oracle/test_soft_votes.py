@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SoftVotesClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.moments import AnswerBound, averages, noisy_average
@@ -144,7 +144,7 @@ AUDITED = Budget(epsilon=1.0, delta=0.05)
 
 class AlreadyPriced:
     def __init__(self, factor):
-        self._sigma = factor * SumsMeter([WeightedGroup("everyone", AUDITED)]).sigma(1.0)
+        self._sigma = factor * SumsMeter([Group("everyone", AUDITED)]).sigma(1.0)
 
     def sigma(self, share):
         return self._sigma

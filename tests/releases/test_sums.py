@@ -7,7 +7,7 @@ import pytest
 
 from dpensemble._drawn import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError
 from dpensemble.relations import Relation
@@ -35,7 +35,7 @@ class Shares(SumQuery[list[float]]):
 
 
 def releaser(relation=Relation.REPLACE_ONE, noise=None, epsilon=1.0):
-    meter = SumsMeter([WeightedGroup("everyone", Budget(epsilon=epsilon, delta=1e-5))])
+    meter = SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=1e-5))])
     return SumReleaser(relation=relation, meter=meter, noise=SeededNoise(0) if noise is None else noise)
 
 

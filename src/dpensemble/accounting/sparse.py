@@ -40,8 +40,8 @@ from scipy.special import log_ndtr
 from dpensemble._checks import delta_of, integer_between
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
-from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.cost import Conversion, Cost, PrivacyCost
+from dpensemble.cost.searching import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
 
@@ -53,30 +53,10 @@ _ROUNDING_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseCost:
-    """Privacy loss of answers of sparse noisy maxima: all four figures add up, as shown above.
+class SparseCost(Cost):
+    """Privacy loss of answers of sparse noisy maxima: fixed sets, and what is added to epsilon and taken from delta."""
 
-    No Renyi curve bounds these answers, since a class of a single vote can show itself: hence no `PrivacyCost`.
-
-    Parameters
-    ----------
-    fixed : PrivacyCost
-        Cost of the same answers for a set of classes that does not depend on the votes.
-    eta : float
-        What an answer that cannot be a new class adds to epsilon.
-    lost : float
-        What the answers take from the delta besides.
-    rounding : float
-        How far rounding moves the law in total variation.
-
-    Examples
-    --------
-    >>> law = SparseNoisyMax(sigma=20.0, threshold=SparseNoisyMax.threshold_for(20.0, 1e-8))
-    >>> one = sparse_cost(law, n_voters=100)
-    >>> round(law.threshold, 1), round(one.lost * 1e8, 2), one.most(Budget(epsilon=1, delta=1e-5))
-    (113.2, 1.0, 20)
-    """
-
+    # No Renyi curve bounds these answers, since a class of a single vote can show itself.
     fixed: PrivacyCost
     eta: float
     lost: float
@@ -99,36 +79,32 @@ class SparseCost:
 
     __rmul__ = __mul__
 
-    @property
-    def renyi(self) -> None:
-        """None: only epsilon and delta are known."""
-
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
         """Return the epsilon that holds at `delta`, rounded up; infinite if the answers use up the delta."""
         if not self.fixed.rdp.any():
             return 0.0
         left = self._left(delta_of(delta))
         if left < 1e-300:
             return math.inf
-        epsilon = self.fixed.epsilon(left)
+        epsilon = self.fixed.epsilon(left, conversion)
         return epsilon + self.eta if self._pays_rounding(epsilon, left) else math.inf
 
-    def fits(self, budget: Budget) -> bool:
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
         """Return whether the answers fit a budget."""
         left, epsilon = self._left(budget.delta), budget.epsilon - self.eta
         if left < 1e-300 or epsilon < 1e-9:
             return False
         if self._pays_rounding(epsilon, left):
-            return self.fixed.fits(Budget(epsilon=epsilon, delta=left))
+            return self.fixed.fits(Budget(epsilon=epsilon, delta=left), conversion)
         # At so large an epsilon rounding weighs more than at the one that is needed.
-        return self.epsilon(budget.delta) <= budget.epsilon
+        return self.epsilon(budget.delta, conversion) <= budget.epsilon
 
-    def most(self, budget: Budget, *, limit: int | None = None) -> int:
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
         """Return how many of the same answers fit a budget, at most `limit`."""
-        if not self.fits(budget):
+        if not self.fits(budget, conversion):
             return 0
-        ceiling = self.fixed.most(budget, limit=limit)
-        return last_fitting(lambda count: (self * count).fits(budget), 1, 2.0, ceiling) if ceiling else 0
+        ceiling = self.fixed.most(budget, conversion, limit)
+        return last_fitting(lambda count: (self * count).fits(budget, conversion), 1, 2.0, ceiling) if ceiling else 0
 
     def _left(self, delta: float) -> float:
         """Return the delta that is left to the answers of fixed sets; 0 if there is none."""
@@ -141,15 +117,7 @@ class SparseCost:
 
 
 def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
-    """Return the cost of one answer of a `SparseNoisyMax`, one ballot a unit.
-
-    Parameters
-    ----------
-    law : SparseNoisyMax
-        Noise and threshold.
-    n_voters : int
-        Number of ballots, at most 9,000.
-    """
+    """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
     rounding = (integer_between("n_voters", n_voters, 1, MOST_VOTERS) + 1) * SPARSE_ERROR
     appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
     vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpensemble._checks import real_between
-from dpensemble._original import Original
+from dpensemble.accounting.base import BudgetMeter
+from dpensemble.accounting.group import Group, require_one_delta
 from dpensemble.budget import Budget
-from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, slack_of
+from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu
 from dpensemble.cost.gaussian import PROMISED_SLACK
-from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.relations import Basis
+from dpensemble.errors import BudgetError
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedGroup:
-    """Units with one budget, whose vectors have one weight.
-
-    Parameters
-    ----------
-    name : str
-        Public name.
-    budget : Budget
-        What may be spent on each unit.
-    weight : float, default=1.0
-        Length of its units' vectors in those of weight 1; from 0 to 1.
-    """
-
-    name: str
-    budget: Budget
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        real_between("weight", self.weight, 0.0, 1.0)
-
-
-def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[WeightedGroup, ...]:
+def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Group, ...]:
     """Return groups with weights at which noise on one sum uses up all budgets, the largest weight 1.
 
     Examples
@@ -49,35 +26,30 @@ def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[We
     """
     allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in budgets]
     parts = [one / max(allowed) for one in allowed]
-    return tuple(map(WeightedGroup, names, budgets, parts))
+    return tuple(Group(name, budget, weight=part) for name, budget, part in zip(names, budgets, parts, strict=True))
 
 
-class SumsMeter(Original, spends=("charge",)):
+class SumsMeter(BudgetMeter, spends=("charge",)):
     """Charges noisy sums before their noise is drawn; what does not fit is refused, and what was charged stays charged.
 
     Parameters
     ----------
-    groups : sequence of WeightedGroup
+    groups : sequence of Group
         Whose units are charged, at one delta. A unit of weight ``a`` moves a sum by ``a`` sensitivities at most.
 
     Examples
     --------
-    >>> meter = SumsMeter([WeightedGroup("everyone", Budget(epsilon=1, delta=1e-5))])
+    >>> meter = SumsMeter([Group("everyone", Budget(epsilon=1, delta=1e-5))])
     >>> meter.charge(meter.sigma(share=0.5), variance=2**54, entries=500)
     >>> meter.charge(meter.sigma(share=0.5), variance=2**54, entries=500)
     >>> round(meter.spent_epsilon, 6)
     1.0
     """
 
-    #: What the resulting guarantee holds for, and that secrets play no part in how much is released.
-    basis = Basis.WORST_CASE
-    fixed_number = True
-
-    def __init__(self, groups: Sequence[WeightedGroup]) -> None:
-        if not groups or len({group.budget.delta for group in groups}) != 1:
-            raise InvalidParameterError("groups must be at least one, with budgets at one delta.")
-        self.groups = tuple(groups)
-        self._squares, self._slack, self._most_slack = 0.0, 0.0, math.inf
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__(require_one_delta(groups))
+        self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
+        self._most_slack = math.inf
         self._charges: list[dict[str, Any]] = []
 
     @property
@@ -113,15 +85,17 @@ class SumsMeter(Original, spends=("charge",)):
             If some group's budget does not cover it.
         """
         sigma = real_between("sigma", sigma, 1e-6, 1e12)
-        squares = self._squares + 1 / sigma**2
-        slack = self._slack + slack_of(entries, variance)
-        for group in self.groups:
-            if self._epsilon(group, squares, slack) > group.budget.epsilon or slack > self._most_slack:
+        costs = tuple(
+            spent + GaussianCost.of_sum(sigma, variance=variance, entries=entries, weight=group.weight)
+            for group, spent in zip(self.groups, self._costs, strict=True)
+        )
+        for group, cost in zip(self.groups, costs, strict=True):
+            if not cost.fits(group.budget) or cost.slack > self._most_slack:
                 raise BudgetError(
                     f"a sum with noise sigma={sigma:.6g} does not fit what is left of epsilon="
                     f"{group.budget.epsilon:g} at delta={group.budget.delta:g}; use more noise, or a smaller share."
                 )
-        self._squares, self._slack = squares, slack
+        self._costs = costs
         self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
@@ -130,28 +104,11 @@ class SumsMeter(Original, spends=("charge",)):
         mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
         return tuple(GaussianCost(mu**2, PROMISED_SLACK) for mu in mus)
 
-    def _epsilon(self, group: WeightedGroup, squares: float, slack: float) -> float:
-        if not group.weight or not squares:
-            return 0.0
-        mu = group.weight * math.sqrt(squares) * (1 + 1e-14)
-        return gaussian_epsilon(mu, group.budget.delta * math.exp(-slack)) + 2 * slack
-
-    @property
-    def budget(self) -> Budget:
-        """The largest budget of any group."""
-        return max((group.budget for group in self.groups), key=lambda budget: budget.epsilon)
-
     @property
     def group_epsilons(self) -> tuple[float, ...]:
         """Epsilon of all sums charged so far, for each group."""
-        return tuple(
-            min(group.budget.epsilon, self._epsilon(group, self._squares, self._slack)) for group in self.groups
-        )
-
-    @property
-    def spent_epsilon(self) -> float:
-        """Epsilon of all sums charged so far: the largest of any group."""
-        return max(self.group_epsilons)
+        pairs = zip(self.groups, self._costs, strict=True)
+        return tuple(min(group.budget.epsilon, cost.epsilon(group.budget.delta)) for group, cost in pairs)
 
     @property
     def accounting(self) -> str:

@@ -146,7 +146,7 @@ def upsampled_partition(
             parameter="n_teachers",
         )
     by_position = relation is Relation.REPLACE_ONE
-    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _drawn(units, n_teachers, entropy)
+    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
     offsets = np.concatenate([[0], np.cumsum(copies)])
     turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
     return Allocation(
@@ -177,7 +177,7 @@ def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[ND
     return starts, strides
 
 
-def _drawn(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _draw_moves(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, from its identity."""
     hashed = hashed_identities(units, entropy)
     coprime = _coprime(n_teachers)
@@ -194,8 +194,8 @@ def _coprime(n_teachers: int) -> NDArray[np.int64]:
 
 
 def _group_of_unit(unit_of_record: NDArray[np.int64], of_record: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
-    found[unit_of_record] = of_record
-    if np.any(found[unit_of_record] != of_record):
+    groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
+    groups[unit_of_record] = of_record
+    if np.any(groups[unit_of_record] != of_record):
         raise InvalidParameterError("the records of one unit must be in one group.")
-    return found
+    return groups

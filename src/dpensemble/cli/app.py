@@ -129,8 +129,8 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     owner = owners(flag, command) if command in _BY_METHOD and flag.startswith("--") else None
     if owner is not None:
         return f"{text}; {owner}."
-    known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
-    close = get_close_matches(flag, known, n=1, cutoff=0.75)
+    flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+    close = get_close_matches(flag, flags, n=1, cutoff=0.75)
     return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from dpensemble.cli.lists import parts_of
+from dpensemble.cli.option import parts_of
 from dpensemble.datasets import CSVFormat
 from dpensemble.workflow import TableFiles, check
 from dpensemble.workflow.check import Checked

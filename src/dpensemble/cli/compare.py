@@ -15,7 +15,7 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
-from dpensemble.cli.lists import parts_of
+from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
@@ -54,7 +54,7 @@ def run(
     shown = not quiet and sys.stderr.isatty()
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     with warnings_as_lines():
-        found = run_comparison(
+        comparison = run_comparison(
             _data(dataset, table, target, classes, public_rows, progress=shown, **written),
             methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
@@ -64,13 +64,13 @@ def run(
             progress=shown,
             **settings,
         )
-    text = json.dumps(found.to_dict(), indent=2)
+    text = json.dumps(comparison.to_dict(), indent=2)
     if out is not None:
         _write(out, text)
     if as_json:
         typer.echo(text)
     else:
-        _print(found)
+        _print(comparison)
 
 
 def _data(
@@ -87,8 +87,8 @@ def _data(
     if table is None:
         if target is not None:
             raise InvalidParameterError(f"target={target!r} is a column of --table; give that too, or leave it out.")
-        known = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
-        return comparison_data(known, _labels(classes), public_rows, progress=progress)
+        name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
+        return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(
             f"table={str(table)!r} needs --target, and no --dataset or --classes: its labels are the classes."

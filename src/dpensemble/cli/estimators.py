@@ -17,11 +17,11 @@ _DEFAULT_LEARNER = "logistic-regression"
 def estimator(request: Request) -> Any:
     """Return the unfitted estimator of a request."""
     settings = dict(request.settings)
-    for part, known in (("teacher", LEARNERS), ("student", STUDENTS)):
+    for part, learners in (("teacher", LEARNERS), ("student", STUDENTS)):
         named = settings.pop(part, _DEFAULT_LEARNER)
         # The estimator has defaults of its own for it.
         if named != _DEFAULT_LEARNER:
-            settings[part] = learner(part, named, known)
+            settings[part] = learner(part, named, learners)
     if request.own.get("teacher_epsilon") is not None:
         privacy = request.own["teacher_epsilon"], request.own["teacher_delta"]
         settings["teacher_privacy"] = privacy[0] if privacy[1] is None else privacy

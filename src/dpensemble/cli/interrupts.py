@@ -67,7 +67,7 @@ class Interrupts:
         finally:
             self._at_once = before
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self.code = INTERRUPTED if number == signal.SIGINT else TERMINATED
         if self._at_once:
             os.write(2, self.sentence(self.code).encode())
@@ -83,7 +83,7 @@ class Interrupts:
         kept: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) in (usual, end_at_once):
-                signal.signal(number, self._told)
+                signal.signal(number, self._handle_signal)
                 kept[number] = usual
         try:
             yield

@@ -110,8 +110,8 @@ def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, 
     if name in METHODS:
         return name, None
     if name not in LAWS:
-        known = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
-        raise InvalidParameterError(f"method={name!r} is unknown; use {known}.")
+        choices = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
+        raise InvalidParameterError(f"method={name!r} is unknown; use {choices}.")
     many = name == "optimal" and _value_of(rest, "--partitions") not in (None, "1")
     return (_IN_PARTITIONS if many else _OF_A_LAW), name
 

@@ -110,7 +110,7 @@ def _parameter(key: str, option: Option) -> inspect.Parameter:
     )
     names = [option.flag, *([] if option.also is None else [option.also])]
     flag = option.kind is bool
-    told = typer.Option(
+    default = typer.Option(
         ... if option.required else (False if flag else None),
         *names,
         help=option.text,
@@ -120,7 +120,7 @@ def _parameter(key: str, option: Option) -> inspect.Parameter:
         hidden=option.hidden,
     )
     annotation = kind if flag or option.required else kind | None
-    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=told, annotation=annotation)
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _request(choice: Choice, options: dict[str, Option], values: dict[str, Any]) -> Request:

@@ -50,3 +50,8 @@ def name_of(flag: str) -> str:
 def own(flag: str, text: str, kind: type = str, panel: str = DATA, **rest: Any) -> Option:
     """Return an option of the command itself."""
     return Option(flag=flag, name=name_of(flag), kind=kind, panel=panel, text=text.removesuffix("."), **rest)
+
+
+def parts_of(text: str | None) -> list[str] | None:
+    """Return the parts of a value between commas, without spaces around them; None if the option was left out."""
+    return None if text is None else [part.strip() for part in text.split(",")]

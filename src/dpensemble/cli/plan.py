@@ -45,22 +45,22 @@ def run(request: Request) -> None:
     if wanted is not None:
         real_between("label_accuracy", wanted, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
-        found = _plan(request)
-        plain = plain_fields(found.design, found.labels) if found.design.has_budgets else None
+        best = _plan(request)
+        plain = plain_fields(best.design, best.labels) if best.design.has_budgets else None
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
-            write_plot(found, plain, plot)
-        budgets = None if own["json"] else other_budgets(found)
-        smallest = None if wanted is None else _smallest(found, agreement, wanted)
+            write_plot(best, plain, plot)
+        budgets = None if own["json"] else other_budgets(best)
+        smallest = None if wanted is None else _smallest(best, agreement, wanted)
         agreements = sorted({*_AGREEMENTS, agreement})
-        quality = quality_table(found.design.law, found.design.ballots, found.design.n_classes, agreements)
+        quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
         if certificate is not None:
-            write_certificate(certificate, certificate_of(found.design, found.labels))
+            write_certificate(certificate, certificate_of(best.design, best.labels))
     if own["json"]:
-        typer.echo(json.dumps(_as_dict(found, quality, smallest, plain), indent=2))
+        typer.echo(json.dumps(_as_dict(best, quality, smallest, plain), indent=2))
         return
-    print_plan(found, budgets, plain)
-    print_quality(quality, found.design.n_classes, gated=found.design.gated)
+    print_plan(best, budgets, plain)
+    print_quality(quality, best.design.n_classes, gated=best.design.gated)
     if smallest is not None:
         print_smallest(smallest)
     if plot is not None:
@@ -88,10 +88,10 @@ def _plan(request: Request) -> Plan:
     design = model.design(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
-    found = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)
+    best = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)
     if records is not None:
-        found.design.groups[0].budget.check_delta_for(records)
-    return found
+        best.design.groups[0].budget.check_delta_for(records)
+    return best
 
 
 def _smallest(found: Plan, agreement: float, label_accuracy: float) -> SmallestEnsemble:

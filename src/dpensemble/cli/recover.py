@@ -23,8 +23,8 @@ def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
     if not give_up:
         settle_charge(run, _was_charged)
     journal = None if give_up else unfinished_run(run)
-    found = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
-    typer.echo(json.dumps(asdict(found), indent=2) if as_json else found.what)
+    recovered = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
+    typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
 
 
 def _was_charged(journal: Journal) -> bool:

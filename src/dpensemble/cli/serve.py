@@ -31,10 +31,10 @@ def run(
     service = ServiceState.of(settings)
     service.ledger.verify()
     notes = service.ledger.check()
-    found = [handler.to_dict() for handler in service.handlers.values()]
+    grants = [handler.to_dict() for handler in service.handlers.values()]
     words = [
         f"{one['name']}: {one['remaining']:,} of {one['answers']:,} answers left, epsilon {one['epsilon']:.4g} at "
         f"delta {one['delta']:g} of data set {one['data_set']!r}, by {one['law']}; takes {' or '.join(one['takes'])}."
-        for one in found
+        for one in grants
     ]
-    typer.echo(json.dumps(found, indent=2) if as_json else "\n".join([*words, *notes]))
+    typer.echo(json.dumps(grants, indent=2) if as_json else "\n".join([*words, *notes]))

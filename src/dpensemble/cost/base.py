@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from enum import StrEnum
+from typing import Any
 
 from dpensemble.budget import Budget
-
-if TYPE_CHECKING:
-    from dpensemble.cost.privacy_cost import PrivacyCost
+from dpensemble.cost.searching import last_fitting
 
 
-class Cost(Protocol):
+class Conversion(StrEnum):
+    """How a cost becomes an epsilon at a delta."""
+
+    BEST = "best"
+    EXACT = "exact adaptive composition"
+    IMPROVED = "improved Renyi conversion"
+    CLASSICAL = "classical Renyi conversion"
+    PLD = "privacy loss distribution"
+
+
+class Cost(ABC):
     """Privacy loss of releases: costs add, and ``cost * 100`` is a hundred of the same. Public."""
 
-    def __mul__(self, count: int, /) -> Cost:
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        """Return the cost of both, where they are of kinds that add."""
+        return NotImplemented
+
+    @abstractmethod
+    def __mul__(self, count: int) -> Cost:
         """Return the cost of a number of the same releases."""
 
-    def epsilon(self, delta: float) -> float:
-        """Return the epsilon that holds at `delta`, rounded up; infinite if there is none."""
+    @abstractmethod
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
+        """Return the epsilon that holds at `delta`, rounded up; infinite if there is none.
 
-    def fits(self, budget: Budget) -> bool:
+        Parameters
+        ----------
+        delta : float
+            Strictly between 0 and 1.
+        conversion : Conversion or str, default="best"
+            For a `PrivacyCost`; other costs know one analysis only.
+        """
+
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
         """Return whether the cost stays within a budget."""
+        return self.epsilon(budget.delta, conversion) <= budget.epsilon
 
-    def most(self, budget: Budget, *, limit: int | None = None) -> int:
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
         """Return how many of the same cost fit a budget, at most `limit`."""
+        return last_fitting(lambda count: (self * count).fits(budget, conversion), 0, 2.0, limit)
 
     @property
-    def renyi(self) -> PrivacyCost | None:
-        """The cost as a Renyi curve; None where only epsilon and delta are known."""
+    def parts(self) -> tuple[Any, ...] | None:
+        """The same releases as dominating pairs; None where they are not known."""
+        return None
+
+    @property
+    def renyi(self) -> Any:
+        """The cost as a `PrivacyCost` that knows a Renyi curve; None where only epsilon and delta are known."""
+        return None

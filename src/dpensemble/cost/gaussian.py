@@ -21,10 +21,12 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from typing import overload
 
 from dpensemble._checks import delta_of, integer_between, member, real_between
 from dpensemble.budget import Budget
-from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Conversion, PrivacyCost
+from dpensemble.cost.base import Conversion, Cost
+from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.cost.trade_off import gaussian_epsilon, gaussian_mu
 from dpensemble.errors import AccountingError
 
@@ -83,7 +85,7 @@ class GaussianCost(PrivacyCost):
             Sensitivities by which the unit moves the sum at most, from 0 to 1.
         """
         sigma, weight = real_between("sigma", sigma, 1e-9, 1e12), real_between("weight", weight, 0.0, 1.0)
-        return cls((weight / sigma) ** 2, slack_of(entries, variance))
+        return cls(weight**2 / sigma**2, slack_of(entries, variance))
 
     @property
     def mu(self) -> float | None:
@@ -95,6 +97,12 @@ class GaussianCost(PrivacyCost):
         """The curve alone."""
         return PrivacyCost(rdp=self.rdp)
 
+    @overload
+    def __add__(self, other: GaussianCost) -> GaussianCost: ...
+
+    @overload
+    def __add__(self, other: PrivacyCost) -> PrivacyCost: ...
+
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if isinstance(other, GaussianCost):
             return GaussianCost(self.squares + other.squares, self.slack + other.slack)
@@ -104,7 +112,7 @@ class GaussianCost(PrivacyCost):
 
     __radd__ = __add__
 
-    def __mul__(self, count: int) -> PrivacyCost:
+    def __mul__(self, count: int) -> GaussianCost:
         count = integer_between("count", count, 0, 2**62)
         return GaussianCost(self.squares * count, self.slack * count)
 
@@ -127,7 +135,7 @@ class GaussianCost(PrivacyCost):
 
     def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
         """Return whether the cost stays within a budget."""
-        return self.epsilon(budget.delta, conversion) <= budget.epsilon
+        return Cost.fits(self, budget, conversion)
 
     def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
         """Return how many such releases fit a budget, at most `limit`."""

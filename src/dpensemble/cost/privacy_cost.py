@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpensemble._arrays import Floats
 from dpensemble._checks import delta_of, integer_between, member
 from dpensemble._rounding import round_up
 from dpensemble.budget import Budget
+from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
@@ -29,8 +30,11 @@ from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.pld import pld_epsilon
-from dpensemble.cost.searching import answers_within, gaussian_guess
+from dpensemble.cost.searching import answers_within, gaussian_guess, last_fitting
 from dpensemble.errors import AccountingError
+
+if TYPE_CHECKING:
+    from dpensemble.cost.gated import GatedComposition
 
 # Costs whose Renyi conversion is above this are left to it.
 MOST_CEILING = MOST_EPSILON / 3
@@ -38,16 +42,6 @@ MOST_CEILING = MOST_EPSILON / 3
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
 DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
 DEFAULT_ORDERS.flags.writeable = False
-
-
-class Conversion(StrEnum):
-    """How a cost becomes an epsilon at a delta."""
-
-    BEST = "best"
-    EXACT = "exact adaptive composition"
-    IMPROVED = "improved Renyi conversion"
-    CLASSICAL = "classical Renyi conversion"
-    PLD = "privacy loss distribution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrivacyCost:
+class PrivacyCost(Cost):
     """Privacy loss of everything answered so far.
 
     Costs of successive answers, each chosen by those before it, add; ``cost * 100`` is a hundred of the same. How many
@@ -158,6 +152,11 @@ class PrivacyCost:
     @property
     def mu(self) -> float | None:
         """Gaussian privacy of all of it; None where it is unknown."""
+        return None
+
+    @property
+    def composition(self) -> GatedComposition | None:
+        """What composes gated queries under a purse exactly; None where that is unknown."""
         return None
 
     @property
@@ -346,26 +345,6 @@ def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) 
     # Exact composition seldom gives more than a quarter above the conversion.
     guess = min(max(within, guess), max(1, round(1.25 * within)), most)
     return max(within, answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
-
-
-def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
-    """Return the last count that fits, at most `most`, searched upwards from one that does."""
-    limit = sys.maxsize if most is None else most
-
-    def further(count: int) -> int:
-        return min(limit, max(count + 1, math.ceil(count * growth)))
-
-    if within >= limit:
-        return limit
-    beyond = further(within)
-    while fits(beyond):
-        if beyond >= limit:
-            return limit
-        within, beyond = beyond, further(beyond)
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {

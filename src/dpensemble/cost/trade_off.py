@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble._checks import delta_of, real_between
+from dpensemble.cost.searching import halved
 
 # Pays for the rounding of the formula itself.
 _ROUNDING = 1e-12
@@ -61,13 +62,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(mu, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return halved(lambda epsilon: not gaussian_delta(mu, epsilon) <= delta, low, high, 200)[1]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -80,13 +75,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = real_between("epsilon", epsilon, 0.0, 1e12), delta_of(delta)
     low, high = 0.0, 2 * math.sqrt(2 * epsilon) + 20.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(middle, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    return halved(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high, 200)[0]
 
 
 def pure_mu(epsilon: float) -> float:

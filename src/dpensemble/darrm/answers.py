@@ -128,10 +128,10 @@ def majority_law(
         law = RandomizedResponseMajority.double_subsampling(n_teachers, whole)
     else:
         law = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
-    return _made_private(law, allowance)
+    return _private_version(law, allowance)
 
 
-def _made_private(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
+def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
     """Multiply gamma by the largest number that makes it private; all laws here fall nowhere from the tie."""
     placements = ReducedPlacements(allowance)
     upper = allowance.upper(np.array(law.gamma))

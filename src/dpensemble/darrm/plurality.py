@@ -57,8 +57,8 @@ class Plurality(ReleaseLaw):
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n_queries, n_classes)."""
         best = counts == counts.max(axis=1, keepdims=True)
-        found: NDArray[np.float64] = best / best.sum(axis=1, keepdims=True)
-        return found
+        chances: NDArray[np.float64] = best / best.sum(axis=1, keepdims=True)
+        return chances
 
 
 def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:

@@ -33,7 +33,7 @@ class ParquetTable:
         self._parts = _parts_of(self.path)
         self.n_rows, self.n_bytes, other = 0, 0, 0
         for place, part in enumerate(self._parts):
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 names = _names(file.schema_arrow)
                 self.n_rows += file.metadata.num_rows
                 self.n_bytes += sum(
@@ -58,7 +58,7 @@ class ParquetTable:
         """Yield the rows in blocks, always in the same order; raises if a part was changed since the first look."""
         wanted = list(self.columns if columns is None else columns)
         for part, seen in zip(self._parts, self._seen, strict=True):
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
                     yield exact_frame(batch)[wanted]
             if _state(part) != seen:
@@ -68,7 +68,7 @@ class ParquetTable:
         """Return all rows in one table."""
         tables = []
         for part in self._parts:
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 tables.append(exact_frame(file.read(columns=self.columns))[self.columns])
         full = [table for table in tables if len(table)]
         return full[0] if len(full) == 1 else _stacked(full)
@@ -126,7 +126,7 @@ class ParquetBlocks:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
-        self.units = None if unit is None else _numbered(self._table, unit, keep_bad)
+        self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
@@ -134,7 +134,7 @@ class ParquetBlocks:
             yield block[self._features], block[self._target].to_numpy()
 
 
-def _numbered(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
+def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
     """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit.
 
     A record without a unit is refused, or has the number -1.
@@ -192,7 +192,7 @@ def _parts_of(path: Path) -> list[Path]:
     return [path / part for part in files]
 
 
-def _opened(part: Path, path: Path) -> Any:
+def _open_part(part: Path, path: Path) -> Any:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
 
     try:
@@ -211,5 +211,5 @@ def _names(schema: Any) -> list[str]:
 
 
 def _state(part: Path) -> tuple[int, int]:
-    found = part.stat()
-    return found.st_size, found.st_mtime_ns
+    status = part.stat()
+    return status.st_size, status.st_mtime_ns

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dpensemble.accounting import Accounting, Group
-from dpensemble.accounting.meters.groups import EVERYONE
+from dpensemble.accounting import EVERYONE, Accounting, Group
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.design.base import Design

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Group, Meter, vanishing_end
+from dpensemble.accounting import Group, Meter
+from dpensemble.accounting.meters.vanishing import vanishing_end
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget

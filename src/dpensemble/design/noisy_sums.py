@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import Accounting, GaussianSum, SumsMeter, WeightedGroup
+from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.design.base import Design
 from dpensemble.errors import InvalidParameterError
@@ -27,7 +27,7 @@ class NoisySums(Design):
     ----------
     name, title : str
         Short name of the method, and what people call it.
-    everyone : tuple of WeightedGroup
+    everyone : tuple of Group
         Whose units are charged, with which weight; one group where all are treated alike.
     n_classes : int
         Number of declared classes.
@@ -43,7 +43,7 @@ class NoisySums(Design):
 
     name: str
     title: str
-    everyone: tuple[WeightedGroup, ...]
+    everyone: tuple[Group, ...]
     n_classes: int
     rounds: int
     relation: Relation
@@ -52,7 +52,7 @@ class NoisySums(Design):
     accounting: Accounting = Accounting.EXACT
 
     @property
-    def groups(self) -> tuple[WeightedGroup, ...]:  # type: ignore[override]
+    def groups(self) -> tuple[Group, ...]:
         """Whose units are charged."""
         return self.everyone
 
@@ -136,7 +136,7 @@ def noisy_sums(
     *,
     name: str,
     title: str,
-    groups: tuple[WeightedGroup, ...],
+    groups: tuple[Group, ...],
     n_classes: int,
     rounds: int,
     relation: str,

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from dpensemble._arrays import Floats
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, seed_integer
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
@@ -72,7 +72,7 @@ class AveragesSteps(Steps):
 
     def _groups(
         self,
-    ) -> tuple[tuple[WeightedGroup, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    ) -> tuple[tuple[Group, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
         """Return groups with their weights, and the group of each record and unit, where budgets differ."""
         if self.epsilons is None:
             return None, None, None

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import WeightedGroup
+from dpensemble.accounting import Group
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
 from dpensemble.budget import Budget
@@ -98,7 +98,7 @@ def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_unit
 
 def _weights(
     method: Any, units_of: Integers, epsilons: ArrayLike | None
-) -> tuple[Floats, tuple[WeightedGroup, ...] | None, float]:
+) -> tuple[Floats, tuple[Group, ...] | None, float]:
     """Return records' weights, groups where budgets differ, and the sum of units' weights from public counts."""
     weights = 1 / np.bincount(units_of)[units_of]
     if epsilons is None:

@@ -15,7 +15,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import NoisySums
@@ -67,7 +67,7 @@ class MomentsSteps(Steps):
         read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
         public: Any,
         classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
+        groups: tuple[Group, ...] | None,
         total: float,
         *,
         has_units: bool,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import integer_between
-from dpensemble.accounting import WeightedGroup, weighted_groups
+from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
@@ -101,7 +101,7 @@ def require_small_delta(
 
 def groups_by_epsilon(
     epsilons: ArrayLike, n_records: int, *, relation: Relation, delta: float
-) -> tuple[PersonalBudgets, tuple[WeightedGroup, ...]]:
+) -> tuple[PersonalBudgets, tuple[Group, ...]]:
     """Return the groups of records by epsilon, and their weights in a sum."""
     if relation is not Relation.REPLACE_ONE:
         raise InvalidParameterError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import integer_between, real_between, shown
-from dpensemble.accounting.meters.groups import EVERYONE
+from dpensemble.accounting import EVERYONE
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation, VotingDesign

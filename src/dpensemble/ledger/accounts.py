@@ -114,9 +114,9 @@ class LedgerAccount(DataSetCharges):
         whom : str, default="everyone"
             A person or group that has an account of its own.
         """
-        for found in self.states():
-            if found.whom == whom:
-                return found
+        for one in self.states():
+            if one.whom == whom:
+                return one
         raise LedgerError(f"{whom} has no account in {self.data_set!r}; open it first.")
 
     def states(self) -> list[AccountState]:

@@ -55,9 +55,9 @@ class DataSetCharges:
 
     def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
         """Return the charges of this data set that have a key."""
-        found = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
+        entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
         wanted = {"data_set": self.data_set, **key}
-        return [entry for entry in found if wanted.items() <= entry.fields.items()]
+        return [entry for entry in entries if wanted.items() <= entry.fields.items()]
 
     def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or refuse."""

@@ -101,14 +101,14 @@ class LedgerBook:
         plain = self._key.hash_votes(payload)
 
         def work(transaction: Transaction) -> str | None:
-            known = transaction.row(requests, request=key, **self._where)
-            if known is not None:
-                self._require_charged(transaction, key, known, plain)
-                if known.votes not in (self._bound(key, known.total, plain), plain):
+            row = transaction.row(requests, request=key, **self._where)
+            if row is not None:
+                self._require_charged(transaction, key, row, plain)
+                if row.votes not in (self._bound(key, row.total, plain), plain):
                     raise other_payload(key)
-                told = transaction.row(answers, request=key, **self._where)
+                answer = transaction.row(answers, request=key, **self._where)
                 # None where the process ended before anything was told.
-                return None if told is None else str(told.told)
+                return None if answer is None else str(answer.told)
             grant = transaction.standing.grants[self._name]
             require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
@@ -141,9 +141,9 @@ class LedgerBook:
         """Keep what was drawn for a key, unless another process did first; return what is to be told."""
 
         def work(transaction: Transaction) -> str:
-            told = transaction.row(answers, request=key, **self._where)
-            if told is not None:
-                return str(told.told)
+            answer = transaction.row(answers, request=key, **self._where)
+            if answer is not None:
+                return str(answer.told)
             transaction.append("answer", {**self._where, "request": key, "told": text})
             transaction.add(answers, request=key, told=text, **self._where)
             return text

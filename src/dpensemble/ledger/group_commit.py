@@ -51,16 +51,20 @@ class GroupCommit:
             with self._writing() as transaction:
                 for piece in pieces:
                     _try(piece, transaction)
-        except BaseException as error:
-            # None of them may take for written what did not get there.
-            for piece in pieces:
-                reason = str(error) if isinstance(error, LedgerError) else "the ledger was not written; try again."
-                piece.error = LedgerError(reason)
-            if not isinstance(error, LedgerError):
-                raise
+        except LedgerError as error:
+            _fail(pieces, str(error))
+        except BaseException:
+            _fail(pieces, "the ledger was not written; try again.")
+            raise
         finally:
             for piece in pieces:
                 piece.is_done = True
+
+
+def _fail(pieces: list[_Piece], reason: str) -> None:
+    """Give every piece an error, so that none takes for written what did not reach the disk."""
+    for piece in pieces:
+        piece.error = LedgerError(reason)
 
 
 def _try(piece: _Piece, transaction: Transaction) -> None:

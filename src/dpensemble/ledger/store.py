@@ -56,7 +56,7 @@ class Store:
                     f"ledger={self.place!r} is neither a file nor a PostgreSQL database; give one of them."
                 )
         # A connection for each transaction: none is shared with a fork.
-        self._engine = self._made(poolclass=NullPool)
+        self._engine = self._new_engine(poolclass=NullPool)
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Store:
             return tuple(dict.fromkeys((os.path.realpath(self.file), os.path.abspath(self.file))))
         return (self._url.set(username=None, password=None, drivername="postgresql").render_as_string(),)
 
-    def _made(self, **pooled: Any) -> sa.Engine:
+    def _new_engine(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
             pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
         try:
@@ -83,18 +83,18 @@ class Store:
         """Tell whether there are tables of a ledger."""
         if self.file is not None and not self.file.exists():
             return False
-        with self._told("read"):
+        with self._database_errors("read"):
             return bool(sa.inspect(self._engine).has_table(entries.name))
 
     def create(self) -> None:
         """Make the tables, whose rows can be added and never changed."""
-        with self._told("made"), self._engine.begin() as connection:
+        with self._database_errors("made"), self._engine.begin() as connection:
             METADATA.create_all(connection)
             self._protect(connection)
 
     def protect(self) -> None:
         """Make the triggers that are missing."""
-        with self._told("protected"), self._engine.begin() as connection:
+        with self._database_errors("protected"), self._engine.begin() as connection:
             self._protect(connection)
 
     def _protect(self, connection: sa.Connection) -> None:
@@ -106,7 +106,7 @@ class Store:
 
     def missing(self) -> tuple[set[str], set[str]]:
         """Return the names of missing triggers: those of every version, and those of the present version alone."""
-        with self._told("read"), self._engine.connect() as connection:
+        with self._database_errors("read"), self._engine.connect() as connection:
             missing = set(self._triggers()) - protection.installed(connection)
         dialect = self._engine.dialect.name
         first = {name for table in METADATA.tables.values() for name in protection.first_names(table, dialect)}
@@ -128,10 +128,10 @@ class Store:
         """
         alone = self._engine
         # A database that was restarted has forgotten its connections, which a ping finds out.
-        self._engine = self._made(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
+        self._engine = self._new_engine(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
         try:
             if self.file is not None:
-                with self._told("read"), self._engine.connect() as connection:
+                with self._database_errors("read"), self._engine.connect() as connection:
                     # Only what was read from is open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
@@ -143,7 +143,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Read within the block, as of one moment."""
-        with self._told("read"), self._engine.connect() as connection:
+        with self._database_errors("read"), self._engine.connect() as connection:
             connection.exec_driver_sql(
                 "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
             )
@@ -153,7 +153,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Read and add within the block while nobody else does; on the disk when the block is left, or not at all."""
-        with self._told("written"), self._engine.connect() as connection:
+        with self._database_errors("written"), self._engine.connect() as connection:
             if self.file is not None:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
@@ -180,20 +180,20 @@ class Store:
     def _identity(self) -> tuple[int, int] | None:
         assert self.file is not None  # noqa: S101
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _database_errors(self, what: str) -> Iterator[None]:
         """Say in one sentence what a database cannot do, without what was in it."""
         try:
             yield
         except SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
             raise LedgerError(
-                f"ledger {self.place} cannot be {what} ({said[:200]}), so no noise is drawn; mend it and try again."
+                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; mend it and try again."
             ) from None
 
 

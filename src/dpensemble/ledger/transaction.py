@@ -23,16 +23,16 @@ _FROM = sa.select(entries).where(entries.c.number >= sa.bindparam("first")).orde
 
 
 @cache
-def _selected(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(table).where(*_given(table, names)).order_by(table.columns[0])
+def _select_statement(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
+    return sa.select(table).where(*_conditions(table, names)).order_by(table.columns[0])
 
 
 @cache
-def _added(table: sa.Table) -> sa.Insert:
+def _insert_statement(table: sa.Table) -> sa.Insert:
     return sa.insert(table)
 
 
-def _given(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
+def _conditions(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
     return [table.c[name] == sa.bindparam(name) for name in names]
 
 
@@ -71,12 +71,12 @@ class Transaction:
 
     def rows(self, table: sa.Table, **where: Any) -> list[Any]:
         """Return the rows of a table with these values, in the order of its first column."""
-        return list(self._connection.execute(_selected(table, tuple(where)), where))
+        return list(self._connection.execute(_select_statement(table, tuple(where)), where))
 
     def row(self, table: sa.Table, **where: Any) -> Any:
         """Return the one row with these values, or None."""
-        found = self.rows(table, **where)
-        return found[0] if found else None
+        rows = self.rows(table, **where)
+        return rows[0] if rows else None
 
     def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
         """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
@@ -99,14 +99,14 @@ class Transaction:
     def last(self) -> Entry | None:
         """Return the newest entry."""
         if self._last is None:
-            found = self._connection.execute(_NEWEST).first()
-            self._last = None if found is None else Entry(*found)
+            row = self._connection.execute(_NEWEST).first()
+            self._last = None if row is None else Entry(*row)
         return self._last
 
     def entry(self, number: int) -> Entry | None:
         """Return an entry by its number."""
-        found = self.row(entries, number=number)
-        return None if found is None else Entry(*found)
+        row = self.row(entries, number=number)
+        return None if row is None else Entry(*row)
 
     def all_entries(self) -> Iterator[Entry]:
         """Yield all entries in turn."""
@@ -121,7 +121,7 @@ class Transaction:
 
     def add(self, table: sa.Table, **values: Any) -> None:
         """Add a row."""
-        self._connection.execute(_added(table), values)
+        self._connection.execute(_insert_statement(table), values)
 
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from dpensemble._checks import integer_between
-from dpensemble.accounting import WeightedGroup
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine import inputs
@@ -130,7 +130,7 @@ class LabelMomentsClassifier(TableClassifier):
         self,
         *,
         n_classes: int | None = None,
-        groups: tuple[WeightedGroup, ...] | None = None,
+        groups: tuple[Group, ...] | None = None,
         synthetic_rows: bool | None = None,
     ) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
@@ -138,7 +138,7 @@ class LabelMomentsClassifier(TableClassifier):
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         return noisy_sums(
             name=self.name,
             title=self.title,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
-from dpensemble.accounting import WeightedGroup
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import Answers, TeacherAverages, answers_of
 from dpensemble.engine import inputs
@@ -117,13 +117,11 @@ class SoftVotesClassifier(ArrayClassifier):
     ) -> None:
         store_params(self, locals())
 
-    def design(
-        self, *, n_classes: int | None = None, groups: tuple[WeightedGroup, ...] | None = None
-    ) -> TeacherAverages:
+    def design(self, *, n_classes: int | None = None, groups: tuple[Group, ...] | None = None) -> TeacherAverages:
         """Return everything public about a run with these settings, before any record is touched."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         answers = answers_of(self.answers)
         return TeacherAverages(
             name=self.name,

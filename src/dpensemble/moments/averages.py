@@ -50,15 +50,6 @@ _ROUND_UP = 1 + 1e-12
 class AnswerBound:
     """How long an answer may be, and how far another answer of one teacher moves the sum.
 
-    Parameters
-    ----------
-    n_entries : int
-        Numbers in an answer.
-    length : float
-        Largest length.
-    nonnegative : bool
-        Whether negative entries are cut to 0.
-
     Examples
     --------
     >>> AnswerBound.of_probabilities(100, 2, clip=1.0).distance
@@ -100,15 +91,7 @@ class AnswerBound:
         return math.ceil(self.distance * UNIT * _ROUND_UP)
 
     def whole(self, answers: Floats, weights: Floats) -> Integers:
-        """Return answers in whole units, none longer than its weight allows.
-
-        Parameters
-        ----------
-        answers : ndarray of shape (n_teachers, n_entries)
-            Finite; private.
-        weights : ndarray of shape (n_teachers,)
-            From 0 to 1; public.
-        """
+        """Return finite answers, shape (n_teachers, n_entries), in whole units, none longer than its weight allows."""
         allowed = answers.clip(0.0, None) if self.nonnegative else answers
         # Dividing by the largest entry first keeps squares from overflowing.
         top = np.maximum(np.abs(allowed).max(axis=1, initial=0.0), self.length)
@@ -152,24 +135,8 @@ def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound)
 def noisy_average(
     chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
 ) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers for the whole budget, and return it with its noise.
+    """Release the average of all teachers' answers for the whole budget, and return it with the deviation of its noise.
 
-    Parameters
-    ----------
-    chunks : iterable of ndarray of shape (n_teachers, n_entries)
-        Answers of all teachers, in order; private.
-    weights : ndarray of shape (n_teachers,)
-        Weight of each teacher, the largest 1; public.
-    bound : AnswerBound
-        How long an answer may be.
-    sums : SumReleaser
-        Charges and draws.
-
-    Returns
-    -------
-    average : ndarray of shape (n_entries,)
-        May be published.
-    spread : float
-        Standard deviation of the noise on each entry; public.
+    Chunks hold the answers of all teachers in order, shape (n_teachers, n_entries); the largest weight is 1.
     """
     return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

@@ -37,27 +37,7 @@ _ROWS_APART, _SHARE_APART = 2000, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A published model and its map, what they were learned from, and rows that stand for the private ones.
-
-    Parameters
-    ----------
-    model : MomentsModel
-        Published model.
-    feature_map : fitted map
-        Its map.
-    rounds : tuple of Moments
-        What was released.
-    drift : Drift or None
-        How public rows compare with private ones.
-    table : DataFrame
-        Public rows, or synthetic ones.
-    synthetic : bool
-        Whether rows were drawn.
-    releases : tuple of ReleasedSum
-        What was released, in order.
-    readable : ReadableShare or None
-        How many private records could be read, where bad ones add zeros and a mean was released.
-    """
+    """A published model, its map and its rounds, and rows (public or drawn) that stand for the private ones; public."""
 
     model: MomentsModel
     feature_map: Any
@@ -82,25 +62,9 @@ def learn(
 ) -> Learned:
     """Release all rounds and fit a model to them, by public rows.
 
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records, read by the map.
-    feature_map : fitted map
-        Made from public rows alone.
-    public : DataFrame
-        Public rows.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    design : NoisySums
-        Shares of the budget.
-    total_weight : float
-        Sum of the units' weights; where it is private it is not used, but released with noise.
-    after_alarm : NoisySums, optional
-        How to go on with synthetic rows where a mean that was released first shows public rows to be unlike the private
-        ones. By default public rows are trusted less.
-    on_done : callable
-        Called after every round.
+    The number of units is released with noise if it is private, and then takes the place of `total_weight`. If a mean
+    that is released first shows public rows to be unlike the private ones, `after_alarm` is how to go on with synthetic
+    rows; without it public rows are trusted less.
     """
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes))
@@ -146,16 +110,7 @@ def learn_by_synthetic_rows(
 ) -> Learned:
     """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
 
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records; which map reads them is decided here.
-    grid : Grid
-        Public cells of columns.
-    public : DataFrame or None
-        A few public rows that count beside the synthetic ones.
-    classes, design, total_weight, on_done
-        As for `learn`.
+    A few `public` rows count beside the synthetic ones. Which map reads the source is decided here.
     """
     with threadpool_limits(1, user_api="blas"):
         counted = source.reading(grid.one_hot, nonnegative=True)
@@ -244,9 +199,9 @@ def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: 
     return PublicRows(both, feature_map.blocks_, n_classes, kappa=kappa, shares=shares)
 
 
-def _trusted(rows: PublicRows, found: Drift | None) -> PublicRows:
+def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
     """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
-    return rows if found is None or not found.alarm else replace(rows, kappa=DISTRUST)
+    return rows if difference is None or not difference.alarm else replace(rows, kappa=DISTRUST)
 
 
 def _rows(snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int) -> PublicRows:

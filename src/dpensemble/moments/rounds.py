@@ -19,17 +19,7 @@ from dpensemble.releases.queries import Outcome
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MomentsSource:
-    """Private records behind a public map, and what releases their sums.
-
-    Parameters
-    ----------
-    blocks : PrivateBlocks
-        The records; private.
-    nonnegative : bool
-        Whether the map says that no feature is below 0; its features are then cut there.
-    sums : SumReleaser
-        Charges and draws.
-    """
+    """Private records behind a public map, and what releases their sums; `nonnegative` features are cut at 0."""
 
     blocks: PrivateBlocks
     nonnegative: bool

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.cost import PrivacyCost
 from dpensemble.relations import Relation
@@ -114,7 +114,7 @@ class ScoreSum(SumQuery[tuple[Floats, float]]):
 
 
 def _meter(epsilon: float, delta: float) -> SumsMeter:
-    return SumsMeter([WeightedGroup("held back", Budget(epsilon=epsilon, delta=delta))])
+    return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))])
 
 
 def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:

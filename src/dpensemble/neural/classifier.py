@@ -262,8 +262,8 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
 
     def _class_ids(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if self.classes is None:
-            found, targets = np.unique(y, return_inverse=True)
-            return found, targets
+            labels, targets = np.unique(y, return_inverse=True)
+            return labels, targets
         classes = np.unique(np.asarray(self.classes))
         targets = np.searchsorted(classes, y).clip(max=len(classes) - 1)
         if np.any(classes[targets] != y):

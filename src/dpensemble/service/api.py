@@ -9,9 +9,8 @@ from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 
 from dpensemble.aggregation.answers import check_key
 from dpensemble.errors import BudgetError, DataError
-from dpensemble.ledger import AccountState
 from dpensemble.service.asked import read_prediction
-from dpensemble.service.grant_handler import GrantHandler
+from dpensemble.service.grant_handler import GrantHandler, StoredAnswer
 from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.metrics import PROMETHEUS
@@ -129,30 +128,29 @@ def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, 
 
 def predicted(
     service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, given: Any, noted: dict[str, Any]
-) -> Any:
+) -> StoredAnswer:
     """Return answers, counted and noted."""
     name = handler.grant.name
     try:
-        told = handler.predict(key.holder, request_key, given)
+        stored = handler.predict(key.holder, request_key, given)
     except BudgetError:
         service.metrics.refused(name)
         noted["refused"] = "budget"
         raise
-    noted |= {"answers": len(told.answer.labels), "replayed": told.answer.replayed}
-    service.metrics.answered(name, len(told.answer.labels), replayed=told.answer.replayed)
-    return told
-
-
-def account_dict(state: AccountState) -> dict[str, Any]:
-    """Return where an account stands as plain values."""
-    return state.to_dict()
+    noted |= {"answers": len(stored.answer.labels), "replayed": stored.answer.replayed}
+    service.metrics.answered(name, len(stored.answer.labels), replayed=stored.answer.replayed)
+    return stored
 
 
 def routes(service: ServiceState) -> APIRouter:
     """Return the routes of a running service."""
     router = APIRouter(redirect_slashes=False)
-    reader = Depends(asker(service, Scope.READ))
+    for add in (_add_operation, _add_grants, _add_predictions, _add_owners):
+        add(router, service)
+    return router
 
+
+def _add_operation(router: APIRouter, service: ServiceState) -> None:
     @router.get("/health", tags=["operation"], responses=problems(503))
     def health() -> dict[str, str]:
         """Report whether the ledger can be used, lacks nothing that was seen of it, and was not changed."""
@@ -163,6 +161,10 @@ def routes(service: ServiceState) -> APIRouter:
     def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
         """Return counts for Prometheus; of its grants alone to a key that is for some."""
         return Response(service.metrics.text(key.grants), media_type=PROMETHEUS)
+
+
+def _add_grants(router: APIRouter, service: ServiceState) -> None:
+    reader = Depends(asker(service, Scope.READ))
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
     def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
@@ -185,6 +187,8 @@ def routes(service: ServiceState) -> APIRouter:
         """Tell what the first so many answers cost together; looks at no data and charges nothing."""
         return handler_for(service, key, grant, request.scope["dpensemble"]).quote(answers)
 
+
+def _add_predictions(router: APIRouter, service: ServiceState) -> None:
     @router.post(
         "/v1/grants/{grant}/predictions",
         tags=["predictions"],
@@ -207,18 +211,20 @@ def routes(service: ServiceState) -> APIRouter:
         """
         noted = request.scope["dpensemble"]
         handler = handler_for(service, key, grant, noted)
-        told = predicted(service, key, handler, request_key(idempotency_key), given, noted)
+        stored = predicted(service, key, handler, request_key(idempotency_key), given, noted)
         return Response(
-            told.body,
+            stored.body,
             media_type=_JSON,
-            headers={"Idempotent-Replayed": "true" if told.answer.replayed else "false"},
+            headers={"Idempotent-Replayed": "true" if stored.answer.replayed else "false"},
         )
 
+
+def _add_owners(router: APIRouter, service: ServiceState) -> None:
     @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
-    def budgets(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
+    def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
         """Tell what is left of each data set; of its groups and people to owners alone."""
         return [
-            account_dict(state)
+            state.to_dict()
             for account in service.accounts(key)
             for state in account.states()
             if state.whom == "everyone" or key.may(Scope.OWN)
@@ -230,8 +236,6 @@ def routes(service: ServiceState) -> APIRouter:
         if not key.may_see_all:
             raise Problem(403, "scope", "This key is not for that.", "It needs the scope 'own' for all grants.")
         return service.ledger.checkpoint()
-
-    return router
 
 
 def request_key(given: str | None) -> str:
@@ -252,7 +256,5 @@ def request_key(given: str | None) -> str:
 
 
 def _text_of_metrics() -> dict[int | str, dict[str, Any]]:
-    told: dict[int | str, dict[str, Any]] = {
-        200: {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    }
-    return {**told, **problems(401, 403, 503)}
+    counts = {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {200: counts, **problems(401, 403, 503)}

@@ -92,8 +92,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _place(where: Any) -> str:
-    known = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
-    return ".".join(str(one) if one in known else "..." for one in where if not isinstance(one, int))
+    public = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
+    return ".".join(str(one) if one in public else "..." for one in where if not isinstance(one, int))
 
 
 async def _http(_: Request, error: Exception) -> Response:

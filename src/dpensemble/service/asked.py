@@ -58,14 +58,14 @@ def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dic
     if body.count(b"[") + body.count(b"{") > most_parts:
         raise _wrong((), "too_many_parts")
     try:
-        found = model.model_validate_json(body)
+        prediction = model.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place, kind = wrong["loc"], wrong["type"]
     else:
-        if not found.model_extra:
-            return {name: getattr(found, name) for name in model.model_fields}
-        place, kind = (next(iter(found.model_extra)),), "extra_forbidden"
+        if not prediction.model_extra:
+            return {name: getattr(prediction, name) for name in model.model_fields}
+        place, kind = (next(iter(prediction.model_extra)),), "extra_forbidden"
     # Not within the block: a context would keep what was sent.
     raise _wrong(place, kind)
 

@@ -40,7 +40,7 @@ class GrantHandler:
         self.account = ledger.account(grant.data_set)
         taught = {} if grant.ensemble is None else {"ensemble": grant.ensemble.digest}
         self._asked = Aggregator(
-            grant.found_law(),
+            grant.law_object(),
             grant.classes,
             grant.voters,
             relation=grant.relation,
@@ -104,9 +104,9 @@ class GrantHandler:
 
     def quote(self, answers: object) -> dict[str, Any]:
         """Return what the first so many answers cost together, up to ten times those of the grant; looks at no data."""
-        found = self._quote(integer_between("answers", answers, 1, self.farthest))
-        epsilon = found.epsilon if math.isfinite(found.epsilon) else None
-        return {"answers": found.answers, "epsilon": epsilon, "delta": found.delta, "fits": found.fits}
+        quote = self._quote(integer_between("answers", answers, 1, self.farthest))
+        epsilon = quote.epsilon if math.isfinite(quote.epsilon) else None
+        return {"answers": quote.answers, "epsilon": epsilon, "delta": quote.delta, "fits": quote.fits}
 
     @property
     def farthest(self) -> int:

@@ -57,7 +57,7 @@ class Guard:
             async with self._bodies.taken(scope, receive) as body:
                 scope[BODY], left = body, [body]
                 try:
-                    await self._app(scope, _told(left, receive), sending)
+                    await self._app(scope, _replayed(left, receive), sending)
                 finally:
                     # The scope and what tells the body may outlive the request until garbage is collected.
                     del scope[BODY], body
@@ -80,7 +80,7 @@ class Guard:
             self._log.line("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
 
 
-def _told(left: list[bytes], receive: Receive) -> Receive:
+def _replayed(left: list[bytes], receive: Receive) -> Receive:
     """Return what tells the body that is there, and then whatever else comes."""
 
     async def telling() -> Message:

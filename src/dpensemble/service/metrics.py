@@ -31,8 +31,8 @@ class JsonLog:
 
     def line(self, event: str, **fields: Any) -> None:
         """Write one line; what is None is left out."""
-        told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
-        text = json.dumps({name: value for name, value in told.items() if value is not None}, default=str)
+        about = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
+        text = json.dumps({name: value for name, value in about.items() if value is not None}, default=str)
         stream = sys.stderr if self._stream is None else self._stream
         stream.write(text + "\n")
         stream.flush()
@@ -56,15 +56,15 @@ class Metrics:
     def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
         self._handlers, self._ledger = handlers, ledger
         self._registry = CollectorRegistry()
-        self._requests = self._made(Counter, "requests", "Requests.", ("method", "route", "status"))
-        self._answers = self._made(Counter, "answers", "Answers told for the first time.", ("grant",))
-        self._replays = self._made(Counter, "replays", "Requests told again.", ("grant",))
-        self._refusals = self._made(Counter, "refusals", "Requests beyond a budget.", ("grant",))
-        self._remaining = self._made(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
-        self._share = self._made(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
-        self._entries = self._made(Gauge, "ledger_entries", "Entries of the ledger.", ())
+        self._requests = self._counter(Counter, "requests", "Requests.", ("method", "route", "status"))
+        self._answers = self._counter(Counter, "answers", "Answers told for the first time.", ("grant",))
+        self._replays = self._counter(Counter, "replays", "Requests told again.", ("grant",))
+        self._refusals = self._counter(Counter, "refusals", "Requests beyond a budget.", ("grant",))
+        self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
+        self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
+        self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())
 
-    def _made(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
+    def _counter(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
         return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
 
     def request(self, method: str, route: str, status: int) -> None:
@@ -106,9 +106,9 @@ class _Of(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give the samples that name one of them; totals name none."""
-        for found in self._registry.collect():
-            shown = Metric(found.name, found.documentation, found.type)
-            shown.samples = [one for one in found.samples if self._is_shown(one.labels)]
+        for metric in self._registry.collect():
+            shown = Metric(metric.name, metric.documentation, metric.type)
+            shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]
             if shown.samples:
                 yield shown
 

@@ -67,7 +67,7 @@ class Provider:
         """Return the sender and scopes of a token as an API key has them; None if the token is not valid."""
         try:
             key = self._key_of(token)
-            said = jwt.decode(
+            claims = jwt.decode(
                 token,
                 key,
                 algorithms=list(_ALGORITHMS),
@@ -81,7 +81,7 @@ class Provider:
         # Numbers that are none, and keys that do not fit their algorithm, raise errors of Python's own.
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
             return None
-        return self._holder(said)
+        return self._holder(claims)
 
     def _key_of(self, token: str) -> jwt.PyJWK:
         """Return the provider's key that a token names, before anything else of it is looked at."""

@@ -81,8 +81,8 @@ class _Visit:
         if "sec-fetch-site" in headers:
             return headers["sec-fetch-site"] in ("same-origin", "none")
         # Older browsers, and all of them where a page came over plain HTTP on a network, say less.
-        said = headers.get("origin", headers.get("referer"))
-        return said is None or is_of_host(said, headers.get("host", ""))
+        origin = headers.get("origin", headers.get("referer"))
+        return origin is None or is_of_host(origin, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
@@ -128,10 +128,10 @@ def _read_form(request: Request) -> dict[str, str]:
     if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
         raise Problem(415, "form", "A form is needed.")
     try:
-        found = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
+        values_of = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         raise Problem(400, "form", "The form cannot be read.") from None
-    return {name: values[-1] for name, values in found.items()}
+    return {name: values[-1] for name, values in values_of.items()}
 
 
 def is_of_host(address: str, host: str) -> bool:
@@ -149,14 +149,14 @@ def is_of_host(address: str, host: str) -> bool:
 def _carried_out(visit: _Visit, work: Any) -> Response:
     """Return a page, or one that says why there is none."""
     try:
-        found: Response = work(visit)
+        response: Response = work(visit)
     except (Problem, DPEnsembleError) as error:
         problem = problem_of(error)
         if problem.status >= 500:
             visit.noted["error"] = type(error).__name__
             visit.noted["reason"] = str(error)
         return visit.page("problem.html", problem.status, title=problem.title, detail=problem.detail)
-    return found
+    return response
 
 
 def _overview(visit: _Visit) -> Response:
@@ -224,19 +224,19 @@ def _login(visit: _Visit) -> Response:
     if key is None:
         return visit.page("login.html", 401, wrong=True)
     visit.noted["key"] = key.id
-    found = RedirectResponse("/", 303)
+    response = RedirectResponse("/", 303)
     cookie = visit.service.sessions.begin(key)
-    found.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
-    return found
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
+    return response
 
 
 def _logout(visit: _Visit) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made here.", "Load the page again.")
-    found = RedirectResponse("/", 303)
-    found.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
     visit.service.sessions.end(visit.cookie)
-    return found
+    return response
 
 
 def _is_secure(visit: _Visit) -> bool:
@@ -317,27 +317,27 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        given = _given(visit.service.prediction, handler, visit.form)
-        told = predicted(visit.service, key, handler, name, given, visit.noted)
+        given = _queries_of_form(visit.service.prediction, handler, visit.form)
+        stored = predicted(visit.service, key, handler, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
-    labels = ["no answer" if one is None else str(one) for one in told.answer.labels]
-    means = told.answer.means
-    return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": told.answer.replayed})
+    labels = ["no answer" if one is None else str(one) for one in stored.answer.labels]
+    means = stored.answer.means
+    return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": stored.answer.replayed})
 
 
-def _given(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
+def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
     """Return what a form asks, as the interface for programs takes it."""
     fields = _fields(handler)
     if not fields:
         try:
-            found = json.loads(form.get("json", ""))
+            queries = json.loads(form.get("json", ""))
         except (ValueError, RecursionError):
             raise DataError("this is no JSON; write it as the example shows.") from None
-        if not isinstance(found, list):
+        if not isinstance(queries, list):
             raise DataError("a list of queries is needed.")
-        return _checked(model, handler.kinds[0], found)
+        return _checked(model, handler.kinds[0], queries)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
     if handler.house is None:
         return _checked(model, "counts", [values])

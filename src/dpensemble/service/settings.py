@@ -87,7 +87,7 @@ class GrantSettings:
         """Epsilon and delta of all answers."""
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
-    def found_law(self) -> Any:
+    def law_object(self) -> Any:
         """Return the law that was named, with the settings that were given."""
         given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
         name = given.pop("name", None)
@@ -147,12 +147,12 @@ def read_settings(path: Path) -> ServiceSettings:
         If it lacks something, or says something unknown.
     """
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}); name the service's file.") from None
     except ValueError as error:
         raise FileError(f"config={str(path)!r} is not TOML ({error}).") from None
-    grants = found.pop("grants", None)
+    grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
         raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
     made = tuple(_grant(one) for one in grants)
@@ -163,12 +163,14 @@ def read_settings(path: Path) -> ServiceSettings:
         other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
         if other is not None:
             raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each a name of its own.")
-    oidc = found.pop("oidc", None)
+    oidc = content.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):
             raise InvalidParameterError("oidc is no table; write [oidc].")
-        found["oidc"] = _made(OidcSettings, "oidc", oidc)
-    settings = _made(ServiceSettings, "the configuration", {**found, "grants": made, "folder": path.resolve().parent})
+        content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
+    settings = _from_fields(
+        ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent}
+    )
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
     if not isinstance(settings.secure_cookie, bool | None):
@@ -185,8 +187,8 @@ def _grant(found: dict[str, Any]) -> GrantSettings:
             raise InvalidParameterError(f"{called}: ensemble is no table; write [grants.ensemble].")
         if isinstance(ensemble.get("drop"), list):
             ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
-        found["ensemble"] = _made(EnsembleSettings, f"{called}, ensemble", ensemble)
-    made = _made(GrantSettings, called, found)
+        found["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+    made = _from_fields(GrantSettings, called, found)
     if not isinstance(made.name, str) or not _is_plain(made.name):
         raise InvalidParameterError(f"{called}: name may hold letters, digits, '-', '_' and '.', 1 to 60 of them.")
     integer_between("voters", made.voters, 1)
@@ -200,20 +202,20 @@ def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _made(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
+def _from_fields(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
     """Return a dataclass made of what was read, naming what is lacking or unknown."""
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    unknown = [name for name in found if name not in known]
+    field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    unknown = [name for name in found if name not in field_of]
     lacking = [
         name
-        for name, one in known.items()
+        for name, one in field_of.items()
         if name not in found and one.default is MISSING and one.default_factory is MISSING
     ]
     if unknown:
-        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(known)}.")
+        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(field_of)}.")
     if lacking:
         raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
     for name, value in found.items():
-        if "str" in str(known[name].type).split(" | ") and not isinstance(value, str):
+        if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
             raise InvalidParameterError(f"{called}: {name}={value!r:.60} is no text.")
     return kind(**found)

@@ -138,8 +138,8 @@ def shared_by_units(records: Floats, units: Integers | None) -> Floats:
     """Return whole records divided by the number that their unit has, towards zero."""
     if units is None:
         return records
-    found: Floats = np.trunc(records / np.bincount(units)[units][:, None])
-    return found
+    shared: Floats = np.trunc(records / np.bincount(units)[units][:, None])
+    return shared
 
 
 def gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUARED_LENGTH) -> int:
@@ -158,21 +158,21 @@ def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None]
     # A unit less than 1, and truncated: rounding cannot make a row longer than 1.
     factors = (ROW - 1) / np.maximum(lengths, clip / largest * ROW)
-    found = np.empty((len(rows), rows.shape[1] + 1))
-    np.multiply(whole, factors, out=found[:, :-1])
-    np.trunc(found[:, :-1], out=found[:, :-1])
-    found[:, -1] = CONSTANT * ROW
-    found *= signs[:, None]
-    return found
+    signed = np.empty((len(rows), rows.shape[1] + 1))
+    np.multiply(whole, factors, out=signed[:, :-1])
+    np.trunc(signed[:, :-1], out=signed[:, :-1])
+    signed[:, -1] = CONSTANT * ROW
+    signed *= signs[:, None]
+    return signed
 
 
 def gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
     """Return the sum of the gradients of `signed_records` in whole units, exactly; `shared` is what each adds."""
     added, whole = records if shared is None else shared, np.rint(weights * WEIGHT)
-    found = np.zeros(records.shape[1])
+    total = np.zeros(records.shape[1])
     # In blocks that stay in the processor's cache; sums are of whole numbers, and so the same in any order.
     for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
         wrong = CHANCE - np.searchsorted(_RISES, records[block] @ whole, side="left").astype(np.float64)
-        found -= wrong @ added[block]
-    return found
+        total -= wrong @ added[block]
+    return total

@@ -76,5 +76,5 @@ def softmax_sum(records: Floats, classes: Integers, weights: Floats, shared: Flo
     odds = np.where(behind < len(_ODDS), _ODDS[np.minimum(behind, len(_ODDS) - 1)], 0)
     chances = odds * CHANCE // odds.sum(axis=1, keepdims=True)
     chances[np.arange(len(classes)), classes] -= CHANCE
-    found: Floats = shared.T @ chances.astype(np.float64)
-    return found
+    total: Floats = shared.T @ chances.astype(np.float64)
+    return total

@@ -176,15 +176,15 @@ class DrawnBallots(_ByOthers):
         """Return the ballots that count on each row, as many on each."""
         votes = self.voters.vote(X)
         draws, (n_rows, n_ballots) = DiscreteNoise(self.noise), votes.ballots.shape
-        found = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
+        drawn = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
         for row in range(n_rows):
             places = list(range(n_ballots))
             for k in range(self.drawn):
                 # Fisher and Yates: each of those left is as likely.
                 other = k + draws.below(n_ballots - k)
                 places[k], places[other] = places[other], places[k]
-            found[row] = votes.ballots[row, places[: self.drawn]]
-        return Votes(found, n_classes=votes.n_classes)
+            drawn[row] = votes.ballots[row, places[: self.drawn]]
+        return Votes(drawn, n_classes=votes.n_classes)
 
 
 def fit_private(
@@ -214,8 +214,8 @@ def fit_private(
                 model.set_params(classes=classes.tolist())
             if seeds is not None and SEED in settings:
                 model.set_params(**{SEED: int(seeds[t])})
-            told = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
-            yield delayed(_fit)(model, X[shard], classes[y[shard]], told)
+            own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+            yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
 
     models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
     failed = next((model for model in models if isinstance(model, str)), None)

@@ -50,9 +50,9 @@ class BudgetRequest:
 
 def declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
     """Return groups of records by declared shares; levels of one epsilon count together."""
-    found = personal_budgets(list(shares), delta=delta, levels=levels)
-    together = np.bincount(found.group_of_record, weights=list(shares.values()))
-    return Census(names=found.names, budgets=found.budgets, shares=tuple(together.tolist()))
+    personal = personal_budgets(list(shares), delta=delta, levels=levels)
+    together = np.bincount(personal.group_of_record, weights=list(shares.values()))
+    return Census(names=personal.names, budgets=personal.budgets, shares=tuple(together.tolist()))
 
 
 def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetRequest | None:
@@ -178,5 +178,5 @@ def assign_at_random(
     generator = np.random.default_rng(seed_sequence(public_entropy(seed), Stream.CONSENT))
     entries = np.empty(len(shares), dtype=object)
     entries[:] = list(shares)
-    found: NDArray[Any] = entries[generator.permutation(dealt)][owners]
-    return found
+    budgets: NDArray[Any] = entries[generator.permutation(dealt)][owners]
+    return budgets

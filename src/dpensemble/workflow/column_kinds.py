@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
-from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import with_texts
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.moments import declared_grid, with_texts
 from dpensemble.workflow.class_labels import alike_labels, as_labels, refuse_unlike
-from dpensemble.workflow.declared import read_columns
 from dpensemble.workflow.table_files import ReadOptions
+
+_FORM = 'an object such as {"age": [17, 90], "sex": ["f", "m"]}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,7 @@ def declared_features(
             "give one of them.",
             parameter="declared_columns",
         )
-    declared = {name: one for name, one in read_columns(columns).items() if name not in drop}
+    declared = {name: one for name, one in _read_columns(columns).items() if name not in drop}
     both = [name for name in declared if name in others]
     if both or not declared:
         what = f"{both[0]!r}, which is no feature" if both else "no feature"
@@ -90,3 +92,31 @@ def declared_features(
             f"declared_columns={str(columns)!r} declares {what}; declare features.", parameter="declared_columns"
         )
     return declared
+
+
+def _read_columns(path: Path) -> dict[str, Any]:
+    """Return what a JSON file declares of each column: two numbers are a range, and texts are categories."""
+    try:
+        columns = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+    except InvalidParameterError:
+        raise
+    except OSError as error:
+        raise FileError(f"declared_columns={str(path)!r} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, RecursionError):
+        raise FileError(f"declared_columns={str(path)!r} is not JSON; write {_FORM}.") from None
+    if not isinstance(columns, dict):
+        raise InvalidParameterError(
+            f"declared_columns={str(path)!r} declares nothing; write {_FORM}.", parameter="declared_columns"
+        )
+    declared_grid(columns)
+    return columns
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidParameterError(
+            f"declared_columns names {twice[0]!r} twice; name each once.", parameter="declared_columns"
+        )
+    return dict(pairs)

@@ -57,16 +57,16 @@ def predictions(
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-            known = _known(student, numbered, rows)
+            features = _features(student, numbered, rows)
             if unseen is not None:
-                unseen.add(known)
-            yield _labelled(student, numbered, known, rows, keep, probabilities)
+                unseen.add(features)
+            yield _with_labels(student, numbered, features, rows, keep, probabilities)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows.")
 
 
-def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
+def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     """Return the columns that a student was trained on, of the kinds that its public rows had."""
     first, encoder = student.steps[0][1], student.named_steps["encoder"]
     expected = list(getattr(first, "needed_columns", student.feature_names_in_))
@@ -78,24 +78,24 @@ def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     if isinstance(first, SnappedMap):
         # Codes that were declared as categories.
         wanted = with_texts(wanted, Grid(first.columns).empty)
-    known = as_kinds("new", wanted, numeric_columns(first))
-    require_complete(str(rows), known, blanks=takes_blanks(first) or takes_blanks(encoder))
-    return known
+    features = as_kinds("new", wanted, numeric_columns(first))
+    require_complete(str(rows), features, blanks=takes_blanks(first) or takes_blanks(encoder))
+    return features
 
 
-def _labelled(
+def _with_labels(
     student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
         raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
-    found: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
+    columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
-    found[_LABEL] = student.predict(known)
-    labels = pd.DataFrame(found, index=table.index)
+    columns[_LABEL] = student.predict(known)
+    labels = pd.DataFrame(columns, index=table.index)
     if names:
         labels[names] = student.predict_proba(known)
     return labels

@@ -79,7 +79,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     try:
         journal = read_journal(path)
         if journal is None:
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=False,
                 budgets=[],
@@ -88,7 +88,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
             )
         elif journal.stage == Stage.FINISHED:
             place_waiting(claim, journal, overwrite=overwrite)
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=True,
                 budgets=journal.budgets,
@@ -102,7 +102,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
             replace(journal, about=kept).write(path)
             os.link(path, account)
             durable.sync_folder(account.parent)
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=False,
                 budgets=journal.budgets,
@@ -120,7 +120,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
         claim.release(remove=False)
         raise
     claim.release(remove=True)
-    return found
+    return recovered
 
 
 def _surely(journal: Journal) -> str:

@@ -146,10 +146,14 @@ def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Seri
     if request is None:
         return tables
     if entries is not None:
-        found = column_entries(entries, request)
+        epsilons = column_entries(entries, request)
     else:
         units = None if tables.units is None else tables.units.tolist()
-        found = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
+        epsilons = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
     return replace(
-        tables, budgets=found, levels=request.levels, group_shares=request.shares, budgets_at_random=entries is None
+        tables,
+        budgets=epsilons,
+        levels=request.levels,
+        group_shares=request.shares,
+        budgets_at_random=entries is None,
     )

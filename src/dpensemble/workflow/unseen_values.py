@@ -32,10 +32,10 @@ class UnseenValues:
         self.rows += len(table)
         for name, date in self._formats.items():
             self.dates[name] += int(unreadable_dates(table[name], date["format"]).sum())
-        for name, known in self._categories.items():
+        for name, categories in self._categories.items():
             if name in table:
                 entries = as_text(table[name].dropna())
-                self.unknown[name] += int((~entries.isin(known)).sum())
+                self.unknown[name] += int((~entries.isin(categories)).sum())
 
     def sentence(self) -> str | None:
         """Return what to tell people, None where every entry was understood."""
@@ -43,8 +43,8 @@ class UnseenValues:
             (+self.dates, "a date that cannot be read", "which counts as blank"),
             (+self.unknown, "a category that is new or rare to the student", "which counts as any other"),
         ]
-        told = [f"{what} in {_columns(found)}, {counts}" for found, what, counts in parts if found]
-        return f"of {self.rows:,} rows some have {'; and '.join(told)}." if told else None
+        sentences = [f"{what} in {_columns(counter)}, {counts}" for counter, what, counts in parts if counter]
+        return f"of {self.rows:,} rows some have {'; and '.join(sentences)}." if sentences else None
 
 
 def _columns(found: Counter[str]) -> str:
@@ -62,15 +62,15 @@ def _categories(encoder: Any) -> dict[str, set[str]]:
             return {}
         names = columns.feature_names_in_[mask]
         return {
-            one: {str(entry) for entry in known} - {BLANK}
-            for one, known in zip(names, one_hot.categories_, strict=True)
+            one: {str(entry) for entry in entries} - {BLANK}
+            for one, entries in zip(names, one_hot.categories_, strict=True)
         }
     if hasattr(encoder, "base_"):
         # What a map of cells knows is in its own columns.
         own = getattr(encoder, "columns", None)
-        return _categories(encoder.base_) if own is None else _listed(own, "values")
-    return _listed(getattr(encoder, "columns_", []), "categories")
+        return _categories(encoder.base_) if own is None else _values_by_column(own, "values")
+    return _values_by_column(getattr(encoder, "columns_", []), "categories")
 
 
-def _listed(columns: Any, key: str) -> dict[str, set[str]]:
+def _values_by_column(columns: Any, key: str) -> dict[str, set[str]]:
     return {one["name"]: set(map(str, one[key])) for one in columns if one["kind"] == "category"}

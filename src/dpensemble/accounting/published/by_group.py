@@ -17,15 +17,7 @@ from dpensemble.laws import ByLaw, ConfidentNoisyMax, GaussianNoisyMax, LaplaceN
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PublishedRdp:
-    """Published costs of each query to one group.
-
-    Parameters
-    ----------
-    label : ndarray of shape (n_queries, n_orders)
-        Of a label, due where one was given. Private.
-    check : ndarray of shape (n_queries, n_orders)
-        Of the threshold check, due for every query; 0 under a law without one. Private.
-    """
+    """Published costs of each query to one group, shape (n_queries, n_orders): label and threshold check. Private."""
 
     label: NDArray[np.float64]
     check: NDArray[np.float64]

@@ -8,12 +8,13 @@ from contextlib import suppress
 
 from dpensemble.accounting.base import Accounting
 from dpensemble.accounting.change import Change
-from dpensemble.accounting.meters.groups import Costs, Group, most_votings
+from dpensemble.accounting.group import Group
+from dpensemble.accounting.meters.group_meter import most_votings
 from dpensemble.accounting.price import Price, price
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.cost.composition import AdaptiveComposition
-from dpensemble.cost.privacy_cost import last_fitting
+from dpensemble.cost.searching import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.voting_schedule import Stage
 
@@ -36,7 +37,7 @@ def change_by(stage: Stage, group: Group, n_classes: int) -> Change:
     return Change(ballots=stage.total, classes=n_classes, votes=group.votes, weight=weight)
 
 
-def costs_of(prices: Sequence[Price | None]) -> Costs:
+def costs_of(prices: Sequence[Price | None]) -> tuple[PrivacyCost | None, ...]:
     """Return what a query costs each group if it is answered."""
     return tuple(None if one is None else one.answered for one in prices)
 

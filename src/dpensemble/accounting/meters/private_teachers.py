@@ -1,160 +1,26 @@
-"""Meters of teachers that are themselves private, and of any public number of answers."""
+"""The meter of teachers that are themselves private: they are paid for once."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from dpensemble._checks import integer_between, real_between
+from dpensemble._checks import real_between
 from dpensemble.accounting.base import Meter
-from dpensemble.accounting.meters.curves import spread
+from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.worst_case.answers import pure_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, optimal_composition
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
-from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 
 _ENDLESS = 2**31 - 1
 
 
-class PublicNumberMeter(Meter):
-    """Charges a number of queries that is known beforehand; the votes play no part."""
-
-    basis = Basis.WORST_CASE
-
-    def __init__(self, budget: Budget, queries: int) -> None:
-        super().__init__(budget, Conversion.BEST)
-        self._queries, self._admitted = queries, 0
-
-    @abstractmethod
-    def _total(self, answers: int) -> float:
-        """Return the epsilon of so many answers."""
-
-    @property
-    def sure_queries(self) -> int:
-        """The public number of queries."""
-        return self._queries
-
-    @property
-    def most_queries(self) -> int:
-        """The same number: the votes play no part."""
-        return self._queries
-
-    def admit(self, votes: Votes) -> int:
-        """Charge for the leading queries that are left."""
-        admitted = min(votes.n_queries, self._queries - self._admitted)
-        self._admitted += admitted
-        return admitted
-
-    @property
-    def spent_epsilon(self) -> float:
-        """Epsilon of all admitted queries together."""
-        return min(self.budget.epsilon, self._total(self._admitted))
-
-    def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
-        """Return numbers of queries and the epsilon of so many, up to those admitted; public."""
-        counts = spread(self._admitted, integer_between("points", points, 1))
-        return [(count, (min(self.budget.epsilon, self._total(count)),)) for count in counts]
-
-
-class PureAnswersMeter(PublicNumberMeter):
-    """Charges each of a public number of answers a pure epsilon; answers must have fresh randomness each.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy of one answer.
-    queries : int
-        Most answers.
-    budget : Budget
-        What may be spent.
-    source : str
-        What makes an answer private, for the guarantee.
-
-    Raises
-    ------
-    BudgetError
-        If that many answers do not fit.
-
-    Examples
-    --------
-    >>> meter = PureAnswersMeter(0.02, 100, Budget(epsilon=1, delta=1e-5), "subsampled teachers")
-    >>> meter.sure_queries
-    100
-    """
-
-    def __init__(self, epsilon: float, queries: int, budget: Budget, source: str) -> None:
-        super().__init__(budget, integer_between("max_labels", queries, 1))
-        self._epsilon, self._source = epsilon, source
-        self._one = pure_cost(epsilon)
-        if self._total(self._queries) > budget.epsilon:
-            raise BudgetError(
-                f"max_labels={queries} answers of epsilon={epsilon:g} each do not fit epsilon={budget.epsilon:g} "
-                f"at delta={budget.delta:g}; ask for fewer."
-            )
-
-    def _total(self, answers: int) -> float:
-        return optimal_composition([(self._epsilon, 0.0)] * answers, self.budget.delta) if answers else 0.0
-
-    @property
-    def accounting(self) -> str:
-        """Name and source of the analysis."""
-        return (
-            f"{self._source}; each answer is {self._epsilon:.6g}-private with fresh randomness, all of them by "
-            "optimal composition (Kairouz, Oh and Viswanath 2017)"
-        )
-
-    @property
-    def cost(self) -> PrivacyCost:
-        """Cost of all admitted queries; public."""
-        return self._one * self._admitted
-
-    @property
-    def one_query(self) -> PrivacyCost:
-        """Cost of one query."""
-        return self._one
-
-
 class PrivateModelsMeter(Meter, spends=("pay",)):
-    """Charges private models once; answers computed from them are free, however many.
-
-    Parameters
-    ----------
-    models : sequence of sequences of (float, float), or None
-        For every set of models that one unit may touch: epsilon and delta of each; None to pay later.
-    budget : Budget
-        What may be spent.
-    zcdp : sequence of sequences of float, optional
-        For the same sets, the zero-concentrated privacy ``rho`` that the same models have too: the Renyi
-        divergence of order ``a`` is at most ``rho a``. A set then costs what the better composition says.
-
-    Raises
-    ------
-    BudgetError
-        If the models do not fit.
-
-    References
-    ----------
-    M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Lemma 1.7: ``rho`` adds up.
-
-    Examples
-    --------
-    Eleven models of all records:
-
-    >>> meter = PrivateModelsMeter([[(0.1, 0.0)] * 11], Budget(epsilon=1.1, delta=1e-5))
-    >>> round(meter.spent_epsilon, 3)
-    1.088
-    >>> models = [[(0.28, 1e-5)] * 11]
-    >>> meter = PrivateModelsMeter(models, Budget(epsilon=1.1, delta=1e-5), zcdp=[[0.0027] * 11])
-    >>> round(meter.spent_epsilon, 3)
-    0.985
-    """
-
-    basis = Basis.WORST_CASE
+    """Charges private models once; answers computed from them are free, however many."""
 
     def __init__(
         self,
@@ -162,7 +28,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         budget: Budget,
         zcdp: Sequence[Sequence[float]] | None = None,
     ) -> None:
-        super().__init__(budget, Conversion.BEST)
+        super().__init__((Group(EVERYONE, budget),), Conversion.BEST)
         self._worst: _Composed | None = None
         self._asked = 0
         if models is not None:
@@ -171,18 +37,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
     def pay(
         self, models: Sequence[Sequence[tuple[float, float]]], zcdp: Sequence[Sequence[float]] | None = None
     ) -> None:
-        """Charge for the models, before anything is computed from them.
-
-        Parameters
-        ----------
-        models, zcdp
-            As for the meter itself.
-
-        Raises
-        ------
-        BudgetError
-            If the models do not fit; nothing may be released then.
-        """
+        """Charge for the models, before anything is computed from them; refuse what does not fit."""
         rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
         if not models or len(rhos) != len(models):
             raise InvalidParameterError(
@@ -200,8 +55,8 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
             )
         self._worst = worst
 
-    @property
-    def _paid(self) -> _Composed:
+    def _require_payment(self) -> _Composed:
+        """Return what the models cost together; an error if they were not paid for."""
         if self._worst is None:
             raise AccountingError("models that were not paid for may not be asked.")
         return self._worst
@@ -209,7 +64,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
     @property
     def accounting(self) -> str:
         """Name and source of the analysis."""
-        worst = self._paid
+        worst = self._require_payment()
         how = (
             "by optimal composition (Kairouz, Oh and Viswanath 2017)"
             if worst.rho is None
@@ -232,14 +87,14 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
 
     def admit(self, votes: Votes) -> int:
         """Admit all queries, once the models are paid for."""
-        assert self._paid  # noqa: S101
+        self._require_payment()
         self._asked += votes.n_queries
         return votes.n_queries
 
     @property
     def cost(self) -> PrivacyCost:
         """Cost of the models, where they are pure or zero-concentrated."""
-        worst = self._paid
+        worst = self._require_payment()
         if worst.rho is not None:
             return PrivacyCost(rdp=worst.rho * DEFAULT_ORDERS)
         if any(delta for _, delta in worst.touched):
@@ -255,9 +110,9 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         return PrivacyCost.zero()
 
     @property
-    def spent_epsilon(self) -> float:
+    def group_epsilons(self) -> tuple[float, ...]:
         """Epsilon of the models, whatever was asked."""
-        return min(self.budget.epsilon, self._paid.epsilon)
+        return (min(self.budget.epsilon, self._require_payment().epsilon),)
 
     def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
         """Return a level line: the models are paid for before anything is asked of them."""
@@ -278,6 +133,7 @@ def _composed(touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] 
     """Return the smaller of two sound totals: by epsilons and deltas, and by zero-concentrated privacy."""
     if rhos is None:
         return _Composed(_of_pairs(touched, budget), touched)
+    # Divergences of order a are at most rho a, and rho adds up (Bun and Steinke, TCC 2016, Lemma 1.7).
     rho = _added(rhos, len(touched))
     concentrated = PrivacyCost(rdp=rho * DEFAULT_ORDERS).epsilon(budget.delta, Conversion.IMPROVED)
     # Deltas that do not fit are no matter then.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpensemble.accounting.meters.groups import Group
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.group import Group
 from dpensemble.accounting.price import Price
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, Conversion, GatedComposition, GatedCost, PrivacyCost
 from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
+from dpensemble.errors import AccountingError
+from dpensemble.laws import ReleaseLaw
 
 
 class RenyiFilter:
@@ -33,6 +37,13 @@ class RenyiFilter:
         """What admits queries, for the guarantee."""
         return f"a Renyi filter at order {self.order:g} (Feldman and Zrnic 2021, Theorem 3.1)"
 
+    def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:  # noqa: ARG002
+        """State what is admitted; a verifier cannot follow a Renyi filter."""
+        raise AccountingError(
+            "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
+            "them wherever it pays for more, as with more noise on the check or a larger epsilon."
+        )
+
     def votings(self, each: float) -> int | None:
         """Return how many votings at a price fit; None where none are paid for."""
         return int(self.allowed / each) if each else None
@@ -47,7 +58,7 @@ class RenyiFilter:
         return min(budget.epsilon, self.cost(spent).epsilon(budget.delta, self._conversion))
 
 
-class Purse(RenyiFilter):
+class UnitBudget(RenyiFilter):
     """One group's purse, whose runs are composed exactly: see `dpensemble.cost.gated`."""
 
     def __init__(self, group: Group, gated: Price, composition: GatedComposition) -> None:
@@ -67,6 +78,10 @@ class Purse(RenyiFilter):
             "composed exactly"
         )
 
+    def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:
+        """State what the units pay for."""
+        certificate.add_gated(self.group.budget, law, change, self.composition, self.within)
+
     def cost(self, spent: float) -> PrivacyCost:
         """Return the cost of runs that spend no more."""
         # A sum of divergences that is bounded whatever the answers are bounds the divergence of the run (Feldman and
@@ -83,9 +98,9 @@ class Purse(RenyiFilter):
 def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> RenyiFilter:
     """Return the purse of a group, or its Renyi filter where no fewer answered queries fit that."""
     renyi = RenyiFilter(group, gated, conversion)
-    if gated is None or not isinstance(renyi.one, GatedCost) or renyi.one.composition is None:
+    if gated is None or renyi.one is None or renyi.one.composition is None:
         return renyi
-    purse = Purse(group, gated, renyi.one.composition)
+    purse = UnitBudget(group, gated, renyi.one.composition)
     answered, by_renyi = purse.votings(purse.check + purse.label), renyi.votings(renyi.check + renyi.label)
     return purse if (answered or 0) > (by_renyi or 0) else renyi
 

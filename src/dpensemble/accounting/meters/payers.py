@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.accounting.meters.groups import Group
+from dpensemble.accounting.group import Group
 from dpensemble.voting_schedule import VotingSchedule
 
 
 @dataclass(frozen=True, eq=False)
-class Accountees:
+class Payers:
     """Records that take part in the same queries, one number each: their group, and a teacher who does so too."""
 
     group: NDArray[np.intp]
     teacher: NDArray[np.intp]
 
     @classmethod
-    def of(cls, schedule: VotingSchedule, groups: tuple[Group, ...]) -> Accountees:
+    def of(cls, schedule: VotingSchedule, groups: tuple[Group, ...]) -> Payers:
         """Return the accountees of checked groups, group by group."""
         sizes = [pool.n_teachers for pool in schedule.stages[0].pools]
         firsts = np.cumsum([0, *sizes])
@@ -34,7 +34,7 @@ class Accountees:
         return cls(np.array(owner, dtype=np.intp), np.array(teacher, dtype=np.intp))
 
     def taking_part(self, schedule: VotingSchedule, asked: int, n_queries: int) -> NDArray[np.bool_]:
-        """Return who takes part in the next queries of one stage, shape (n_queries, n_accountees); public."""
+        """Return who takes part in the next queries of one stage, shape (n_queries, n_payers); public."""
         if not n_queries:
             return np.zeros((0, len(self.group)), dtype=bool)
         return schedule.ballots(asked, n_queries)[:, self.teacher] > 0

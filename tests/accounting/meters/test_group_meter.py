@@ -9,21 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import (
-    Accounting,
-    DataDependentGroupMeter,
-    FilterMeter,
-    Group,
-    ScheduledMeter,
-    data_dependent_meter,
-    price,
-    published_group_rdp,
-    threshold_rdp,
-    vanishing_end,
-    worst_case_meter,
-)
-from dpensemble.accounting.meters.affordable import change_by
-from dpensemble.accounting.meters.allowances import Purse
+from dpensemble.accounting import Accounting, Group, price, published_group_rdp, threshold_rdp
+from dpensemble.accounting.meters.budget_search import change_by
+from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
+from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
+from dpensemble.accounting.meters.filter import FilterMeter
+from dpensemble.accounting.meters.gate_budget import UnitBudget
+from dpensemble.accounting.meters.scheduled import scheduled_meter
+from dpensemble.accounting.meters.vanishing import vanishing_end
 from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
@@ -114,7 +107,7 @@ def votes(n_queries, n_teachers, seed=0, n_classes=2):
 @each_variant
 def test_each_group_is_charged_its_own_worst_case(variant):
     stage, groups = VARIANTS[variant]
-    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2)
+    meter = scheduled_meter(VotingSchedule((stage,)), groups, 2)
     orders = list(range(2, 60))
     n_queries = meter.sure_queries
     assert meter.admit(votes(n_queries, 9)) == n_queries
@@ -134,7 +127,7 @@ def test_each_group_is_charged_its_own_worst_case(variant):
 @each_variant
 def test_published_charges_are_the_textbook_formula(variant):
     stage, groups = VARIANTS[variant]
-    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED)
+    meter = scheduled_meter(VotingSchedule((stage,)), groups, 2, Accounting.PUBLISHED)
 
     def spent(group, n_queries):
         moved = group.votes * stage.pools[group.pool].ballot / stage.law.sigma
@@ -215,9 +208,9 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
         assert after.total < before.total
         # Nobody comes back.
         assert all(p.participants >= q.participants for p, q in zip(before.pools, after.pools, strict=False))
-    meter = ScheduledMeter(VotingSchedule(stages), groups, 2, accounting)
+    meter = scheduled_meter(VotingSchedule(stages), groups, 2, accounting)
     assert meter.sure_queries == sum(one.n_queries for one in stages)
-    assert meter.sure_queries > ScheduledMeter(VotingSchedule((stage,)), groups, 2, accounting).sure_queries
+    assert meter.sure_queries > scheduled_meter(VotingSchedule((stage,)), groups, 2, accounting).sure_queries
     for epsilon, group in zip(meter._epsilons(meter.sure_queries), groups, strict=True):
         assert 0 < epsilon <= group.budget.epsilon
     # Each stage ends because somebody in it cannot pay for one more of its queries.
@@ -226,7 +219,7 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
             *stages[: last - 1],
             Stage(stages[last - 1].law, stages[last - 1].pools, stages[last - 1].n_queries + 1),
         )
-        extended = ScheduledMeter(VotingSchedule(longer), groups, 2, accounting)
+        extended = scheduled_meter(VotingSchedule(longer), groups, 2, accounting)
         assert extended.sure_queries == sum(one.n_queries for one in stages[:last])
     # Walking through it respects the stages.
     asked = 0
@@ -245,17 +238,17 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
 
 def test_a_stage_that_cannot_be_afforded_ends_the_run_earlier():
     stage, groups = VARIANTS["weighting"]
-    alone = ScheduledMeter(VotingSchedule((stage,)), groups, 2).sure_queries
+    alone = scheduled_meter(VotingSchedule((stage,)), groups, 2).sure_queries
     for lengths, expected in (((alone + 5, 3), alone), ((alone - 1, None), alone), ((1, 1), 2)):
         stages = tuple(Stage(stage.law, stage.pools, length) for length in lengths)
-        found = ScheduledMeter(VotingSchedule(stages), groups, 2).sure_queries
+        found = scheduled_meter(VotingSchedule(stages), groups, 2).sure_queries
         assert found <= expected
         assert found >= expected - max(1, expected // 6)
 
 
 def test_the_spend_curve_agrees_with_the_charge():
     stage, groups = VARIANTS["upsampling"]
-    meter = ScheduledMeter(VotingSchedule((stage,)), groups, 2)
+    meter = scheduled_meter(VotingSchedule((stage,)), groups, 2)
     assert meter.spend_curve() == []
     meter.admit(votes(meter.sure_queries, 9))
     curve = meter.spend_curve(5)
@@ -296,7 +289,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
         for i, f in enumerate(meter._filters):
             amount = (checks[i] * f.check + labels[i] * f.label).max()
             assert amount <= f.allowed
-            if isinstance(f, Purse):
+            if isinstance(f, UnitBudget):
                 # Whole queries' units: composed, or by their curve where that is less.
                 queries = -(-int(amount) // int(f.check + f.label))
                 rdp = np.maximum(
@@ -405,7 +398,7 @@ def test_who_sits_out_pays_nothing_for_a_stage():
     stage, groups = VARIANTS["weighting"]
     first = Stage(stage.law, (stage.pools[0], stage.pools[1], Pool(3, 0)), 2)
     for meter in (
-        ScheduledMeter(VotingSchedule((first, stage)), groups, 2),
+        scheduled_meter(VotingSchedule((first, stage)), groups, 2),
         DataDependentGroupMeter(VotingSchedule((first, stage)), groups, 2, stop_when_spent=True),
     ):
         assert meter.next_chunk(0) == 2
@@ -446,7 +439,7 @@ def test_a_heavier_ballot_of_its_own_never_gives_a_group_more(accounting):
     def sure(own):
         # The law is fixed, as are the ballots of the rest; the first group is the poorest.
         stage = Stage(GaussianNoisyMax(30.0), (Pool(5, 5, own), Pool(20, 20, 2)))
-        meter = ScheduledMeter(VotingSchedule((stage,)), trio((0.8, 0, 1), (50.0, 1, 1)), 2, accounting)
+        meter = scheduled_meter(VotingSchedule((stage,)), trio((0.8, 0, 1), (50.0, 1, 1)), 2, accounting)
         return meter.sure_queries
 
     found = [sure(own) for own in (1, 2, 3, 8)]

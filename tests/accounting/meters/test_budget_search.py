@@ -1,9 +1,9 @@
 import numpy as np
 
 from dpensemble.accounting import Accounting, Change, Group, price
-from dpensemble.accounting.meters.accountees import Accountees
-from dpensemble.accounting.meters.affordable import affordable_queries
+from dpensemble.accounting.meters.budget_search import affordable_queries
 from dpensemble.accounting.meters.curves import leading_fit
+from dpensemble.accounting.meters.payers import Payers
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
@@ -23,7 +23,7 @@ def test_teachers_who_take_turns_last_for_more_queries():
 
 def test_only_records_of_teachers_who_take_turns_are_told_apart():
     schedule = VotingSchedule((Stage(GaussianNoisyMax(9.0), (Pool(4, 4), Pool(3, 2))),))
-    found = Accountees.of(schedule, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
+    found = Payers.of(schedule, (Group("all", BUDGET, 0), Group("turns", BUDGET, 1)))
     assert found.group.tolist() == [0, 1, 1, 1]
     assert found.teacher.tolist() == [0, 4, 5, 6]
 

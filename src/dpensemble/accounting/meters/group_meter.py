@@ -1,75 +1,27 @@
-"""Groups of records with budgets of their own, and what all their meters have in common.
-
-Which record belongs to which group, and the groups' budgets, are public. Neighbours differ in one record of one
-group, so each group is charged for what one of its own records can change, and for nothing else.
-"""
+"""What all meters of scheduled votes by groups have in common."""
 
 from __future__ import annotations
 
+import math
 import sys
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dpensemble._checks import integer_between
 from dpensemble._rounding import round_up
 from dpensemble.accounting.base import Meter
-from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.accounting.group import EVERYONE, Group, require_one_delta
+from dpensemble.cost import Conversion, Cost
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
 
-#: Name of the one group of a run that treats all records alike.
-EVERYONE = "everyone"
 #: What an answer costs each group, in the order of groups; None where its pool sits out.
-Costs = tuple[PrivacyCost | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Records with one budget, and the ballots that each of them can change.
-
-    Parameters
-    ----------
-    name : str
-        Public name.
-    budget : Budget
-        What may be spent on each record of the group.
-    pool : int
-        Number of the pool whose teachers learn from the group, from 0.
-    votes : int, default=1
-        Teachers of that pool that learn from one record.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a number is out of range.
-
-    Examples
-    --------
-    >>> Group("cautious", Budget(epsilon=0.5, delta=1e-5), pool=0, votes=2).votes
-    2
-    """
-
-    name: str
-    budget: Budget
-    pool: int
-    votes: int = 1
-
-    def __post_init__(self) -> None:
-        integer_between("pool", self.pool, 0)
-        integer_between("votes", self.votes, 1)
+Costs = tuple[Cost | None, ...]
 
 
 def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Group, ...]:
     """Return the groups if together they account for every ballot."""
-    groups = tuple(groups)
-    names, n_pools = [group.name for group in groups], len(stages[0].pools)
-    if not groups or len(set(names)) != len(names):
-        raise InvalidParameterError(f"groups={names!r} must be at least one, with names that differ.")
-    if len({group.budget.delta for group in groups}) != 1:
-        raise InvalidParameterError("groups must have budgets at one delta, and only epsilons that differ.")
+    groups, n_pools = require_one_delta(groups), len(stages[0].pools)
     for group in groups:
         integer_between("pool", group.pool, 0, n_pools - 1)
         integer_between("votes", group.votes, 1, stages[0].pools[group.pool].n_teachers)
@@ -85,45 +37,22 @@ def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Grou
 
 
 class GroupMeter(Meter):
-    """Charges each group for what its own records can change, and stops before any group's budget is exceeded.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Who votes on which query.
-    groups : tuple of Group
-        As `check_groups` returns them.
-    conversion : Conversion
-        How costs become epsilons.
-    ones : tuple of Costs
-        Most that one answer of each stage costs each group that takes part.
-    sure : tuple of int
-        Queries that each group can surely afford.
-
-    Notes
-    -----
-    The budget is that of the most generous group, so the epsilon spent is the largest of the groups'.
-    """
+    """Charges each group for what its own records can change, and stops before any group's budget is exceeded."""
 
     def __init__(
         self,
         schedule: VotingSchedule,
         groups: tuple[Group, ...],
         conversion: Conversion,
-        ones: tuple[Costs, ...],
+        ones: Sequence[Costs],
         sure: tuple[int, ...],
     ) -> None:
-        super().__init__(max((group.budget for group in groups), key=lambda budget: budget.epsilon), conversion)
-        self.schedule, self.groups = schedule, groups
+        super().__init__(groups, conversion)
+        self.schedule = schedule
         self._ones, self._sure = ones, sure
         # Queries admitted so far, which decides whose turn it is.
         self._asked = 0
         self._closed = False
-
-    @property
-    @abstractmethod
-    def group_epsilons(self) -> tuple[float, ...]:
-        """What each group was charged, never above its own budget; private if `basis` is data-dependent."""
 
     @property
     def sure_queries(self) -> int:
@@ -135,23 +64,13 @@ class GroupMeter(Meter):
         return self.schedule.left_in_stage(asked, super().next_chunk(asked))
 
     @property
-    def one_query(self) -> PrivacyCost:
+    def one_query(self) -> Cost:
         """Most that a single query of any stage costs the group to which it costs most; public."""
-        return max((one for costs in self._ones for one in costs if one is not None), key=lambda one: one.rdp[0])
-
-    @property
-    def spent_epsilon(self) -> float:
-        """Largest epsilon of any group."""
-        return max(self.group_epsilons)
+        ones = [one for costs in self._ones for one in costs if one is not None]
+        return max(ones, key=lambda one: math.inf if one.renyi is None else one.renyi.rdp[0])
 
     def require_one_query(self) -> None:
-        """Refuse budgets of which one does not surely cover an answer.
-
-        Raises
-        ------
-        BudgetError
-            With the name of the group and the smallest epsilon that would do for it.
-        """
+        """Refuse budgets of which one does not surely cover an answer; the error names the smallest that would do."""
         for group, one, sure in zip(self.groups, self._ones[0], self._sure, strict=True):
             if one is not None and sure < 1:
                 raise too_small(group, one, self.conversion)
@@ -174,7 +93,7 @@ class GroupMeter(Meter):
         return admitted
 
 
-def too_small(group: Group, one: PrivacyCost, conversion: Conversion) -> BudgetError:
+def too_small(group: Group, one: Cost, conversion: Conversion) -> BudgetError:
     """Return the error of a group that cannot afford one query."""
     needed = round_up(one.epsilon(group.budget.delta, conversion), 4)
     whose = "" if group.name == EVERYONE else f" of group {group.name!r}"
