@@ -312,11 +312,11 @@ def ask(x: Any):
 """
     counted = counts({"dpensemble.a": ast.parse(source), "dpensemble.engine.a": ast.parse("getattr(x, 'a')")})
     assert counted == {
-        "isinstance on own types": 46,
+        "isinstance on own types": 1,
         "type(x) is": 1,
         "class patterns on own types": 1,
         "getattr and hasattr outside engine": 2,
-        "lines with Any": 1169,
-        "exported names": 323,
+        "lines with Any": 1,
+        "exported names": 1,
         "circles of modules": 0,
     }
