@@ -1,4 +1,4 @@
-"""Word of a budget that is about to be spent, for whoever keeps account of it, before any noise is drawn."""
+"""Notifies listeners, such as a ledger, before a budget is spent and any noise is drawn."""
 
 from __future__ import annotations
 
@@ -45,19 +45,21 @@ class Spending:
         return {"name": self.name, "epsilon": self.epsilon, "delta": self.delta}
 
 
-Told = Callable[[Sequence[Spending]], None]
+Listener = Callable[[Sequence[Spending]], None]
 
-_TOLD: ContextVar[tuple[Told, ...]] = ContextVar("who is told what is about to be spent", default=())
+# A context variable, because estimators nest (a search, AutoClassifier, EncodedClassifier) and scikit-learn's `fit` has
+# no argument for listeners: a run's journal and the count of repeated fits listen from outside.
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners of spending", default=())
 
 
 @contextmanager
-def listen(told: Told | None) -> Iterator[None]:
-    """Call `told` with what each group spends before what is fitted here draws any noise; inner ones are told first."""
-    token = _TOLD.set(_TOLD.get() if told is None else (told, *_TOLD.get()))
+def listen(listener: Listener | None) -> Iterator[None]:
+    """Call `listener` before anything that runs in the block draws noise; inner listeners are called first."""
+    token = _LISTENERS.set(_LISTENERS.get() if listener is None else (listener, *_LISTENERS.get()))
     try:
         yield
     finally:
-        _TOLD.reset(token)
+        _LISTENERS.reset(token)
 
 
 def announce(
@@ -67,15 +69,15 @@ def announce(
     worst_case: bool = True,
     relation: Any = None,
 ) -> None:
-    """Tell of the budgets of groups of records, and how to find their costs; whoever is told may raise, and forbid."""
-    listening = _TOLD.get()
-    if not listening:
+    """Notify listeners of the budgets of groups of records, and of their costs; a listener may raise, and forbid."""
+    listeners = _LISTENERS.get()
+    if not listeners:
         return
-    found = cache(costs)
+    curves = cache(costs)
 
     def cost_of(number: int) -> Any:
-        known = found()
-        return None if known is None else known[number]
+        every = curves()
+        return None if every is None else every[number]
 
     spendings = [
         Spending(
@@ -88,5 +90,5 @@ def announce(
         )
         for number, one in enumerate(groups)
     ]
-    for told in listening:
-        told(spendings)
+    for listener in listeners:
+        listener(spendings)

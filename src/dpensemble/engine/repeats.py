@@ -112,15 +112,15 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
     if _INSIDE.get():
         yield
         return
-    token, told, failed = _INSIDE.set(True), _Told(), True
+    token, announced, failed = _INSIDE.set(True), _Announced(), True
     try:
-        with listen(told.hear):
+        with listen(announced.hear):
             yield
         failed = False
     finally:
         _INSIDE.reset(token)
-        if told.spent:
-            _count_if_released(estimator, X, y, told, failed=failed)
+        if announced.spent:
+            _count_if_released(estimator, X, y, announced, failed=failed)
 
 
 @contextmanager
@@ -133,19 +133,19 @@ def uncounted() -> Iterator[None]:
         _INSIDE.reset(token)
 
 
-def _count_if_released(estimator: Any, X: Any, y: Any, told: _Told, *, failed: bool) -> None:
+def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, failed: bool) -> None:
     if failed:
         # What failed midway has spent what it was allowed to.
         seeded = estimator.insecure_release_seed is not None
-        epsilon = told.epsilon
+        epsilon = announced.epsilon
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon
     if not seeded:
-        _count(X, y, epsilon, told.delta)
+        _count(X, y, epsilon, announced.delta)
 
 
-class _Told:
-    """Hears what is about to be spent."""
+class _Announced:
+    """The largest budget that was announced."""
 
     def __init__(self) -> None:
         self.spent, self.epsilon, self.delta = False, 0.0, 0.0
