@@ -311,12 +311,4 @@ def ask(x: Any):
             return None
 """
     counted = counts({"dpensemble.a": ast.parse(source), "dpensemble.engine.a": ast.parse("getattr(x, 'a')")})
-    assert counted == {
-        "isinstance on own types": 1,
-        "type(x) is": 1,
-        "class patterns on own types": 1,
-        "getattr and hasattr outside engine": 2,
-        "lines with Any": 1,
-        "exported names": 1,
-        "circles of modules": 0,
-    }
+    assert counted == dict(zip(RATCHETS, (1, 1, 1, 2, 1, 1, 0), strict=True))

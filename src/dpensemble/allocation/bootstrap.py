@@ -98,18 +98,7 @@ class BootstrapScheme:
         return self.n_models * self.subsample
 
     def check(self, n_units: int) -> None:
-        """Refuse more draws without repeats than there are units.
-
-        Parameters
-        ----------
-        n_units : int
-            Number of private records (or units). Public.
-
-        Raises
-        ------
-        InvalidParameterError
-            If a subset, or all distinct draws together, cannot be had; or there are no units.
-        """
+        """Raise if a subset, or all distinct draws together, cannot be had of so many units."""
         n_units = integer_between("n_units", n_units, 1)
         if self.scheme is Bootstrap.SUBSETS and self.subsample > n_units:
             raise InvalidParameterError(
@@ -129,23 +118,9 @@ class BootstrapScheme:
     def inclusion_probability(self, n_units: int) -> float:
         """Return the probability that one given unit is in some subsample.
 
-        With ``N`` models, subsamples of ``k`` and ``n`` units that is ``1 - (1 - 1/n)**(N k)``
-        with replacement, ``N k / n`` for distinct draws and ``1 - (1 - k/n)**N`` for subsets.
-
-        Parameters
-        ----------
-        n_units : int
-            Number of private records (or units). Public.
-
-        Returns
-        -------
-        float
-            At most 1. Rounded up, by less than 1e-14 of itself: the decimal printed is never below the probability.
-
-        Raises
-        ------
-        InvalidParameterError
-            As `check`.
+        With ``N`` models, subsamples of ``k`` and ``n`` units that is ``1 - (1 - 1/n)**(N k)`` with replacement, ``N k
+        / n`` for distinct draws and ``1 - (1 - k/n)**N`` for subsets. It is rounded up, by less than 1e-14 of itself:
+        the decimal printed is never below the probability.
 
         Examples
         --------
@@ -159,24 +134,10 @@ class BootstrapScheme:
         return min(1.0, -math.expm1(tries * math.log1p(-drawn / n_units)) * (1 + _SLACK))
 
     def holders(self, n_units: int) -> NDArray[np.float64]:
-        """Return the law of the number of models whose subsample holds one given unit.
+        """Return the law of the number of models whose subsample holds one given unit, shape (n_models + 1,).
 
-        Binomial, except that distinct draws let one model at most hold a unit.
-
-        Parameters
-        ----------
-        n_units : int
-            Number of private records (or units). Public.
-
-        Returns
-        -------
-        ndarray of shape (n_models + 1,)
-            Probability of each number, to 1e-11 of itself, where it is not too small for a double.
-
-        Raises
-        ------
-        InvalidParameterError
-            As `check`.
+        Binomial, except that distinct draws let one model at most hold a unit. Each probability is exact to 1e-11 of
+        itself, where it is not too small for a double.
 
         Examples
         --------
@@ -197,34 +158,15 @@ class BootstrapScheme:
         return _binomial(self.n_models, math.log(-math.expm1(missed)), missed)
 
     def draw(self, identities: Sequence[Hashable], *, relation: Relation, noise: NoiseSource) -> Allocation:
-        """Draw the subsamples in secret.
+        """Draw the subsamples in secret; whoever knows which units were drawn knows that all others were not.
 
-        Parameters
-        ----------
-        identities : sequence of length n_records
-            The unit each record belongs to: declared units, or the records' positions, ``range(n_records)``,
-            under either relation. All records of a drawn unit are learnt, twice if it is drawn twice.
-        relation : Relation
-            Neighbouring relation of the guarantee; it changes nothing about the draw.
-        noise : NoiseSource
-            Where the secret bits come from.
+        `identities` are declared units, or the records' positions, ``range(n_records)``, under either relation, which
+        changes nothing about the draw. All records of a drawn unit are learnt, twice if it is drawn twice.
 
-        Returns
-        -------
-        Allocation
-            Secret: whoever knows which units were drawn knows that all others were not.
-
-        Raises
-        ------
-        InvalidParameterError
-            As `check`, or if an identity is of another type.
-
-        Notes
-        -----
         Equal records are separate units here, unlike in `keyed_partitions`, which draws on their content. Under
-        add-or-remove-one a removed record does shift the positions of others, but nothing is tied to a position:
-        all units are equally likely, so, given that the removed one was not drawn, the subsamples follow the law
-        of those of the smaller data set, and each lists its records in the order that they have in both.
+        add-or-remove-one a removed record does shift the positions of others, but nothing is tied to a position: all
+        units are equally likely, so, given that the removed one was not drawn, the subsamples follow the law of those
+        of the smaller data set, and each lists its records in the order that they have in both.
 
         Examples
         --------

@@ -17,21 +17,8 @@ def everyone(
 ) -> Allocation:
     """Let every unit teach all teachers, which suits teachers that are themselves private.
 
-    Sound under either relation: a changed unit touches all teachers and moves no other unit.
-
-    Parameters
-    ----------
-    identities : sequence of length n_records
-        The unit each record belongs to: strings, integers or bytes.
-    n_teachers : int
-        Number of teachers.
-    relation : Relation, default="replace-one"
-        Neighbouring relation of the guarantee.
-
-    Raises
-    ------
-    InvalidParameterError
-        If `n_teachers` is below 1 or an identity is of another type.
+    Sound under either relation: a changed unit touches all teachers and moves no other unit. Identities are strings,
+    integers or bytes, one for each record.
 
     Examples
     --------

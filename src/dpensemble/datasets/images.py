@@ -132,29 +132,12 @@ def load_fashion_mnist(
     """Load Fashion-MNIST: articles of clothing in the form of MNIST, and harder to tell apart.
 
     Its 60,000 training and 10,000 test images have 28 x 28 pixels from 0 to 255. The four published files (30 MB) are
-    looked for and downloaded as by `load_mnist`, in the folder ``fashion-mnist``.
+    looked for and downloaded as by `load_mnist`, whose parameters and errors these are, in the folder
+    ``fashion-mnist``. The classes are 0 T-shirt/top, 1 trouser, 2 pullover, 3 dress, 4 coat, 5 sandal, 6 shirt, 7
+    sneaker, 8 bag and 9 ankle boot.
 
-    Parameters
-    ----------
-    classes : sequence of int, optional
-        Classes to keep, at least two; all others are left out. They are 0 T-shirt/top, 1 trouser,
-        2 pullover, 3 dress, 4 coat, 5 sandal, 6 shirt, 7 sneaker, 8 bag and 9 ankle boot.
-    data_home : path, optional
-        Folder that holds the folder ``fashion-mnist``.
-    progress : bool, default=False
-        Show a progress bar on stderr while downloading.
-
-    Raises
-    ------
-    InvalidParameterError
-        If `classes` are no integers from 0 to 9, or `data_home` is no folder.
-    FileError
-        If a file is not the published one, or is neither found nor can be downloaded.
-
-    References
-    ----------
-    H. Xiao, K. Rasul and R. Vollgraf, "Fashion-MNIST: a novel image dataset for
-    benchmarking machine learning algorithms", 2017, arXiv:1708.07747. MIT licence.
+    From H. Xiao, K. Rasul and R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine learning
+    algorithms", 2017, arXiv:1708.07747. MIT licence.
 
     Examples
     --------
@@ -174,31 +157,12 @@ def load_cifar10(
 ) -> ImageDataset:
     """Load CIFAR-10: 50,000 small colour pictures to learn from and 10,000 to test on, 32 x 32 pixels in 3 colours.
 
-    The published archive ``cifar-10-binary.tar.gz`` (170 MB), or the six files in it, are looked for and downloaded as
-    by `load_mnist`, in the folder ``cifar-10``. Nothing is unpickled.
+    The published archive ``cifar-10-binary.tar.gz`` (170 MB), or the six files in it, are looked for and, unless
+    ``download=False``, downloaded as by `load_mnist`, whose parameters and errors these are, in the folder
+    ``cifar-10``. Nothing is unpickled. The classes are 0 airplane, 1 automobile, 2 bird, 3 cat, 4 deer, 5 dog, 6 frog,
+    7 horse, 8 ship and 9 truck.
 
-    Parameters
-    ----------
-    classes : sequence of int, optional
-        Classes to keep, at least two; all others are left out. They are 0 airplane, 1 automobile, 2 bird, 3 cat,
-        4 deer, 5 dog, 6 frog, 7 horse, 8 ship and 9 truck.
-    data_home : path, optional
-        Folder that holds the folder ``cifar-10``.
-    progress : bool, default=False
-        Show a progress bar on stderr while downloading.
-    download : bool, default=True
-        Whether it may be downloaded.
-
-    Raises
-    ------
-    InvalidParameterError
-        If `classes` are no integers from 0 to 9, or `data_home` is no folder.
-    FileError
-        If a file is not the published one, or is neither found nor can be downloaded.
-
-    References
-    ----------
-    A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. No licence is stated.
+    From A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. No licence is stated.
 
     Examples
     --------

@@ -184,34 +184,12 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     ) -> StackedTeachers:
         """Train one clone on each shard, many at a time.
 
-        Up to rounding, teacher ``t`` is this classifier with ``classes=classes, random_state=seeds[t]`` fitted on
-        its shard. Networks that cannot be stacked are trained one by one; `stacking_obstacle` tells why.
+        Up to rounding, teacher ``t`` is this classifier with ``classes=classes, random_state=seeds[t]`` fitted on its
+        shard. Networks that cannot be stacked are trained one by one; `stacking_obstacle` tells why.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_records, n_features)
-            Private records.
-        y : ndarray of shape (n_records,)
-            Their class ids. Private.
-        shards : sequence of ndarray
-            Record indices of each teacher.
-        classes : ndarray of shape (n_classes,)
-            Declared labels, sorted.
-        constant_votes : ndarray of shape (n_teachers,)
-            -1 for a teacher to fit, else the class id it always votes for. Private.
-        seeds : sequence of int
-            Public seed of each teacher.
-        n_jobs : int or None
-            Workers, as in joblib; each uses one thread.
-        on_done : callable
-            Called with the size of each block that was finished.
-
-        Raises
-        ------
-        InvalidParameterError, DataError
-            If settings do not suit each other or the rows.
-        TeacherError
-            If every training diverged.
+        `y` are class ids. `constant_votes` is -1 for a teacher to fit, else the class id it always votes for. Rows, `y`
+        and constant votes are private, seeds are public. Each worker uses one thread, and `on_done` is called with the
+        size of each block that was finished.
         """
         return fit_together(
             self,

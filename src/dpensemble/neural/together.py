@@ -120,17 +120,7 @@ def _template(estimator: Any, n_features: int, classes: NDArray[Any]) -> Any:
 def stacking_obstacle(estimator: Any, n_features: int, n_classes: int) -> str | None:
     """Return why teachers like a `TorchClassifier` are trained one by one, or None if they are trained together.
 
-    Parameters
-    ----------
-    estimator : TorchClassifier
-        Settings.
-    n_features, n_classes : int
-        Columns of the records, and classes.
-
-    Returns
-    -------
-    str or None
-        Such as "a row's logits depend on other rows of its batch".
+    For example "a row's logits depend on other rows of its batch".
 
     Examples
     --------

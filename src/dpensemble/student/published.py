@@ -188,15 +188,7 @@ def marked(student: Any, *, for_release: bool) -> Any:
 def release_mark(student: Any) -> bool | None:
     """Return whether a student's run is a release, as stated: False when any part comes from seeded noise.
 
-    Parameters
-    ----------
-    student : scikit-learn estimator
-        As `marked` returns it, or one that holds such students.
-
-    Returns
-    -------
-    bool or None
-        None when nothing is stated, for example by a file of an earlier version.
+    None when nothing is stated, for example by a file of an earlier version.
 
     Examples
     --------

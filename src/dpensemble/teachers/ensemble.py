@@ -71,27 +71,11 @@ class TeacherEnsemble:
     def fit(
         self, X: NDArray[np.float64] | RowsInBlocks, y: NDArray[np.int64], on_done: Callable[[float], None]
     ) -> TeacherEnsemble:
-        """Fit every teacher.
+        """Fit every teacher to private rows, shape (n_records, n_features), and class ids.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_records, n_features), or RowsInBlocks
-            Private records; of those in blocks, a turn's are in memory at a time.
-        y : ndarray of shape (n_records,)
-            Private labels as class ids.
-        on_done : callable
-            Called with a number of teachers that were just finished. The sum is the number of all, but steps are even,
-            so as not to tell how many teachers vote a constant, which is secret.
-
-        Returns
-        -------
-        TeacherEnsemble
-            Itself.
-
-        Raises
-        ------
-        TeacherError
-            If no teacher at all could be fitted.
+        Of rows in blocks, a turn's are in memory at a time. `on_done` is called with a number of teachers that were
+        just finished. The sum is the number of all, but steps are even, so as not to tell how many teachers vote a
+        constant, which is secret.
         """
         shards = self._allocation.shards
         constant_votes = constant_voters(y, shards, len(self._classes))

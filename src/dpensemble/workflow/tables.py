@@ -20,44 +20,12 @@ from dpensemble.workflow.streamed import PrivateStream
 class Tables:
     """Private, public and test rows of one run.
 
-    Parameters
-    ----------
-    name : str
-        What to call the data in the report.
-    classes : list
-        All possible labels; public.
-    X_private, y_private : DataFrame, Series
-        Private records.
-    X_public : DataFrame
-        Public rows, in the private columns' order.
-    y_public : Series or None
-        Truth of the public rows, used only to score the released labels.
-    X_test, y_test : DataFrame and Series, or None
-        Test rows.
-    units : ndarray or None
-        Whom each private record belongs to.
-    data_is_public : bool
-        True for packaged data, on which figures without privacy reveal nothing.
-    test_is_public : bool
-        Whether exact scores on the test rows may be shown outside.
-    unit_column : str or None
-        What the unit column is called.
-    budgets : ndarray or None
-        Epsilon, or name of the consent level, of each private record.
-    levels : dict or None
-        Epsilon of each level.
-    group_shares : dict or None
-        Public share of the records with each epsilon (or level).
-    budgets_at_random : bool
-        True where budgets were dealt out, not consented to.
-    stream : PrivateStream or None
-        Private records that are read in blocks; ``X_private`` and ``y_private`` are then empty.
-    notes : tuple of Note
-        What stands out in the public columns.
-    declared_columns : dict or None
-        Range or categories of each column, where there are no public rows.
-    target : str or None
-        What is predicted.
+    Public rows have the private columns' order, and their labels serve only to score the released labels. On packaged
+    data (`data_is_public`) figures without privacy reveal nothing. `budgets` are the epsilon, or name of the consent
+    level, of each private record; `levels` the epsilon of each level, and `group_shares` the public share of the
+    records with each, dealt out at random rather than consented to if `budgets_at_random`. When private records are
+    read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `declared_columns` has the range or the
+    categories of each column when there are no public rows.
     """
 
     name: str
@@ -100,19 +68,8 @@ class Tables:
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:
     """Return UCI Adult in the paper's split: a third private, a third public, a third test.
 
-    Parameters
-    ----------
-    seed : int or None
-        Public seed of the split and of budgets.
-    budgets : str, optional
-        Groups with shares, assigned to the private records at random; see `parse_budgets`.
-    levels : str, optional
-        Refused: packaged data has no budgets column.
-
-    Raises
-    ------
-    InvalidParameterError
-        If budgets cannot be read, or name a column.
+    The public seed is that of the split and of budgets, which are groups with shares; see `parse_budgets`. Packaged
+    data has no column of budgets, so `levels` are refused.
     """
     request = parse_budgets(budgets, levels)
     if request is not None and request.column is not None:
