@@ -72,12 +72,12 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 47,
+    "isinstance on own types": 46,
     "type(x) is": 21,
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 134,
     "lines with Any": 1179,
-    "exported names": 326,
+    "exported names": 323,
     "circles of modules": 0,
 }
 
@@ -312,11 +312,11 @@ def ask(x: Any):
 """
     counted = counts({"dpensemble.a": ast.parse(source), "dpensemble.engine.a": ast.parse("getattr(x, 'a')")})
     assert counted == {
-        "isinstance on own types": 47,
+        "isinstance on own types": 1,
         "type(x) is": 1,
         "class patterns on own types": 1,
-        "getattr and hasattr outside engine": 134,
-        "lines with Any": 1179,
-        "exported names": 326,
+        "getattr and hasattr outside engine": 2,
+        "lines with Any": 1,
+        "exported names": 1,
         "circles of modules": 0,
     }
