@@ -14,9 +14,9 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import VotingDesign
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.on_arrays import ArrayClassifier
 from dpensemble.engine.records import DeclaredBudgets
 from dpensemble.engine.run import run
 from dpensemble.engine.voting_steps import VotingSteps
@@ -125,18 +125,17 @@ class VotingEnsembleClassifier(ArrayClassifier):
             If no teacher could be fitted.
         """
         inputs.refuse_others(others)
-        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
-        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+        given = (X, y, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
 
     def _checked(
         self,
         X: Any,
         y: Any,
         X_public: Any,
-        *,
         units: ArrayLike | None,
-        diagnostics: PrivateDiagnostics | None,
         fewest_units: int | None,
+        diagnostics: PrivateDiagnostics | None,
         budgets: DeclaredBudgets | None = None,
     ) -> VotingSteps:
         """Check what `fit` was given; return the steps of the run."""
@@ -148,9 +147,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
-        return self.steps(
-            self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics, budgets=budgets
-        )
+        return self.steps(self, records, classes, rows, fewest_units, diagnostics, budgets)
 
     def _budget(self) -> Budget:
         return Budget(epsilon=self.epsilon, delta=self.delta)
