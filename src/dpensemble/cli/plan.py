@@ -15,16 +15,13 @@ from dpensemble.certificates import certificate_of
 from dpensemble.cli.certifying import print_certificate, write_certificate
 from dpensemble.cli.commands import Request
 from dpensemble.cli.estimators import estimator
-from dpensemble.cli.plan_bagging import plan_bagging
+from dpensemble.cli.other_budgets import other_budgets
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
-from dpensemble.cli.show import warnings_as_lines
-from dpensemble.cli.show_plan import other_budgets, print_plan, print_quality, print_smallest
-from dpensemble.design import Plan, SmallestEnsemble, quality_table, smallest_ensemble
+from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.design import Plan, SmallestEnsemble, parse_budgets, quality_table, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis
-from dpensemble.workflow import parse_budgets
-from dpensemble.workflow.personal import plain_fields
 
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -34,6 +31,8 @@ def run(request: Request) -> None:
     own, given = request.own, request.settings
     plot, certificate = own.get("plot"), own.get("certificate")
     if request.method == "bagging":
+        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  prints tables, which take long to import
+
         plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
         return
     if certificate is not None:
@@ -46,7 +45,7 @@ def run(request: Request) -> None:
         real_between("label_accuracy", wanted, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         found = _plan(request)
-        plain = plain_fields(found.design, found.labels) if found.design.has_budgets else None
+        plain = found.design.plain_fields(found.labels) if found.design.has_budgets else None
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
             write_plot(found, plain, plot)
@@ -59,6 +58,9 @@ def run(request: Request) -> None:
     if own["json"]:
         typer.echo(json.dumps(_as_dict(found, quality, smallest, plain), indent=2))
         return
+    # Takes long to import, and JSON needs no tables.
+    from dpensemble.cli.show_plan import print_plan, print_quality, print_smallest  # noqa: PLC0415
+
     print_plan(found, budgets, plain)
     print_quality(quality, found.design.n_classes, gated=found.design.gated)
     if smallest is not None:

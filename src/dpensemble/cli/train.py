@@ -21,7 +21,8 @@ from dpensemble.cli.commands import Request
 from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.events import logged
-from dpensemble.cli.show import print_run, warnings_as_lines
+from dpensemble.cli.show import print_run
+from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning

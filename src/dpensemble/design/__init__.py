@@ -3,6 +3,7 @@
 from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.design.averages import Answers, TeacherAverages, answers_of
 from dpensemble.design.base import Design, VotingDesign
+from dpensemble.design.budget_request import BudgetRequest, parse_budgets
 from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
 from dpensemble.design.given_votes import GivenVotes, Sampling
@@ -20,6 +21,7 @@ from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
 __all__ = [
     "AggregatorComparison",
     "Answers",
+    "BudgetRequest",
     "ByGroup",
     "Census",
     "ComparedAggregator",
@@ -46,6 +48,7 @@ __all__ = [
     "answers_of",
     "compare_aggregators",
     "fitted_answer",
+    "parse_budgets",
     "plan",
     "plan_of",
     "private_teachers",

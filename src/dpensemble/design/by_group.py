@@ -22,6 +22,9 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
 
+# How far the curve of the plain ensemble is drawn beyond the last thing it is compared with.
+_BEYOND = 1.05
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ByGroup(VotingDesign):
@@ -191,6 +194,19 @@ class ByGroup(VotingDesign):
         whose average is the logarithm of the mean of ``exp(epsilon)``).
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
+
+    def plain_fields(self, labels: int) -> dict[str, Any]:
+        """Return what the same noise would cost, and one budget for all would buy, without groups."""
+        # The curve reaches at least `labels`.
+        found = self.baselines()
+        most = int(_BEYOND * max(labels, *found.values())) + 1
+        return {
+            "plain_spend": [[count, epsilon] for count, (epsilon,) in self.plain().spend_curve(most)],
+            "plain_labels": [
+                {"name": name, "epsilon": epsilon, "labels": found[name]}
+                for name, epsilon in self.census.baselines.items()
+            ],
+        }
 
     def extras(self, labels: int) -> dict[str, Any]:
         """Return what one budget for all would buy, and who votes when."""

@@ -1,6 +1,6 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
-from dpensemble.workflow.budgets import BudgetRequest, parse_budgets
+from dpensemble.design import BudgetRequest, parse_budgets
 from dpensemble.workflow.charging import JournaledAccount, where_charged
 from dpensemble.workflow.check import Checked, check
 from dpensemble.workflow.comparison import compare

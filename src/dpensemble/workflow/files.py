@@ -17,9 +17,9 @@ from dpensemble.datasets.columns import as_text, number_columns, numbers_of
 from dpensemble.datasets.memory import release_unused
 from dpensemble.datasets.notes import table_notes
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
+from dpensemble.design import parse_budgets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import declared_grid, with_texts
-from dpensemble.workflow.budgets import parse_budgets
 from dpensemble.workflow.declared import read_columns
 from dpensemble.workflow.streamed import private_stream, wants_blocks
 from dpensemble.workflow.tables import Tables, with_budgets
