@@ -20,7 +20,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Accounting, DataDependentGroupMeter, published_group_rdp
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
-from dpensemble.labelling import Questions, label_rows
+from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.laws import GaussianNoisyMax, LawChoice, sample
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule

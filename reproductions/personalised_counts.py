@@ -19,8 +19,8 @@ from dpensemble.accounting import (
     worst_case_meter,
 )
 from dpensemble.design import ByGroup
+from dpensemble.engine.labelling import Questions, label_rows
 from dpensemble.errors import BudgetError
-from dpensemble.labelling import Questions, label_rows
 from dpensemble.laws import sample
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         three_way_split,
     )
     from dpensemble.design import Plan, plan
+    from dpensemble.engine.repeats import total_spent
     from dpensemble.guarantee import Guarantee
     from dpensemble.ledger import Ledger
     from dpensemble.methods import (
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         VanishingPATEClassifier,
         WeightingPATEClassifier,
     )
-    from dpensemble.methods.repeated import total_spent
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
 
@@ -111,7 +111,7 @@ _ROOMS = {
     "design": ("Plan", "plan"),
     "guarantee": ("Guarantee",),
     "ledger": ("Ledger",),
-    "methods.repeated": ("total_spent",),
+    "engine.repeats": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
 }

@@ -51,7 +51,7 @@ _TOLD: ContextVar[tuple[Told, ...]] = ContextVar("who is told what is about to b
 
 
 @contextmanager
-def spending_told_to(told: Told | None) -> Iterator[None]:
+def listen(told: Told | None) -> Iterator[None]:
     """Call `told` with what each group spends before what is fitted here draws any noise; inner ones are told first."""
     token = _TOLD.set(_TOLD.get() if told is None else (told, *_TOLD.get()))
     try:
@@ -60,7 +60,7 @@ def spending_told_to(told: Told | None) -> Iterator[None]:
         _TOLD.reset(token)
 
 
-def about_to_spend(
+def announce(
     groups: Sequence[Any],
     costs: Callable[[], Sequence[Any] | None] = lambda: None,
     *,

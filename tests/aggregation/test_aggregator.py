@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpensemble import Aggregator, Budget
-from dpensemble._spending import spending_told_to
+from dpensemble._spending import listen
 from dpensemble.accounting import GaussianSum
 from dpensemble.aggregation import aggregator as module
 from dpensemble.aggregation.drawn import Draws
@@ -94,10 +94,10 @@ def test_whoever_keeps_account_is_told_of_the_whole_budget_before_the_first_answ
         raise BudgetError("no more.")
 
     votes = made()
-    with spending_told_to(forbid), pytest.raises(BudgetError, match="no more"):
+    with listen(forbid), pytest.raises(BudgetError, match="no more"):
         votes.answer(counts=[2, 48])
     assert votes.remaining() == votes.design.most_answers
-    with spending_told_to(told.append):
+    with listen(told.append):
         with pytest.raises(BudgetError, match="are left"):
             votes.answer(counts=[[2, 48]] * (votes.remaining() + 1))
         assert told == [], "what can never fit was announced as spent"

@@ -148,7 +148,7 @@ def released_here(world):
 
 def test_a_lost_scheduler_is_one_sentence_and_no_budget(own_cluster, world, teachers, monkeypatch):
     spent = []
-    monkeypatch.setattr("dpensemble.methods.base.about_to_spend", spent.append)
+    monkeypatch.setattr("dpensemble.engine.voting.announce", spent.append)
     timer = threading.Timer(1.5, own_cluster.scheduler.send_signal, [signal.SIGKILL])
     timer.start()
     with on_cluster("dask", own_cluster.address), pytest.raises(TeacherError) as caught:

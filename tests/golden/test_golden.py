@@ -16,8 +16,8 @@ import dpensemble
 from dpensemble import Budget, plan
 from dpensemble.accounting import Accounting, Change, price
 from dpensemble.design import Census, InfluenceRule, smallest_ensemble
+from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import DPEnsembleError
-from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.laws import LAWS, RandomizedResponseMajority, TableLaw
 
 CASES = json.loads(Path(__file__).with_name("golden.json").read_text())

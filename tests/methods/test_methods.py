@@ -9,8 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import Basis, DPBaggingClassifier, LabelMomentsClassifier, SubsampleAggregateClassifier
+from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
-from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.laws import LaplaceNoisyMax
 
 METHODS = [
@@ -286,7 +286,7 @@ def test_a_fitted_estimator_holds_neither_teachers_nor_votes_nor_records(blobs):
 
 
 def test_content_identities_do_not_depend_on_how_other_labels_are_written(blobs):
-    from dpensemble.methods.inputs import class_ids, identities
+    from dpensemble.engine.inputs import class_ids, identities
     from dpensemble.relations import Relation
 
     X, y, _ = blobs

@@ -16,7 +16,7 @@ from dpensemble._checks import declared_classes, integer_between, member, shown
 from dpensemble._guard import guard_private_rows
 from dpensemble._original import Original
 from dpensemble._random import noise_source
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import announce
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.aggregation.drawn import DrawnRecords, Draws, number_to_draw, promises_of_draws
@@ -356,9 +356,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             # Opening charges the whole grant, so what can never fit is refused before.
             require_left(answers, self._most, 0)
             # The whole budget is told of before the first answer, which may still be forbidden.
-            about_to_spend(
-                self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation
-            )
+            announce(self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation)
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book
 

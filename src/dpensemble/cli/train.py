@@ -15,7 +15,7 @@ import typer
 
 from dpensemble._drawn import kept_in
 from dpensemble._progress import Hear, show_progress
-from dpensemble._spending import Spending, spending_told_to
+from dpensemble._spending import Spending, listen
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.commands import Request
 from dpensemble.cli.ending import ENDING
@@ -25,8 +25,8 @@ from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets.notes import lines, refuse_doubts
+from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
-from dpensemble.methods.repeated import uncounted
 from dpensemble.workflow import (
     JournaledAccount,
     RunFolder,
@@ -90,7 +90,7 @@ def _run(request: Request, log: Hear) -> None:
             _where(own),
             warnings_as_lines(told_otherwise=hinted),
             shown,
-            spending_told_to(partial(_spend, place, log)),
+            listen(partial(_spend, place, log)),
             # One command is one fit; a ledger counts those of several.
             uncounted(),
         ):

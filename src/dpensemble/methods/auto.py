@@ -16,13 +16,13 @@ from dpensemble.allocation.units import declared_units
 from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
-from dpensemble.methods import inputs
-from dpensemble.methods.base import all_or_nothing
+from dpensemble.engine import inputs
+from dpensemble.engine.on_tables import TableClassifier
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting import all_or_nothing
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.methods.on_tables import TableClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.methods.results import take_results
-from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
 
@@ -173,7 +173,7 @@ class AutoClassifier(TableClassifier):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

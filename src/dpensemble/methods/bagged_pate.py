@@ -10,12 +10,12 @@ from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.design import Drawn, VotingDesign
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
 from dpensemble.relations import Relation
 
 
@@ -100,7 +100,7 @@ class BaggedPATEClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         if facts.n_units is None:

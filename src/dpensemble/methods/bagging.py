@@ -18,7 +18,7 @@ from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
 from dpensemble._rounding import round_up
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import announce
 from dpensemble.accounting import largest_subsample, published_bagging
 from dpensemble.accounting.bagging import bagging_delta_below_one
 from dpensemble.accounting.meters.groups import EVERYONE, Group
@@ -27,12 +27,12 @@ from dpensemble.allocation.base import Taught
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
+from dpensemble.engine import inputs
+from dpensemble.engine.guarantee_text import UNITS_TOGETHER
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting import all_or_nothing
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.methods import inputs
-from dpensemble.methods.base import all_or_nothing
-from dpensemble.methods.promises import UNITS_TOGETHER
-from dpensemble.methods.settings import keep
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import class_probabilities, published
 from dpensemble.teachers.ensemble import constant_voters
@@ -125,7 +125,7 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def fit(
         self, X: Any, y: Any, *, units: ArrayLike | None = None, ledger: Any = None, **others: Any
@@ -180,7 +180,7 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
 
         # An epsilon of 0 is no budget; the smallest one stands for it.
-        about_to_spend([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
+        announce([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
         allocation = scheme.draw(owners, relation=relation, noise=noise).without(targets == BAD)
         models = self._fit_models(X, targets, allocation, classes, entropy)
         names = getattr(self, "feature_names_in_", None)

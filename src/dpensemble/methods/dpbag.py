@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dpensemble.design import Partitioned, VotingDesign
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
 from dpensemble.methods.saa import USUAL
-from dpensemble.methods.settings import keep
 
 
 class DPBaggingClassifier(VotesInBlocks):
@@ -86,7 +86,7 @@ class DPBaggingClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         return Partitioned(

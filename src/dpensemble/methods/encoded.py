@@ -20,11 +20,11 @@ from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.engine import inputs
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
-from dpensemble.methods import inputs
-from dpensemble.methods.base import all_or_nothing
 from dpensemble.methods.results import take_results
-from dpensemble.methods.settings import keep
 from dpensemble.student import NamedPipeline, marked, with_names
 
 _ROWS_TRIED = 20
@@ -75,7 +75,7 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     def __init__(
         self, method: Any = None, *, encoder: Any = None, fill: str | None = None, in_batches: bool = False
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,7 @@ from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import announce
 from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.allocation.units import declared_units
@@ -25,13 +25,13 @@ from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import SoftVotes, soft_votes
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.moments_run import MomentsRun
+from dpensemble.engine.on_tables import TableClassifier
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import ReleasedLabels, require_small_delta
+from dpensemble.engine.voting import all_or_nothing
 from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
-from dpensemble.methods import inputs, promises
-from dpensemble.methods.base import all_or_nothing
-from dpensemble.methods.moments_run import MomentsRun
-from dpensemble.methods.on_tables import TableClassifier
-from dpensemble.methods.records import ReleasedLabels, require_small_delta
-from dpensemble.methods.settings import keep
 from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
@@ -136,7 +136,7 @@ class LabelMomentsClassifier(TableClassifier):
         on_bad_record: str = "raise",
         insecure_release_seed: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -356,7 +356,7 @@ class LabelMomentsClassifier(TableClassifier):
             meter=meter,
             noise=noise,
         )
-        about_to_spend(run.design.groups, meter.renyi_costs, relation=run.design.relation)
+        announce(run.design.groups, meter.renyi_costs, relation=run.design.relation)
         with progress_bar("Releasing moments", run.design.rounds) as advance:
             learned = run.learn(source, advance)
         design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
@@ -389,8 +389,8 @@ class LabelMomentsClassifier(TableClassifier):
         # No rows, but what kinds of columns they have.
         self.columns_ = public.iloc[:0]
         self.spend_, self.charges_ = meter.spend_curve(), meter.charges
-        told = promises.of_moments(design.relation, has_units, len(meter.groups) > 1)
-        self.guarantee_ = promises.of_sums(
+        told = guarantee_text.of_moments(design.relation, has_units, len(meter.groups) > 1)
+        self.guarantee_ = guarantee_text.of_sums(
             meter, design.relation, told, has_units=has_units, for_release=noise.for_release
         )
 

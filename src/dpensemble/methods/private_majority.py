@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
 from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import announce
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private import touched_models
-from dpensemble.methods.base import VotingEnsembleClassifier
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.private_teacher import declared_pair, default_teacher
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.private_teacher import declared_pair, default_teacher
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.accountants import spent_privacy
 from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
@@ -144,7 +144,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _takes_nan(self) -> bool:
         """Never: proofs of private teachers are about numbers."""
@@ -221,7 +221,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
             return _drawn(FreshTeachers(fit, classes), design, source), design
         # Their noise is drawn as they are fitted.
-        about_to_spend(design.groups, relation=allocation.relation)
+        announce(design.groups, relation=allocation.relation)
         fitted = fit()
         # Models whose accountants speak after the fit are paid for now.
         paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))

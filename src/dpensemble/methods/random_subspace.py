@@ -15,11 +15,11 @@ from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.design import Partitioned, VotingDesign
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ class RandomSubspaceClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         return OnSubspaces(
@@ -136,7 +136,7 @@ class OnColumns(ClassifierMixin, BaseEstimator):
     """A classifier of some columns, drawn by its seed alone."""
 
     def __init__(self, estimator: Any = None, columns: float = 0.5, random_state: int | None = None) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> OnColumns:
         """Draw the columns and fit a clone of the classifier on them."""

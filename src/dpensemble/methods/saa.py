@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dpensemble.design import Partitioned, VotingDesign
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.params import store_params
+from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.in_blocks import VotesInBlocks
-from dpensemble.methods.settings import keep
 
 #: Jordon et al. 2019, section 5: a Laplace scale of half the ballots.
 USUAL = {"lnmax": 0.5}
@@ -106,7 +106,7 @@ class SubsampleAggregateClassifier(VotesInBlocks):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         return Partitioned(

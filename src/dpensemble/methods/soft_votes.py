@@ -15,19 +15,19 @@ from dpensemble._checks import integer_between, member
 from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import about_to_spend
+from dpensemble._spending import announce
 from dpensemble.accounting import WeightedGroup, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import personal_budgets
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import Answers, TeacherAverages, answers_of
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import PrivateRecords, ReleasedLabels
+from dpensemble.engine.voting import all_or_nothing
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.methods import inputs, promises
-from dpensemble.methods.base import all_or_nothing
-from dpensemble.methods.on_arrays import ArrayClassifier
-from dpensemble.methods.records import PrivateRecords, ReleasedLabels
-from dpensemble.methods.settings import keep
 from dpensemble.moments import AnswerBound, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.student import fit_soft_student, published
@@ -130,7 +130,7 @@ class SoftVotesClassifier(ArrayClassifier):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def design(
         self, *, n_classes: int | None = None, groups: tuple[WeightedGroup, ...] | None = None
@@ -257,7 +257,7 @@ class SoftVotesClassifier(ArrayClassifier):
             ensemble.fit(records.X, records.targets, advance)
         seconds, start = {"teachers": perf_counter() - start}, perf_counter()
         meter, noise = design.meter(), noise_source(self.insecure_release_seed)
-        about_to_spend(design.groups, meter.renyi_costs, relation=design.relation)
+        announce(design.groups, meter.renyi_costs, relation=design.relation)
         with progress_bar("Averaging answers", None):
             answers = _answers(ensemble, design.answers, rows[asked], len(classes))
             found, spread = noisy_average(answers, weights, bound, meter=meter, noise=noise)
@@ -281,8 +281,8 @@ class SoftVotesClassifier(ArrayClassifier):
         self.design_, self.law_, self.seconds_ = design, design.law, seconds
         self.spend_, self.charges_ = meter.spend_curve(), meter.charges
         has_units = records.units is not None
-        told = promises.of_answers(design.relation, has_units, len(design.groups) > 1)
-        self.guarantee_ = promises.of_sums(
+        told = guarantee_text.of_answers(design.relation, has_units, len(design.groups) > 1)
+        self.guarantee_ = guarantee_text.of_sums(
             meter, design.relation, told, has_units=has_units, for_release=noise.for_release
         )
 

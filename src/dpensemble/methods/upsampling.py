@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from dpensemble.design import Personalisation
-from dpensemble.methods.personalised import PersonalisedPATEClassifier
+from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
 
 
 class UpsamplingPATEClassifier(PersonalisedPATEClassifier):

@@ -15,9 +15,9 @@ from dpensemble.allocation.partition import partitions
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.tables import as_kinds
+from dpensemble.engine.inputs import having_unit, identities, table_targets, whose
+from dpensemble.engine.records import PrivateRecords
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.methods.inputs import having_unit, identities, table_targets, whose
-from dpensemble.methods.records import PrivateRecords
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble

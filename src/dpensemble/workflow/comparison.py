@@ -10,8 +10,8 @@ from dpensemble._checks import integer_between, member
 from dpensemble._progress import progress_bar
 from dpensemble._random import Stream, public_entropy, seed_integer
 from dpensemble.budget import Budget
+from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import DPEnsembleError, InvalidParameterError
-from dpensemble.methods.repeated import uncounted
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
 from dpensemble.workflow.comparison_learners import compared_learner

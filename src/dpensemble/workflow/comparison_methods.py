@@ -15,6 +15,8 @@ from dpensemble import methods
 from dpensemble.accounting import largest_subsample
 from dpensemble.budget import Budget
 from dpensemble.design import fitted_answer, plan
+from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice
 from dpensemble.methods import (
@@ -24,8 +26,6 @@ from dpensemble.methods import (
     PrivateMajorityClassifier,
     SoftVotesClassifier,
 )
-from dpensemble.methods.base import VotingEnsembleClassifier
-from dpensemble.methods.personalised import PersonalisedPATEClassifier
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
 from dpensemble.student import class_probabilities, fit_student

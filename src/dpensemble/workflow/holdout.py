@@ -12,7 +12,7 @@ import pandas as pd
 from dpensemble._checks import real_between
 from dpensemble._guard import guard_private_rows
 from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import Spending, about_to_spend
+from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
@@ -175,7 +175,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     vectors = unit_vectors(right, cells, held.unit_of, held.n_units, usable)
     seed = model.insecure_release_seed
     noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
-    about_to_spend(model.design_.groups)
+    announce(model.design_.groups)
     return release_score(vectors, model.guarantee_.epsilon, model.guarantee_.delta, noise)
 
 

@@ -21,8 +21,8 @@ from dpensemble._guard import on_public_rows
 from dpensemble._progress import progress_heard_by, show_progress
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.columns import number_columns
+from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
-from dpensemble.methods.repeated import uncounted
 from dpensemble.moments import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.workflow.outputs import STUDENT, file_contents

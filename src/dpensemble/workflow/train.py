@@ -18,19 +18,19 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._guard import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.bad_records import readable_rows
+from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.persistence import require_savable
 from dpensemble.report import PrivateRecord, RunRecord
 from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import ASSUMPTIONS, HeldBack, WithScore, hold_back, scored
+from dpensemble.workflow.label_summary import about_teachers, public_alone, told_by_labels
 from dpensemble.workflow.metrics import scores
 from dpensemble.workflow.outputs import CERTIFICATE, Outcome
 from dpensemble.workflow.personal import personal_fields, require_budgets
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
-from dpensemble.workflow.told import about_teachers, public_alone, told_by_labels
 
 # The students of methods whose teachers answer with vectors, unless one is given.
 _OF_ANSWERS = {

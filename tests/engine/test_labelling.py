@@ -5,7 +5,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Meter, laplace_moments
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
-from dpensemble.labelling import PrivateDiagnostics, Questions, label_rows
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, label_rows
 from dpensemble.laws import LaplaceNoisyMax
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes

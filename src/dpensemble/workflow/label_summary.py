@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import has_fit_parameter
 
-from dpensemble.labelling import PrivateDiagnostics
+from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 

@@ -15,11 +15,11 @@ from dpensemble._entries import blanked, require_readable
 from dpensemble._given import read_rows, require_labels, require_one_per_record, require_rows
 from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
+from dpensemble.engine import inputs
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.voting import VotingEnsembleClassifier, all_or_nothing
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.labelling import PrivateDiagnostics
-from dpensemble.methods import inputs
-from dpensemble.methods.base import VotingEnsembleClassifier, all_or_nothing
-from dpensemble.methods.records import PrivateRecords
 from dpensemble.relations import Relation
 from dpensemble.teachers.turns import RowsInBlocks
 

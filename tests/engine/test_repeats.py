@@ -17,7 +17,7 @@ from dpensemble import (
 )
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.errors import BudgetError, RepeatedReleaseWarning
-from dpensemble.methods import repeated
+from dpensemble.engine import repeats
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(600, 3)), RNG.normal(size=(200, 3))
@@ -27,11 +27,11 @@ VOTES = SubsampleAggregateClassifier(n_teachers=20, classes=[0, 1], epsilon=1, d
 
 @pytest.fixture(autouse=True)
 def nothing_seen():
-    repeated._SEEN.forget()
+    repeats._SEEN.forget()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedReleaseWarning)
         yield
-    repeated._SEEN.forget()
+    repeats._SEEN.forget()
 
 
 def test_the_second_fit_says_what_both_cost_and_then_every_doubling():
@@ -97,8 +97,8 @@ def test_a_fit_that_fails_after_spending_counts_and_one_refused_before_does_not(
         VOTES.set_params(epsilon=1e-9).fit(X, Y, X_public=PUBLIC)
     VOTES.set_params(epsilon=1)
     assert total_spent() is None
-    monkeypatch.setattr("dpensemble.labelling.label_rows", None)
-    monkeypatch.setattr("dpensemble.methods.base.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.labelling.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.voting.label_rows", None)
     with pytest.raises(TypeError):
         VOTES.fit(X, Y, X_public=PUBLIC)
     assert total_spent().epsilon == 1.0

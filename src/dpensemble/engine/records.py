@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,15 @@ class ReleasedLabels:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredBudgets:
+    """What `fit` was given about personal budgets: one per record, epsilons of levels, shares of groups."""
+
+    values: ArrayLike
+    levels: Mapping[Any, float] | None
+    group_shares: Mapping[Any, float] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
-from dpensemble.labelling import PrivateDiagnostics, Questions, Released, ask
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, ask
 from dpensemble.student import Learner
 from dpensemble.voting_schedule import VotingSchedule
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
 from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
-from dpensemble.methods import inputs
+from dpensemble.engine import inputs
 from dpensemble.student import class_probabilities
 
 

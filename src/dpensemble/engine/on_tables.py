@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble._given import ScoresGivenLabels
-from dpensemble.methods import inputs
+from dpensemble.engine import inputs
 from dpensemble.student import class_probabilities
 
 

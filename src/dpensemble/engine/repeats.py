@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
-from dpensemble._spending import Spending, spending_told_to
+from dpensemble._spending import Spending, listen
 from dpensemble.budget import Budget
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.errors import RepeatedReleaseWarning
@@ -114,7 +114,7 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
         return
     token, told, failed = _INSIDE.set(True), _Told(), True
     try:
-        with spending_told_to(told.hear):
+        with listen(told.hear):
             yield
         failed = False
     finally:

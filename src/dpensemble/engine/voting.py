@@ -18,7 +18,7 @@ from dpensemble._drawn import drawn_together
 from dpensemble._guard import guard_private_rows, on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import about_to_spend, spending_told_to
+from dpensemble._spending import announce, listen
 from dpensemble.accounting import Accounting, Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
@@ -26,16 +26,16 @@ from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import BAD
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import VotingDesign, with_least_error
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.facts import Analysis, Facts
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_rows
+from dpensemble.engine.labelling_interactive import label_interactively
+from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
+from dpensemble.engine.repeats import counted
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.interactive import label_interactively
-from dpensemble.labelling import PrivateDiagnostics, Questions, Released, label_rows
 from dpensemble.laws import LawChoice
-from dpensemble.methods import inputs, promises
-from dpensemble.methods.facts import Analysis, Facts
-from dpensemble.methods.on_arrays import ArrayClassifier
-from dpensemble.methods.records import PrivateRecords, ReleasedLabels
-from dpensemble.methods.repeated import counted
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, default_student, published
 from dpensemble.teachers import TeacherEnsemble
@@ -151,7 +151,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         X_public: Any,
         units: ArrayLike | None,
         diagnostics: PrivateDiagnostics | None,
-        budgets: promises.DeclaredBudgets | None = None,
+        budgets: DeclaredBudgets | None = None,
         *,
         fewest_units: int | None = None,
     ) -> Self:
@@ -177,7 +177,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         classes: NDArray[Any],
         rows: NDArray[np.float64],
         diagnostics: PrivateDiagnostics | None,
-        budgets: promises.DeclaredBudgets | None = None,
+        budgets: DeclaredBudgets | None = None,
     ) -> Self:
         """Do all that follows once records and public rows are checked."""
         entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
@@ -197,7 +197,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         learner = Learner(estimator, rows, classes, seed_integer(entropy, Stream.STUDENT))
         # How far the loop gets is secret under a data-dependent basis, so this bar only moves.
         worst_case = meter.basis is Basis.WORST_CASE
-        about_to_spend(design.groups, meter.renyi_costs, worst_case=worst_case, relation=relation)
+        announce(design.groups, meter.renyi_costs, worst_case=worst_case, relation=relation)
         with _timed(seconds, "labels"), progress_bar("Labelling public rows", None):
             questions = Questions(ensemble.vote, rows, order, allocation.n_teachers)
             with drawn_together():
@@ -228,7 +228,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
         relation: Relation,
         entropy: int,
         queries: int,
-        budgets: promises.DeclaredBudgets | None,  # noqa: ARG002
+        budgets: DeclaredBudgets | None,  # noqa: ARG002
     ) -> tuple[VotingDesign, Allocation, Meter]:
         """Check every setting and the budget before anything is fitted."""
         facts = Facts(
@@ -329,7 +329,7 @@ class VotingEnsembleClassifier(ArrayClassifier):
             unit="unit" if has_units else "record",
             accounting=meter.accounting,
             assumptions=(
-                *promises.of_voting(allocation.relation, has_units, meter),
+                *guarantee_text.of_voting(allocation.relation, has_units, meter),
                 *design.assumptions(allocation.relation, has_units),
             ),
             for_release=for_release,
@@ -386,7 +386,7 @@ def all_or_nothing(estimator: Any, ledger: Any = None, records: tuple[Any, Any] 
     with guard_private_rows(), nullcontext() if records is None else counted(estimator, *records):
         before = dict(vars(estimator))
         try:
-            with spending_told_to(None if ledger is None else ledger.one_release(type(estimator).__name__)):
+            with listen(None if ledger is None else ledger.one_release(type(estimator).__name__)):
                 yield
         except BaseException:
             vars(estimator).clear()

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import ArrayLike
-
 from dpensemble.accounting import Meter, SumsMeter
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.relations import Relation
@@ -37,15 +31,6 @@ MEMBERSHIP = {
     Relation.ADD_OR_REMOVE_ONE: "The groups and their declared shares are public, and so is which group a record "
     "(or unit) would be in.",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class DeclaredBudgets:
-    """What `fit` was told of personal budgets: epsilons or levels of records, what levels and shares there are."""
-
-    values: ArrayLike
-    levels: Mapping[Any, float] | None
-    group_shares: Mapping[Any, float] | None
 
 
 def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from sklearn.preprocessing import StandardScaler
 
 from dpensemble import PATEClassifier
 from dpensemble.cli import main
+from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import InvalidParameterError
-from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.workflow import file_tables
 from dpensemble.workflow import train as run_training
-from dpensemble.workflow.told import about_teachers
+from dpensemble.workflow.label_summary import about_teachers
 
 RNG = np.random.default_rng(0)
 

@@ -16,15 +16,15 @@ from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation, VotingDesign
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.facts import Facts
+from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
+from dpensemble.engine.voting import VotingEnsembleClassifier, all_or_nothing
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
-from dpensemble.labelling import PrivateDiagnostics
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods import inputs, promises
-from dpensemble.methods.base import VotingEnsembleClassifier, all_or_nothing
-from dpensemble.methods.facts import Facts
-from dpensemble.methods.records import PrivateRecords
-from dpensemble.methods.settings import keep
 from dpensemble.relations import Basis, Relation
 
 
@@ -54,7 +54,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         insecure_release_seed: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        keep(self, locals())
+        store_params(self, locals())
 
     def _design(self, facts: Facts) -> VotingDesign:
         census = facts.census
@@ -140,7 +140,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         inputs.refuse_others(others)
         declared = None
         if budgets is not None:
-            declared = promises.DeclaredBudgets(budgets, levels, group_shares)
+            declared = DeclaredBudgets(budgets, levels, group_shares)
         elif levels is not None or group_shares is not None:
             raise InvalidParameterError(
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
@@ -156,7 +156,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         relation: Relation,
         entropy: int,
         queries: int,
-        budgets: promises.DeclaredBudgets | None,
+        budgets: DeclaredBudgets | None,
     ) -> tuple[VotingDesign, Allocation, Meter]:
         self._has_budgets = budgets is not None
         if budgets is None:
@@ -175,9 +175,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         )
         return self._allocated(self._design(facts), records, facts, queries)
 
-    def _personal_budgets(
-        self, budgets: promises.DeclaredBudgets, n_records: int, relation: Relation
-    ) -> PersonalBudgets:
+    def _personal_budgets(self, budgets: DeclaredBudgets, n_records: int, relation: Relation) -> PersonalBudgets:
         values, shares = inputs.one_per_record("budgets", budgets.values, n_records), budgets.group_shares
         if shares is not None and not (isinstance(shares, Mapping) and shares):
             raise InvalidParameterError(
@@ -204,7 +202,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
             )
             for group, epsilon in zip(design.groups, meter.group_epsilons, strict=True)
         )
-        membership = promises.MEMBERSHIP[allocation.relation]
+        membership = guarantee_text.MEMBERSHIP[allocation.relation]
         return replace(stated, groups=groups, assumptions=(*stated.assumptions, membership))
 
 
@@ -216,7 +214,7 @@ def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Re
     return [repr((identity, group)) for identity, group in zip(records.identities, groups, strict=True)]
 
 
-def _census(personal: PersonalBudgets, identities: Sequence[Hashable], budgets: promises.DeclaredBudgets) -> Census:
+def _census(personal: PersonalBudgets, identities: Sequence[Hashable], budgets: DeclaredBudgets) -> Census:
     """Return the groups by their public shares: as declared, or of units."""
     if budgets.group_shares is None:
         groups = personal.group_of_unit(number_units(identities)[1])
