@@ -13,14 +13,16 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.certifying import print_certificate, write_certificate
+from dpensemble.cli.choice import method_of
 from dpensemble.cli.commands import Request
-from dpensemble.cli.estimators import estimator
 from dpensemble.cli.other_budgets import other_budgets
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
+from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.design import Plan, SmallestEnsemble, parse_budgets, quality_table, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis
 
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -45,7 +47,7 @@ def run(request: Request) -> None:
         real_between("label_accuracy", wanted, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         found = _plan(request)
-        plain = found.design.plain_fields(found.labels) if found.design.has_budgets else None
+        plain = found.design.plain_fields(found.labels)
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
             write_plot(found, plain, plot)
@@ -72,10 +74,11 @@ def run(request: Request) -> None:
 
 def _plan(request: Request) -> Plan:
     """Return the plan of a method that votes."""
-    own, settings = request.own, dict(request.settings)
+    own, settings = request.own, settings_of(request)
     n_classes = integer_between("classes", own["classes"], 2)
     delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
-    model = estimator(replace(request, settings=settings))
+    usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}
+    method: Any = PLANNED[request.method].of(usual | settings)
     if "budgets" in own:
         asked = parse_budgets(own["budgets"])
         if asked is None:
@@ -83,11 +86,11 @@ def _plan(request: Request) -> Plan:
                 f"method {request.method} is planned from budgets; give them with the share of the records that has "
                 'each, such as --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        return find_plan(model.design(n_classes=n_classes, census=asked.census(delta)), labels=labels)
+        return find_plan(method.design(n_classes=n_classes, census=asked.census(delta)), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
         raise InvalidParameterError(f"method {request.method} needs --records, the number of private records.")
-    design = model.design(n_classes=n_classes, n_records=records)
+    design = method.design(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
     found = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)

@@ -285,6 +285,10 @@ class VotingDesign(Design):
         """Return what distinguishes a group, by its number; nothing where all records are treated alike."""
         return {}
 
+    def plain_fields(self, labels: int) -> dict[str, Any] | None:  # noqa: ARG002
+        """Return what the same noise would cost without groups; None where there are none."""
+        return None
+
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
         """Return what a plan of so many labels says besides."""
         return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -19,7 +18,7 @@ from dpensemble._guard import guard_private_rows, on_public_rows
 from dpensemble._progress import progress_bar
 from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import announce, listen
-from dpensemble.accounting import Accounting, Meter
+from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
@@ -31,61 +30,23 @@ from dpensemble.engine.facts import Analysis, Facts
 from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_rows
 from dpensemble.engine.labelling_interactive import label_interactively
 from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.planned import Planned
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
 from dpensemble.engine.repeats import counted
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.laws import LawChoice
 from dpensemble.relations import Basis, Relation
 from dpensemble.student import Learner, default_student, published
 from dpensemble.teachers import TeacherEnsemble
 
 
-class VotingEnsembleClassifier(ArrayClassifier):
+class VotingEnsembleClassifier(Planned, ArrayClassifier):
     """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
 
-    #: Short name, as on the command line, and what people call it.
-    name: ClassVar[str]
-    title: ClassVar[str]
     #: Whether `fit` takes budgets of records.
     takes_budgets: ClassVar[bool] = False
     #: How votes are analysed, for methods that offer no other.
     analysis: Any = Analysis.WORST_CASE
-
-    @abstractmethod
-    def _design(self, facts: Facts) -> VotingDesign:
-        """Return everything public about a run with these settings; noise that is left open is the usual one."""
-
-    def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
-        """Return everything public about a run with these settings, before any record is touched.
-
-        Parameters
-        ----------
-        n_classes : int, optional
-            Number of classes; by default those declared, or 2.
-        n_records : int, optional
-            Number of private records (or units), for methods that draw records by chance.
-
-        Returns
-        -------
-        VotingDesign
-            For `dpensemble.plan`.
-
-        Examples
-        --------
-        >>> from dpensemble import PATEClassifier, plan
-        >>> plan(PATEClassifier(n_teachers=100).design(n_classes=10), epsilon=1).labels
-        12
-        """
-        if n_classes is None:
-            n_classes = 2 if self.classes is None else len(self.classes)
-        facts = Facts(
-            n_classes=integer_between("n_classes", n_classes, 2),
-            n_units=n_records,
-            relation=member("relation", self.relation, Relation),
-            max_labels=self.max_labels,
-        )
-        return self._design(facts)
 
     def fit(
         self,
@@ -335,19 +296,6 @@ class VotingEnsembleClassifier(ArrayClassifier):
             for_release=for_release,
             fixed_number=meter.fixed_number,
         )
-
-    def _budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    def _named(self) -> dict[str, Any]:
-        """Return what every method tells its design in the same way: names, law and accounting."""
-        accounting = getattr(self, "accounting", Accounting.EXACT)
-        return {
-            "name": self.name,
-            "title": self.title,
-            "choice": LawChoice.of(self.law),
-            "accounting": member("accounting", accounting, Accounting),
-        }
 
 
 def _label(

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
-from dpensemble._checks import integer_between, member
 from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
-from dpensemble.design import Drawn, VotingDesign
+from dpensemble.allocation import Allocation
+from dpensemble.design import VotingDesign
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
+from dpensemble.methods.designs import BaggedPATE
 from dpensemble.relations import Relation
 
 
-class BaggedPATEClassifier(VotesInBlocks):
+class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     """Private classifier by a noisy vote of bagged teachers.
 
     Each teacher learns records that were drawn for it in secret. A record that nobody drew costs nothing, and one
@@ -78,9 +78,6 @@ class BaggedPATEClassifier(VotesInBlocks):
     (6, 199)
     """
 
-    name: ClassVar[str] = "bagged-pate"
-    title: ClassVar[str] = "PATE, teachers that draw their records"
-
     def __init__(
         self,
         teacher: Any = None,
@@ -102,25 +99,6 @@ class BaggedPATEClassifier(VotesInBlocks):
     ) -> None:
         store_params(self, locals())
 
-    def _design(self, facts: Facts) -> VotingDesign:
-        if facts.n_units is None:
-            raise InvalidParameterError(
-                "n_records=None leaves out the number of private records, which the chance that one is drawn needs; "
-                "give it."
-            )
-        n_teachers, subsample = integer_between("n_teachers", self.n_teachers, 1), self.subsample
-        if subsample is None:
-            # Half of what a partition would give.
-            subsample = max(1, facts.n_units // (2 * n_teachers))
-        return Drawn(
-            **self._named(),
-            n_classes=facts.n_classes,
-            scheme=BootstrapScheme(member("scheme", self.scheme, Bootstrap), n_teachers, subsample),
-            n_units=facts.n_units,
-            relation=facts.relation,
-            budget=self._budget(),
-        )
-
     def _allocated(
         self, design: VotingDesign, records: PrivateRecords, facts: Facts, queries: int
     ) -> tuple[VotingDesign, Allocation, Meter]:
@@ -131,7 +109,8 @@ class BaggedPATEClassifier(VotesInBlocks):
             records = replace(records, identities=range(len(records.X)))
             design = replace(design, n_units=len(records.X))  # type: ignore[call-arg]
         design, allocation, meter = super()._allocated(design, records, facts, queries)
-        if facts.relation is Relation.ADD_OR_REMOVE_ONE and meter.sure_queries < self.max_labels:
+        fits = self.max_labels is None or meter.sure_queries >= self.max_labels
+        if facts.relation is Relation.ADD_OR_REMOVE_ONE and not fits:
             raise BudgetError(
                 f"max_labels={self.max_labels} do not fit epsilon={self.epsilon:g} at delta={self.delta:g}, "
                 f"which pays for {meter.sure_queries}; ask for fewer, or use more noise."

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from dpensemble._checks import real_between
 from dpensemble._random import Stream, noise_source, seed_integer
 from dpensemble.accounting import Meter
 from dpensemble.allocation import Allocation
-from dpensemble.design import Partitioned, VotingDesign
-from dpensemble.engine.facts import Facts
+from dpensemble.design import VotingDesign
 from dpensemble.engine.params import store_params
 from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
+from dpensemble.methods.designs import RandomSubspace
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OnSubspaces(Partitioned):
-    """One partition, whose teachers see a share of the columns; which ones is public or secret."""
-
-    columns: float
-    secret_columns: bool
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return super().settings() | {"columns": self.columns, "secret_columns": self.secret_columns}
-
-
-class RandomSubspaceClassifier(VotesInBlocks):
+class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
     """PATE whose teachers each see random columns.
 
     Votes differ more between teachers, which helps where a few columns drown the others or shards are small.
@@ -77,9 +63,6 @@ class RandomSubspaceClassifier(VotesInBlocks):
     (4, 'random-subspace')
     """
 
-    name: ClassVar[str] = "random-subspace"
-    title: ClassVar[str] = "Random subspace voting"
-
     def __init__(
         self,
         teacher: Any = None,
@@ -101,16 +84,6 @@ class RandomSubspaceClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        return OnSubspaces(
-            **self._named(),
-            n_classes=facts.n_classes,
-            n_teachers=self.n_teachers,
-            budget=self._budget(),
-            columns=real_between("columns", self.columns, 1e-9, 1.0),
-            secret_columns=self.secret_columns,
-        )
 
     def _base_learner(self) -> Any:
         return OnColumns(super()._base_learner(), self.columns)
