@@ -8,6 +8,7 @@ from hypothesis import settings
 from dpensemble import _random
 
 from . import postgresql as servers
+from .deadline import deadline
 
 # Deterministic runs, no deadline: timings belong to benchmarks.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
@@ -47,3 +48,10 @@ def postgresql(postgresql_server):
     """Return a PostgreSQL server that runs, without any tables."""
     postgresql_server.clear()
     return postgresql_server
+
+
+@pytest.fixture
+def has_a_deadline():
+    """Fail a test, instead of waiting for ever, if its worker processes died."""
+    with deadline():
+        yield
