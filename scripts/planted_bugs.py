@@ -53,9 +53,9 @@ BUGS = (
     ),
     Bug(
         "cost",
-        "composing two curves forgets the mass beyond both grids",
-        "total = mixed + _widened(curve, below, above) + curve.excess[-1] * self.excess[0]",
-        "total = mixed + _widened(curve, below, above)",
+        "a Renyi curve becomes too small an epsilon",
+        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)",
+        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / orders",
         ("tests/cost", "tests/oracle"),
     ),
     Bug(

@@ -39,7 +39,7 @@ def plan(method):
     if method == "bagging":
         return "plan bagging --records 100 --subsample 5"
     if method == "bagged-pate":
-        return "plan bagged-pate --records 1000 --epsilon 3"
+        return "plan bagged-pate --records 1000 --teachers 20 --epsilon 3"
     budgets = "--budgets 1:50%,2:50% --rule published" if "budgets" in method_of(method).fit else ""
     return f"plan {method} --accounting published {budgets}"
 
