@@ -36,8 +36,9 @@ def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) ->
     )
     law = GaussianNoisyMax(sigma)
     whole = subsampled_cost(law, np.eye(1, TEACHERS + 1, 1)[0], n_teachers=TEACHERS, n_classes=2)
-    whole.refine(labels, epsilon, DELTA)
-    print(f"one partition of all records (65 each): {whole.delta(labels, epsilon):.2e}")
+    whole = whole * labels
+    whole.refine(epsilon, DELTA)
+    print(f"one partition of all records (65 each): {whole.delta(epsilon):.2e}")
     print(f"{'records each':>12}" + "".join(f"{scheme.value:>26}" for scheme in Bootstrap))
     for subsample in SUBSAMPLES:
         cells = []
@@ -45,8 +46,9 @@ def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) ->
             scheme = BootstrapScheme(kind, TEACHERS, subsample)
             try:
                 cost = subsampled_cost(law, scheme.holders(RECORDS), n_teachers=TEACHERS, n_classes=2)
-                cost.refine(labels, epsilon, DELTA)
-                cells.append(f"{cost.delta(labels, epsilon):.2e} [{bagging_delta(scheme, RECORDS):.2g}]")
+                cost = cost * labels
+                cost.refine(epsilon, DELTA)
+                cells.append(f"{cost.delta(epsilon):.2e} [{bagging_delta(scheme, RECORDS):.2g}]")
             except DPEnsembleError:
                 cells.append("more than there are")
         print(f"{subsample:>12}" + "".join(f"{cell:>26}" for cell in cells))

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from dpensemble import BaggedPATEClassifier, PATEClassifier, WeightingPATEClassifier, plan
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.allocation import BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.certificates import (
@@ -56,7 +56,7 @@ def majority(n_teachers):
 
 
 def sums():
-    groups = (WeightedGroup("all", Budget(epsilon=1.0, delta=DELTA)),)
+    groups = (Group("all", Budget(epsilon=1.0, delta=DELTA)),)
     rounds = [{"sigma": SumsMeter(groups).sigma(0.2), "variance": 2**60, "entries": 500}] * 5
     return 5, certificate_of_sums(groups, rounds)
 

@@ -10,7 +10,8 @@ from time import perf_counter, process_time
 
 from dpensemble import SubsampleAggregateClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.cost import Conversion, largest_count
+from dpensemble.budget import Budget
+from dpensemble.cost import Conversion
 from dpensemble.cost.composition import AdaptiveComposition
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
@@ -26,7 +27,7 @@ def labels() -> None:
     one = price(law, Change(ballots=250, classes=2)).label
     for conversion in (Conversion.CLASSICAL, Conversion.IMPROVED, Conversion.PLD, Conversion.EXACT):
         start = perf_counter()
-        count = largest_count(one, EPSILON, DELTA, conversion)
+        count = one.most(Budget(epsilon=EPSILON, delta=DELTA), conversion)
         print(f"  exact, {conversion.value:28s}{count:6,} labels  {perf_counter() - start:6.2f} s")
 
 
@@ -50,7 +51,7 @@ def speed() -> None:
     ):  # fmt: skip
         start = process_time()
         one = price(LaplaceNoisyMax(n_teachers / 2), Change(ballots=n_teachers, classes=classes)).label
-        count = largest_count(one, float(epsilon), DELTA)
+        count = one.most(Budget(epsilon=float(epsilon), delta=DELTA))
         seconds = process_time() - start
         coarse = AdaptiveComposition((one.parts or ())[0].pairs, 128, 1.0)
         coarse._followed, coarse._block = 128, 64

@@ -14,7 +14,9 @@ from time import perf_counter
 
 import numpy as np
 
-from dpensemble.accounting import Change, PerRecordMeter, PublishedPerRecordMeter, price
+from dpensemble.accounting import Change, price
+from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget
 from dpensemble.laws import LaplaceNoisyMax

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble.ledger import Ledger
-from dpensemble.service import create_key
+from dpensemble.service.keys import create_key
 from service import wait
 
 CONFIG = """

@@ -17,7 +17,8 @@ from time import perf_counter
 import numpy as np
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import Accounting, DataDependentGroupMeter, published_group_rdp
+from dpensemble.accounting import Accounting, published_group_rdp
+from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
 from dpensemble.budget import Budget
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation
 from dpensemble.engine.labelling import Questions, label_rows

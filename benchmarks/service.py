@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from dpensemble.ledger import Ledger
-from dpensemble.service import create_key
+from dpensemble.service.keys import create_key
 
 CONFIG = """
 ledger = "{ledger}"

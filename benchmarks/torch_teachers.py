@@ -24,13 +24,8 @@ import torch
 from sklearn.base import clone
 
 from dpensemble.datasets import load_mnist
-from dpensemble.neural import (
-    ImageAugmentation,
-    StackedTeachers,
-    TorchClassifier,
-    bagging_cnn,
-    personalised_pate_cnn,
-)
+from dpensemble.neural import ImageAugmentation, TorchClassifier, bagging_cnn, personalised_pate_cnn
+from dpensemble.neural.together import StackedTeachers
 
 N_CLASSES = 10
 NETWORKS = {"bagging_cnn": bagging_cnn, "personalised_pate_cnn": personalised_pate_cnn}

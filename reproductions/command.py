@@ -11,8 +11,8 @@ import typer
 
 from dpensemble._checks import integer_between
 from dpensemble.cli.app import with_exit_code
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.help import PlainCommand
+from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from reproductions.catalogue import TABLES, chosen
@@ -62,7 +62,7 @@ def reproduce(
         n_jobs=jobs,
         progress=not quiet and sys.stderr.isatty(),
     )
-    ENDING.follow(lambda: f"finished parts are in {out}, and the same command resumes from there", lambda: False)
+    INTERRUPTS.follow(lambda: f"finished parts are in {out}, and the same command resumes from there", lambda: False)
 
     def report(line: str) -> None:
         if not quiet:

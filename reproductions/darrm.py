@@ -10,14 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import SeededNoise
-from dpensemble.darrm import (
-    AlikeTeachers,
-    GammaSolution,
-    IndependentTeachers,
-    expected_error,
-    general_composition,
-    optimise_gamma,
-)
+from dpensemble.darrm import AlikeTeachers, GammaSolution, IndependentTeachers, expected_error, optimise_gamma
+from dpensemble.darrm.composition import general_composition
 from dpensemble.datasets import load_fashion_mnist, load_mnist
 from dpensemble.design import plan
 from dpensemble.laws import GaussianNoisyMax, RandomizedResponseMajority, ReleaseLaw, sample

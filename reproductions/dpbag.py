@@ -19,7 +19,8 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting.meters.published_by_record import changeable_votes, memberships_of
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.allocation import partitions
-from dpensemble.cost import Conversion, largest_count
+from dpensemble.budget import Budget
+from dpensemble.cost import Conversion
 from dpensemble.datasets import fit_encoder, three_way_split
 from dpensemble.design import plan
 from dpensemble.laws import LaplaceNoisyMax, sample
@@ -123,7 +124,7 @@ def _exact_labels(n: int, k: int, epsilons: Sequence[float]) -> NDArray[np.int64
 
 def published_labels(scale: float, votes: int, epsilon: float, delta: float) -> int:
     """Return how many answers the published data-independent moments allow within the budget."""
-    return largest_count(laplace_moments(scale, votes**2), epsilon, delta, Conversion.CLASSICAL)
+    return laplace_moments(scale, votes**2).most(Budget(epsilon=epsilon, delta=delta), Conversion.CLASSICAL)
 
 
 def _data_independent(n: int, k: int, epsilons: Sequence[float], place: Workplace) -> dict[tuple[float, str], int]:
@@ -139,9 +140,8 @@ def _data_independent(n: int, k: int, epsilons: Sequence[float], place: Workplac
 
 def _fitting(spent: NDArray[np.int64], scale: float, epsilon: float, delta: float) -> int:
     """Return how many leading answers fit, given the largest sum of squared votes after each."""
-    return int(
-        np.count_nonzero(spent <= largest_count(laplace_moments(scale, 1), epsilon, delta, Conversion.CLASSICAL))
-    )
+    most = laplace_moments(scale, 1).most(Budget(epsilon=epsilon, delta=delta), Conversion.CLASSICAL)
+    return int(np.count_nonzero(spent <= most))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _bounds(
     answers, sums = {}, {}
     for k, bought in free.items():
         answers[k] = min(n_public, max(bought.values()))
-        sums[k] = largest_count(laplace_moments(k * n / 2, 1), most, PUBLISHED_DELTA, Conversion.CLASSICAL)
+        sums[k] = laplace_moments(k * n / 2, 1).most(Budget(epsilon=most, delta=PUBLISHED_DELTA), Conversion.CLASSICAL)
     return _Bounds(answers, sums, n)
 
 

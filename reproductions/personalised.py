@@ -18,7 +18,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder
 
 from dpensemble.accounting import Accounting
-from dpensemble.allocation import Allocation, grouped_partitions, upsampled_partition
+from dpensemble.allocation import Allocation
+from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
 from dpensemble.datasets import load_adult, load_mnist
 from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation

@@ -23,7 +23,8 @@ from typing import Any
 from dpensemble.client import Client
 from dpensemble.errors import DPEnsembleError
 from dpensemble.ledger import Ledger
-from dpensemble.service import create_key, read_settings
+from dpensemble.service import read_settings
+from dpensemble.service.keys import create_key
 from dpensemble.service.serve import serve
 
 CONFIG = """

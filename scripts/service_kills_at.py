@@ -22,10 +22,11 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from dpensemble.aggregation import aggregator
 from dpensemble.ledger import Ledger, store
 from dpensemble.ledger.witness import Witness
-from dpensemble.service import bodies, create_app, create_key, read_settings
+from dpensemble.releases import labels
+from dpensemble.service import bodies, create_app, read_settings
+from dpensemble.service.keys import create_key
 
 STEPS = (
     *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),
@@ -158,7 +159,7 @@ class Trial:
             transactions += name == "begun"
             die(f"{'charge' if transactions == 1 else 'answer'} {name}")
 
-        sample, note, body = aggregator.sample, Witness.note, bodies.Bodies.taken
+        sample, note, body = labels.sample, Witness.note, bodies.Bodies.taken
 
         def drawing(*given: Any) -> Any:
             file.write(f"drawing\t{key}\t\n")
@@ -177,7 +178,7 @@ class Trial:
                 yield found
 
         client = self.client()
-        store.step, aggregator.sample, Witness.note, bodies.Bodies.taken = at, drawing, noting, reading
+        store.step, labels.sample, Witness.note, bodies.Bodies.taken = at, drawing, noting, reading
         found = ask(client, self.token, key)
         file.write(f"told\t{key}\t{found.json()['labels'][0]}\n")
         die("replied")

@@ -16,12 +16,14 @@ from typing import Any
 import dpensemble.design
 import dpensemble.laws
 import dpensemble.methods
-from dpensemble.cli.manifest import FILE, first_sentence
+from dpensemble.cli.manifest import FILE
+from dpensemble.cli.parameters import flag_of
 from dpensemble.laws import LAWS
 from dpensemble.workflow.learners import LEARNERS
 
 _REFERENCE = re.compile(r"As (?:for|in) `(?:\w+\.)*?([A-Z]\w*)")
 _RULE = dpensemble.design.InfluenceRule
+_SCALARS = ("int", "float", "str", "bool")
 _ROOMS = (dpensemble.methods, dpensemble.laws, dpensemble.design)
 
 
@@ -47,10 +49,11 @@ def _described(kind: type) -> dict[str, Any]:
     return {
         "name": getattr(kind, "name", None),
         "title": getattr(kind, "title", None),
-        "summary": first_sentence(" ".join(_docstring(kind).split("\n\n")[0].split())),
+        "words": _words(kind),
         "parameters": [_parameter(kind, parameter) for parameter in _parameters(kind)],
         "fit": [parameter.name for parameter in fit],
         "in_blocks": hasattr(kind, "fit_blocks"),
+        "noise": next(iter(getattr(kind, "in_votes", ())), None),
     }
 
 
@@ -61,17 +64,41 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 
 def _parameter(owner: type, parameter: inspect.Parameter) -> dict[str, Any]:
     kind, text = _text_of(owner, parameter.name)
-    required = parameter.default is parameter.empty
-    default = None if required else parameter.default
+    default = None if parameter.default is parameter.empty else parameter.default
     written = parameter.annotation
+    annotation = written if isinstance(written, str) else inspect.formatannotation(written)
+    braces = re.match(r"\{(.*?)\}", kind)
     return {
         "name": parameter.name,
-        "annotation": written if isinstance(written, str) else inspect.formatannotation(written),
-        "required": required,
         "default": default.value if isinstance(default, Enum) else default,
-        "kind": kind,
-        "text": text,
+        "scalar": next((part for part in annotation.split(" | ") if part in _SCALARS), None),
+        "choices": [] if braces is None else re.findall(r"[\"']([^\"']+)[\"']", braces[1]),
+        "help": _help(text),
     }
+
+
+def _words(kind: type) -> str:
+    """Return the first sentence of a docstring, without what the summaries of all methods begin with."""
+    sentence = first_sentence(" ".join(_docstring(kind).split("\n\n")[0].split()))
+    words = re.sub(r"^Private classifier by (an? )?", "", sentence)
+    return words[0].upper() + words[1:]
+
+
+def _help(text: str) -> str:
+    """Return the first sentence of a parameter's text, in which other parameters are named by their options."""
+    sentence = first_sentence(text)
+    return re.sub(r"(?<!`)`(\w+)`(?!`)", lambda match: flag_of(match[1]), sentence).replace("`", "")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, without its full stop.
+
+    Examples
+    --------
+    >>> first_sentence("Budget of one fit. `delta` must be below 1 / n_records.")
+    'Budget of one fit'
+    """
+    return re.split(r"\.(?=\s+[\"`(A-Z]|$)", text, maxsplit=1)[0]
 
 
 def _text_of(owner: type, name: str) -> tuple[str, str]:

@@ -13,13 +13,13 @@ import dpensemble
 from dpensemble import Aggregator, Budget
 from dpensemble._original import Original
 from dpensemble._random import SystemNoise
-from dpensemble.accounting.sums import SumsMeter, WeightedGroup
+from dpensemble.accounting.sums import Group, SumsMeter
 from dpensemble.aggregation.answers import MemoryBook
 from dpensemble.aggregation.drawn import Draws
 from dpensemble.errors import DuplicateError
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.methods.pate import PATEClassifier
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.votes import Votes
 
 # Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
@@ -84,7 +84,7 @@ SPENDERS = {
     "book": (lambda: MemoryBook(5), lambda it: it.charge("key", b"votes", 1)),
     "meter": (meter, lambda it: it.admit(Votes(np.zeros((1, 20), dtype=np.uint8), 2))),
     "sums": (
-        lambda: SumsMeter([WeightedGroup("everyone", BUDGET)]),
+        lambda: SumsMeter([Group("everyone", BUDGET)]),
         lambda it: it.charge(it.sigma(share=0.5), variance=2**54, entries=5),
     ),
     "laplace": (lambda: DiscreteNoise(SystemNoise()), lambda it: it.laplace(5)),

@@ -22,7 +22,7 @@ from skops import io as skops_io
 
 from dpensemble import load_classifier, save_classifier
 from dpensemble.errors import FileError
-from dpensemble.workflow import STUDENTS, learner
+from dpensemble.workflow.learners import STUDENTS, learner
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,12 @@ def test_who_imports_the_library_keeps_handlers_and_ignored_interrupts():
 
 
 def test_the_command_takes_over_the_first_handler():
-    from dpensemble.cli.ending import Ending
+    from dpensemble.cli.interrupts import Interrupts
 
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, _start.end_at_once)
-        ending = Ending()
+        ending = Interrupts()
         with ending.listening(for_good=False):
             assert signal.getsignal(signal.SIGINT) == ending._told
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from tables import RandomTables
 
-from dpensemble.cli.choice import Choice, laws_of, methods_of
-from dpensemble.cli.options import Option, options_of
+from dpensemble.cli.manifest import laws_of
+from dpensemble.cli.method_choice import methods_of
+from dpensemble.cli.option import Option
+from dpensemble.cli.options import options_of
 
 #: Name of the account in the ledger of a run.
 DATA_SET = "people"
@@ -61,7 +63,7 @@ def random_run(rng: np.random.Generator, tables: RandomTables) -> RandomRun:
     method = methods[rng.integers(len(methods))]
     laws = laws_of(method)
     law = None if not laws or rng.random() < 0.4 else laws[rng.integers(len(laws))]
-    options = {option.flag: option for option in options_of(Choice("train", method, law, ()))}
+    options = {option.flag: option for option in options_of("train", method, law)}
     arguments = ["train", method, "--private", tables.private, "--target", "y", "--out", "run"]
     arguments += ["--classes", ",".join(tables.classes), *([] if law is None else ["--law", law])]
     if "--declared-columns" in options and rng.random() < 0.25:

@@ -122,6 +122,14 @@ def as_array(values: Any) -> NDArray[Any]:
         return found
 
 
+def plain_array(values: Any) -> NDArray[Any]:
+    """Return values as NumPy does; of uneven rows, an array of lists."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return as_array(values)
+
+
 def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
     """Yield arrays that may hold unreadable entries, and the number of the column that each is of a table."""
     if hasattr(values, "tocsr"):

@@ -154,8 +154,8 @@ class Client:
             )
         body = json.dumps(asked).encode()
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
-        told, replayed = self._send(f"{_grant_path(grant)}/predictions", body, headers)
-        return Answered(told["labels"], told["means"], key, replayed)
+        answers, replayed = self._send(f"{_grant_path(grant)}/predictions", body, headers)
+        return Answered(answers["labels"], answers["means"], key, replayed)
 
     def _get(self, path: str) -> Any:
         return self._send(path, None, {})[0]
@@ -168,8 +168,8 @@ class Client:
             try:
                 # The scheme was checked when the client was made.
                 request = Request(self._url + path, body, sent)  # noqa: S310
-                with self._opener.open(request, timeout=self._timeout) as found:
-                    text, replayed = found.read(), found.headers.get("Idempotent-Replayed") == "true"
+                with self._opener.open(request, timeout=self._timeout) as response:
+                    text, replayed = response.read(), response.headers.get("Idempotent-Replayed") == "true"
                 with suppress(ValueError):
                     return json.loads(text), replayed
             except HTTPError as error:
@@ -215,10 +215,10 @@ def _refusal(error: HTTPError) -> DPEnsembleError:
             "along; give the address that it moved to."
         )
     try:
-        said = json.load(error)
-        text = f"{said['title']} {said.get('detail', '')}".strip()
+        problem = json.load(error)
+        text = f"{problem['title']} {problem.get('detail', '')}".strip()
     except (ValueError, KeyError, TypeError, OSError):
-        said, text = {}, f"the service refused with status {error.code}."
-    if str(said.get("type", "")).endswith(":budget"):
-        return BudgetError(text, figures={name: said[name] for name in _FIGURES if name in said})
+        problem, text = {}, f"the service refused with status {error.code}."
+    if str(problem.get("type", "")).endswith(":budget"):
+        return BudgetError(text, figures={name: problem[name] for name in _FIGURES if name in problem})
     return DataError(text) if error.code in (400, 413, 422) else DPEnsembleError(text)

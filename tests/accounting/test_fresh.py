@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpensemble.accounting import Change, RepeatedAnswers, fresh_cost, price
+from dpensemble.accounting import Change, fresh_cost, price
 from dpensemble.budget import Budget
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax
@@ -41,9 +41,9 @@ def test_one_answer_has_exactly_the_amplified_curve():
 
 def test_ten_voters_have_ten_thousand_answers_in_place_of_six():
     budget, change = Budget(epsilon=3, delta=1e-5), Change(ballots=10, classes=2)
-    assert RepeatedAnswers(price(LAW, change).label, "").most(budget) == 6
-    fresh = RepeatedAnswers(fresh_cost(LAW, change, 0.02, Relation.ADD_OR_REMOVE_ONE), "")
-    assert fresh.fits(10_000, budget)
+    assert price(LAW, change).label.most(budget) == 6
+    fresh = fresh_cost(LAW, change, 0.02, Relation.ADD_OR_REMOVE_ONE)
+    assert (fresh * 10_000).fits(budget)
 
 
 @pytest.mark.parametrize(

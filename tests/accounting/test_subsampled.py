@@ -6,15 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpensemble.accounting import (
-    Change,
-    Group,
-    SubsampledCost,
-    SubsampledMeter,
-    subsampled_cost,
-    worst_case_meter,
-)
-from dpensemble.accounting.meters.drawn import ENDLESS
+from dpensemble.accounting import Change, Group, subsampled_cost, worst_case_meter
+from dpensemble.accounting.meters.scheduled import subsampled_meter
+from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
@@ -33,7 +27,8 @@ def one_holder(chance):
 
 
 def meter(law, holders, budget=BUDGET):
-    return SubsampledMeter(subsampled_cost(law, holders, n_teachers=T, n_classes=2), budget)
+    cost = subsampled_cost(law, holders, n_teachers=T, n_classes=2)
+    return subsampled_meter(VotingSchedule.everyone(law, T), Group("everyone", budget), cost)
 
 
 def ballots(n_queries):
@@ -51,13 +46,13 @@ def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
 def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(chance):
     # Inner figures by the plain cost; exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
     law, n = LAWS[1], 12
-    cost = subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2)
+    cost = subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2) * n
     plain = worst_case_cost(law, Change(ballots=T, classes=2)) * n
     for delta in (1e-4, 1e-6):
         inner = plain.epsilon(delta / chance)
         outer = np.log1p(chance * np.expm1(inner))
-        cost.refine(n, outer, delta)
-        assert cost.epsilon(n, delta) == pytest.approx(outer, rel=0.02)
+        cost.refine(outer, delta)
+        assert cost.epsilon(delta) == pytest.approx(outer, rel=0.02)
 
 
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 300.0))
@@ -92,16 +87,16 @@ def test_agrees_with_gaussian_noise_in_closed_form():
     for epsilon in (0.2, 1.0, 3.0):
         inner = cost.inner_epsilon(epsilon)
         exact = sum(binom.pmf(b, 5, 0.3) * gaussian_delta(0.1 * b * 5, inner) for b in range(1, 6))
-        assert exact <= cost.delta(25, epsilon) <= 12 * exact
+        assert exact <= (cost * 25).delta(epsilon) <= 12 * exact
 
 
 def test_exact_composition_only_improves_on_the_renyi_curve():
     holders = binom.pmf(np.arange(T + 1), T, 0.05)
     for law in LAWS:
-        cost = subsampled_cost(law, holders, n_teachers=T, n_classes=2)
-        before = cost.epsilon(10, 1e-5)
-        cost.refine(10, before, 1e-5)
-        assert 0.5 * before < cost.epsilon(10, 1e-5) < before
+        cost = subsampled_cost(law, holders, n_teachers=T, n_classes=2) * 10
+        before = cost.epsilon(1e-5)
+        cost.refine(before, 1e-5)
+        assert 0.5 * before < cost.epsilon(1e-5) < before
 
 
 def test_unlikely_numbers_of_holders_are_charged_in_full():
@@ -112,20 +107,21 @@ def test_unlikely_numbers_of_holders_are_charged_in_full():
         return worst_case_cost(LAWS[0], Change(ballots=T, classes=2, votes=b))
 
     holders = binom.pmf(np.arange(T + 1), T, 0.01)
-    cost = SubsampledCost(one, holders)
-    rough = cost.delta(5, 50.0, negligible=1e-6)
+    cost = SubsampledCost(one, holders) * 5
+    rough = cost.delta(50.0, negligible=1e-6)
     assert max(priced) < 6
     assert rough >= holders[max(priced) + 1 :].sum()
-    assert rough >= cost.delta(5, 50.0)
+    assert rough >= cost.delta(50.0)
 
 
 def test_epsilon_and_delta_are_inverse_and_monotone():
-    cost = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
-    cost.refine(20, 1.0, 1e-5)
+    cost = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2) * 20
+    cost.refine(1.0, 1e-5)
     for delta in (1e-3, 1e-5, 1e-8):
-        epsilon = cost.epsilon(20, delta)
-        assert cost.delta(20, epsilon, delta * 1e-4) <= delta < cost.delta(20, epsilon * (1 - 1e-6))
-    deltas = [cost.delta(n, 0.5) for n in (0, 1, 5, 20, 50)]
+        epsilon = cost.epsilon(delta)
+        assert cost.delta(epsilon, delta * 1e-4) <= delta < cost.delta(epsilon * (1 - 1e-6))
+    one = subsampled_cost(LAWS[1], binom.pmf(np.arange(T + 1), T, 0.05), n_teachers=T, n_classes=2)
+    deltas = [(one * n).delta(0.5) for n in (0, 1, 5, 20, 50)]
     assert deltas == sorted(deltas)
     assert deltas[0] == 0.0
 
@@ -133,16 +129,16 @@ def test_epsilon_and_delta_are_inverse_and_monotone():
 def test_a_delta_that_allows_publishing_the_teachers_allows_any_number_of_answers():
     assert meter(LAWS[0], one_holder(1e-6)).sure_queries == ENDLESS
     cost = subsampled_cost(LAWS[0], one_holder(1e-6), n_teachers=T, n_classes=2)
-    assert cost.delta(10**9, 0.0) == pytest.approx(1e-6, rel=1e-6)
+    assert (cost * 10**9).delta(0.0) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_the_curve_of_a_run_is_above_what_is_stated_and_is_one_of_whole_runs():
     found = meter(LAWS[1], one_holder(0.3))
-    assert found.cost.rdp.max() == 0
+    assert found.cost.renyi.rdp.max() == 0
     assert found.admit(ballots(5)) == 5
-    assert found.cost.epsilon(1e-5) >= found.spent_epsilon > 0
+    assert found.cost.renyi.epsilon(1e-5) >= found.spent_epsilon > 0
     # Amplifying each query and composing would claim less than the truth.
-    assert np.all(found.cost.rdp > 5 * found.one_query.rdp)
+    assert np.all(found.cost.renyi.rdp > 5 * found.one_query.renyi.rdp)
 
 
 @pytest.mark.parametrize("chunks", [[], [3, 0, 4], [40, 40, 40], [1, 200]])

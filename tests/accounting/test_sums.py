@@ -1,21 +1,13 @@
-"""Noisy sums: against 60 digits, exact sums over whole noise, and random sequences of charges."""
+"""Noisy sums: random sequences of charges, against 60 digits."""
 
 import math
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting.sums import (
-    SumsMeter,
-    WeightedGroup,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    noise_variance,
-)
+from dpensemble.accounting.sums import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
 
@@ -31,65 +23,7 @@ def true_delta(mu, epsilon):
 
 
 def everyone(epsilon=1.0, delta=1e-5):
-    return SumsMeter([WeightedGroup("everyone", Budget(epsilon=epsilon, delta=delta))])
-
-
-@pytest.mark.parametrize("mu", np.geomspace(1e-9, 1e3, 25).tolist())
-def test_delta_is_never_below_the_truth_and_close_to_it(mu):
-    for part in (0.0, 1e-9, 1e-4, 0.1, 0.5, 1.0, 2.0, 5.0, 12.0, 25.0):
-        for epsilon in (mu * part, mu * part + mu**2 / 2, part):
-            if epsilon / mu > 30 + mu / 2:
-                continue
-            found, truth = gaussian_delta(mu, epsilon), true_delta(mu, epsilon)
-            assert found >= truth or found == 1.0
-            assert found <= truth * (1 + 1e-9 * max(1.0, mu**2) + 2e-9 / mu) or truth < 1e-40
-
-
-def test_delta_at_the_ends():
-    assert gaussian_delta(0.0, 0.0) == gaussian_delta(0.0, 1.0) == 0.0
-    assert gaussian_delta(1e6, 0.0) == 1.0
-    assert gaussian_delta(1e-3, 1e6) == 0.0
-
-
-@pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-12, 1e-5, 1e-2, 0.3, 0.9, 0.999])
-@pytest.mark.parametrize("epsilon", np.geomspace(1e-4, 1e5, 5).tolist())
-def test_inverses_err_on_the_safe_side_only(epsilon, delta):
-    mu = gaussian_mu(epsilon, delta)
-    assert true_delta(mu, epsilon) <= delta
-    assert true_delta(mu * (1 + 1e-4), epsilon) > delta
-    back = gaussian_epsilon(mu, delta)
-    assert true_delta(mu, back) <= delta
-    assert back == pytest.approx(epsilon, rel=1e-5)
-
-
-def test_little_noise_needs_no_epsilon_at_a_large_delta():
-    assert gaussian_epsilon(0.0, 1e-5) == 0.0
-    assert gaussian_epsilon(0.1, 0.1) == 0.0
-    assert gaussian_epsilon(0.1, 1e-3) > 0
-
-
-@pytest.mark.parametrize("mu", [math.nan, math.inf, -1.0, "1", None, True])
-def test_what_is_no_number_is_refused(mu):
-    with pytest.raises(InvalidParameterError):
-        gaussian_delta(mu, 1.0)
-    with pytest.raises(InvalidParameterError):
-        gaussian_delta(1.0, mu)
-
-
-@pytest.mark.parametrize("variance", [100, 173, 1000])
-def test_the_slack_bounds_the_ratio_of_rounded_and_discrete_noise(variance):
-    """By exact summation, at every whole number within 38 standard deviations."""
-    reach = int(38 * math.sqrt(variance))
-    with mpmath.workdps(40):
-        v = mpmath.mpf(variance)
-        unscaled = [mpmath.exp(-(k**2) / (2 * v)) for k in range(reach + 200)]
-        total = unscaled[0] + 2 * mpmath.fsum(unscaled[1:])
-        tails = [mpmath.erfc((k - mpmath.mpf("0.5")) / mpmath.sqrt(2 * v)) / 2 for k in range(reach + 2)]
-        logs = [mpmath.log((tails[k] - tails[k + 1]) / (unscaled[k] / total)) for k in range(reach + 1)]
-    largest = max(abs(one) for one in logs)
-    assert largest <= 181 / v
-    # Nearly a third of the bound is met: it takes every place within a unit for the worst one.
-    assert largest > 0.29 * 181 / v
+    return SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=delta))])
 
 
 @settings(max_examples=10)
@@ -136,8 +70,7 @@ def test_shares_that_add_up_to_one_spend_all():
 )
 def test_every_group_is_charged_by_its_weight(members, parts):
     groups = [
-        WeightedGroup(str(i), Budget(epsilon=epsilon, delta=1e-5), weight)
-        for i, (epsilon, weight) in enumerate(members)
+        Group(str(i), Budget(epsilon=epsilon, delta=1e-5), weight=weight) for i, (epsilon, weight) in enumerate(members)
     ]
     meter = SumsMeter(groups)
     if not 1e-3 < meter.mu < 1e3:
@@ -195,10 +128,10 @@ def test_groups_have_one_delta_and_weights_up_to_one():
         SumsMeter([])
     one, other = Budget(epsilon=1, delta=1e-5), Budget(epsilon=1, delta=1e-6)
     with pytest.raises(InvalidParameterError, match="one delta"):
-        SumsMeter([WeightedGroup("a", one), WeightedGroup("b", other)])
+        SumsMeter([Group("a", one), Group("b", other)])
     for weight in (math.nan, -0.1, 1.1):
         with pytest.raises(InvalidParameterError):
-            WeightedGroup("a", one, weight)
+            Group("a", one, weight=weight)
 
 
 def test_accounting_names_its_sources():
@@ -207,13 +140,3 @@ def test_accounting_names_its_sources():
     assert "1 noisy sum " in meter.accounting
     meter.charge(meter.sigma(0.5), variance=VARIANCE, entries=1)
     assert "2 noisy sums" in meter.accounting
-
-
-@given(st.floats(1e-3, 1e9), st.integers(1, 2**36))
-def test_the_variance_is_whole_and_rounded_up(sigma, sensitivity):
-    variance = noise_variance(sigma, sensitivity)
-    assert isinstance(variance, int)
-    with mpmath.workdps(60):
-        wanted = (mpmath.mpf(sigma) * sensitivity) ** 2
-        assert variance >= max(wanted, 2**40)
-        assert variance == 2**40 or variance <= wanted * (1 + mpmath.mpf(1e-11)) + 1

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.allocation import grouped_partitions, partitions, teachers_of_groups, upsampled_partition
+from dpensemble.allocation import partitions
+from dpensemble.allocation.personal import grouped_partitions, teachers_of_groups, upsampled_partition
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 

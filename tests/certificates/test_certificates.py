@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpensemble import PATEClassifier, plan
-from dpensemble.accounting import Change, SumsMeter, WeightedGroup, price
+from dpensemble.accounting import Change, Group, SumsMeter, price
 from dpensemble.budget import Budget
 from dpensemble.certificates import (
     certificate_of,
@@ -213,8 +213,8 @@ def test_a_third_route_in_exact_fractions(tmp_path):
 
 def sums(noise=1.0):
     groups = (
-        WeightedGroup("all", Budget(epsilon=1.0, delta=1e-5)),
-        WeightedGroup("few", Budget(epsilon=0.5, delta=1e-5), 0.5),
+        Group("all", Budget(epsilon=1.0, delta=1e-5)),
+        Group("few", Budget(epsilon=0.5, delta=1e-5), weight=0.5),
     )
     sigma = SumsMeter(groups).sigma(0.5) * noise
     return certificate_of_sums(groups, [{"sigma": sigma, "variance": 2**60, "entries": 500}] * 2)
@@ -478,7 +478,7 @@ def test_a_repeated_part_is_refused(tmp_path):
 
 
 def test_groups_with_the_same_loss_share_a_part(tmp_path):
-    groups = [WeightedGroup(name, Budget(epsilon=epsilon, delta=1e-5)) for name, epsilon in (("a", 1.2), ("b", 1.0))]
+    groups = [Group(name, Budget(epsilon=epsilon, delta=1e-5)) for name, epsilon in (("a", 1.2), ("b", 1.0))]
     sigma = SumsMeter(tuple(groups)).sigma(0.5)
     certificate = certificate_of_sums(tuple(groups), [{"sigma": sigma, "variance": 2**60, "entries": 500}])
     assert [part["epsilon"] for part in certificate["parts"]] == ["1.0"]

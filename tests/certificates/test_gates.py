@@ -12,11 +12,11 @@ import pytest
 
 from dpensemble import PATEClassifier, plan
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.meters.allowances import Purse
-from dpensemble.accounting.meters.groups import Group
+from dpensemble.accounting.meters.gate_budget import UnitBudget
+from dpensemble.accounting.meters.group_meter import Group
 from dpensemble.budget import Budget
 from dpensemble.certificates import certificate_of
-from dpensemble.certificates.gates import gated_part
+from dpensemble.certificates.parts import Parts
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.sampling import integer_weights
@@ -153,10 +153,11 @@ def test_a_third_route_in_exact_fractions(tmp_path, law, change):
     one = price(law, change)
     composition = one.answered.composition
     allowed = composition.delta(queries, epsilon) * 1.001
-    purse = Purse(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
+    purse = UnitBudget(Group("all", Budget(epsilon=epsilon, delta=allowed), pool=0), one, composition)
     assert purse.within == queries
-    part = {"kind": "votes", "epsilon": "0", "delta": "0", "body": gated_part(law, change, purse)}
-    whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": [part]}
+    parts = Parts()
+    purse.certify(parts, law, change)
+    whole = {"format": "dpensemble certificate", "version": 2, "epsilon": "0", "delta": "0", "parts": parts.parts}
     assert "confirmed" in said(tmp_path, claiming(whole, epsilon=epsilon, delta=allowed))
     prices = composition.check_units, composition.label_units
     truth = float(true_delta(law, change, prices, queries * composition.query_units, Fraction(3, 2)))

@@ -10,7 +10,7 @@ import pytest
 
 from dpensemble import load_classifier
 from dpensemble.cli import main
-from dpensemble.workflow import LEARNERS, STUDENTS
+from dpensemble.workflow.learners import LEARNERS, STUDENTS
 
 
 @pytest.fixture
@@ -384,10 +384,18 @@ def test_the_command_of_the_issue_on_packaged_data(run, tmp_path):
 
 def test_numpy_settings_reach_the_record(tables):
     from dpensemble import SubsampleAggregateClassifier
-    from dpensemble.workflow import file_tables
+    from dpensemble.workflow import TableFiles, file_tables
     from dpensemble.workflow import train as run_training
 
-    found = file_tables(tables / "private.csv", tables / "public.parquet", "sick", classes="no,yes", unit="person")
+    found = file_tables(
+        TableFiles(
+            private=tables / "private.csv",
+            public=tables / "public.parquet",
+            target="sick",
+            classes=["no", "yes"],
+            unit="person",
+        )
+    )
     model = SubsampleAggregateClassifier(
         n_teachers=np.int64(40),
         epsilon=np.float32(4),

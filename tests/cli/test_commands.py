@@ -1,5 +1,6 @@
 """Methods, laws and options as they are chosen, parsed, shown and refused."""
 
+import json
 import subprocess
 import sys
 
@@ -8,8 +9,10 @@ import typer
 
 from dpensemble.cli import main
 from dpensemble.cli.app import run as run_app
-from dpensemble.cli.choice import LAWS, METHODS, choose, laws_of, methods_of
-from dpensemble.cli.commands import add_group
+from dpensemble.cli.manifest import LAWS, METHODS, laws_of
+from dpensemble.cli.method_choice import choose, methods_of
+from dpensemble.cli.method_commands import add_group
+from dpensemble.cli.options import options_of
 from dpensemble.errors import InvalidParameterError
 
 QUICK = [
@@ -79,6 +82,19 @@ def test_a_method_is_named_as_a_word_as_an_option_or_by_its_law(arguments, metho
     assert not any(part.startswith(("--method", "--law")) for part in choice.rest)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--method=pate", "--teachers", "3", "--law=lnmax", "--seed", "1"],
+        ["--method", "pate", "--teachers", "3", "--law", "lnmax", "--seed", "1"],
+        ["pate", "--law=lnmax", "--teachers", "3", "--seed", "1"],
+    ],
+    ids=" ".join,
+)
+def test_arguments_beside_the_method_and_the_law_are_left_as_they_are(arguments):
+    assert choose("train", arguments).rest == ("--teachers", "3", "--seed", "1")
+
+
 def test_several_partitions_of_the_optimal_vote_are_bagging():
     assert choose("train", ["optimal", "--partitions", "3"]).method == "dpbag"
     assert choose("train", ["--partitions=3", "--method", "optimal"]).method == "dpbag"
@@ -115,6 +131,40 @@ def test_values_are_sorted_by_where_they_go(asked):
     assert request.own["json"] is True
     request = asked("plan", "--epsilon", "2", "--labels", "9")
     assert (request.settings, request.own["labels"], request.own["classes"]) == ({"epsilon": 2.0}, 9, 2)
+
+
+def _sample(option):
+    """Return the words that give an option a value."""
+    if option.kind is bool:
+        return [option.flag]
+    return [option.flag, option.choices[0] if option.choices else {int: "3", float: "0.5"}.get(option.kind, "x")]
+
+
+@pytest.mark.parametrize("command", ["train", "plan"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_that_help_names_is_parsed(asked, capsys, command, method):
+    if method not in methods_of(command):
+        return
+    for law in laws_of(method) or (None,):
+        by_law = [] if law is None else ["--law", law]
+        assert main([command, method, *by_law, "--help"]) == 0
+        shown = capsys.readouterr().out
+        options = [one for one in options_of(command, method, law) if one.flag not in ("--method", "--law")]
+        assert all(one.flag in shown for one in options)
+        given = asked(command, method, *by_law, *(word for one in options for word in _sample(one)))
+        for option in options:
+            assert option.name in getattr(given, option.goes_to), option.flag
+
+
+@pytest.mark.parametrize("method", methods_of("plan"))
+def test_every_method_that_help_names_can_be_planned(capsys, method):
+    flags = {one.flag for one in options_of("plan", method, None)}
+    given = ["--epsilon", "8"] if "--epsilon" in flags else []
+    given += ["--budgets", "8:50%,16:50%"] if "--budgets" in flags else []
+    given += ["--records", "500"] if "--records" in flags else []
+    given += ["--subsample", "5"] if method == "bagging" else ["--teachers", "20"]
+    assert main(["plan", method, *given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
 
 
 def test_a_bagging_plan_has_models_and_records(asked):

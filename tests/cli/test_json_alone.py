@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.cli.choice import METHODS, methods_of
-from dpensemble.cli.others import _KEYS, _LEDGER, check, compare, gamma, predict, recover, report, serve, verify
+from dpensemble.cli.manifest import METHODS
+from dpensemble.cli.method_choice import methods_of
+from dpensemble.cli.static_commands import (
+    _KEYS,
+    _LEDGER,
+    check,
+    compare,
+    gamma,
+    predict,
+    recover,
+    report,
+    serve,
+    verify,
+)
 
 TABLES = "--private private.csv --public public.csv --target y --classes 0,1 --delta 1e-4 --jobs 1 --seed 0"
 SERVICE = """

@@ -12,8 +12,8 @@ import pytest
 import dpensemble
 from dpensemble import methods
 from dpensemble.cli import main, manifest
-from dpensemble.cli.choice import LAWS, METHODS, law_of
 from dpensemble.cli.help import one_line
+from dpensemble.cli.manifest import LAWS, METHODS, law_of, method_of, parameter
 from dpensemble.laws import LawChoice
 from dpensemble.workflow.learners import LEARNERS
 
@@ -67,11 +67,11 @@ def test_the_file_is_up_to_date():
 
 def test_a_class_is_described_by_its_signature_and_docstring():
     described = WRITER["_described"](Base)
-    assert (described["name"], described["summary"], described["in_blocks"]) == ("base", "Vote plainly", False)
+    assert (described["name"], described["words"], described["in_blocks"]) == ("base", "Vote plainly", False)
     assert described["fit"] == ["self", "X", "y", "budgets"]
-    parameters = {one["name"]: manifest.Parameter(**one) for one in described["parameters"]}
+    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
     assert list(parameters) == ["teacher", "student", "kind"]
-    assert parameters["student"].summary == "Base learners"
+    assert parameters["student"].help == "Base learners"
     assert parameters["teacher"].scalar is None
     assert (parameters["kind"].scalar, parameters["kind"].choices) == (str, ("first", "second"))
 
@@ -79,25 +79,25 @@ def test_a_class_is_described_by_its_signature_and_docstring():
 def test_texts_come_from_the_base_or_from_the_class_that_they_name():
     described = WRITER["_described"](Child)
     assert described["in_blocks"]
-    parameters = {one["name"]: manifest.Parameter(**one) for one in described["parameters"]}
-    assert parameters["teacher"].summary == "Base learners"
+    parameters = {one["name"]: parameter(one) for one in described["parameters"]}
+    assert parameters["teacher"].help == "Base learners"
     assert (parameters["kind"].choices, parameters["kind"].default) == (("first", "second"), "second")
-    assert parameters["epsilon"].text == manifest.describe("PATEClassifier").parameters["epsilon"].text
+    assert parameters["epsilon"].help == method_of("pate").parameters["epsilon"].help
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_read_is_what_python_has(name):
-    read = manifest.describe(METHODS[name]).parameters
+    read = method_of(name).parameters
     real = inspect.signature(getattr(methods, METHODS[name])).parameters
     assert list(read) == list(real)
     assert {key: entry.default for key, entry in read.items()} == {key: p.default for key, p in real.items()}
-    assert all(entry.text for entry in read.values())
-    assert not any(entry.text.startswith("As for") for entry in read.values())
+    assert all(entry.help for entry in read.values())
+    assert not any(entry.help.startswith("As for") for entry in read.values())
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_every_law_that_help_offers_can_be_chosen_and_planned(name, capsys):
-    assert all(field.text and field.scalar for field in law_of(name).parameters.values())
+    assert all(field.help and field.scalar for field in law_of(name).parameters.values())
     assert LawChoice.of(name).kind.__name__ == LAWS[name]
     # Its only setting is a privacy loss, which has no usual value.
     settings = ["--law-epsilon", "0.5"] if name == "randomized-response" else []

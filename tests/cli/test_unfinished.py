@@ -71,7 +71,7 @@ def break_step(patched, step):
         ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
         ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
         ("pate", [], "dpensemble.student.Learner.fit"),
-        ("private-majority", [], "dpensemble.workflow.train.told_by_labels"),
+        ("private-majority", [], "dpensemble.workflow.train.label_shares"),
     ],
 )
 def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch, method, more, step):

@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SubsampleAggregateClassifier, on_cluster
 from dpensemble.cli import main
-from dpensemble.clusters import active_cluster, base, on_dask
+from dpensemble.clusters import base, on_dask, vetting
+from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 distributed = pytest.importorskip("distributed")
@@ -148,7 +149,7 @@ def released_here(world):
 
 def test_a_lost_scheduler_is_one_sentence_and_no_budget(own_cluster, world, teachers, monkeypatch):
     spent = []
-    monkeypatch.setattr("dpensemble.engine.voting.announce", spent.append)
+    monkeypatch.setattr("dpensemble.engine.run.announce", lambda *given, **more: spent.append(given))
     timer = threading.Timer(1.5, own_cluster.scheduler.send_signal, [signal.SIGKILL])
     timer.start()
     with on_cluster("dask", own_cluster.address), pytest.raises(TeacherError) as caught:
@@ -165,7 +166,7 @@ def test_teachers_that_end_their_workers_do_not_keep_anybody_waiting(own_cluster
 
 
 def test_workers_of_another_version_get_nothing(cluster, monkeypatch):
-    there = base.versions() | {"scikit-learn": "0.1"}
+    there = vetting.versions() | {"scikit-learn": "0.1"}
     monkeypatch.setattr(on_dask, "versions", lambda: there)
     refused = pytest.raises(InvalidParameterError, match=r"a worker with scikit-learn \S+, and 0.1 is needed")
     with refused, on_cluster("dask", cluster.address):
@@ -191,7 +192,7 @@ def test_a_scheduler_without_workers_and_a_stranger_are_refused(tmp_path, monkey
             pass
     finally:
         empty.end()
-    monkeypatch.setattr(base, "_KNOCK_SECONDS", 0.5)
+    monkeypatch.setattr(vetting, "_PROBE_SECONDS", 0.5)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
@@ -212,6 +213,6 @@ def test_the_command_trains_there(cluster, tmp_path, capsys):
 
 
 def test_tasks_tell_nothing(world):
-    from dpensemble.clusters.vetting import Sealed
+    from dpensemble.clusters.vetting import OpaqueTask
 
-    assert repr(Sealed(print, (world[0],), {})) == "Sealed()"
+    assert repr(OpaqueTask(print, (world[0],), {})) == "OpaqueTask()"

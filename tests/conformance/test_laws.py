@@ -9,7 +9,6 @@ import dpensemble.laws
 from dpensemble._random import SeededNoise
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import (
-    AgainstStudent,
     ConfidentNoisyMax,
     ExponentialVote,
     GaussianNoisyMax,
@@ -23,6 +22,7 @@ from dpensemble.laws import (
     integer_weights,
     sample,
 )
+from dpensemble.laws.gates import AgainstStudent
 
 LAWS = [
     LaplaceNoisyMax(0.5),

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Change, table_pairs
+from dpensemble.accounting import Change
+from dpensemble.accounting.worst_case.answers import table_pairs
 from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import AdaptiveComposition, ProductComposition
-from dpensemble.cost.groups import grouped
+from dpensemble.cost.merging import grouped
 from dpensemble.laws import ConfidentNoisyMax, GaussianNoisyMax, LaplaceNoisyMax, TableLaw
 
 LAWS = {

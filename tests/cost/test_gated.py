@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import Change, price
+from dpensemble.budget import Budget
 from dpensemble.cost import DominatingPairs, GatedComposition, GatedCost, PrivacyCost, gated
 from dpensemble.cost.gated import few_labels
 from dpensemble.cost.roc import vertices
@@ -160,8 +161,8 @@ def test_a_product_of_matrices_gives_what_slices_give(monkeypatch):
 def test_costs_of_gated_queries_add_and_convert():
     one = price(ConfidentNoisyMax(200, 150, 40), Change(ballots=250, classes=2)).answered
     assert (one * 20).epsilon(1e-5) < PrivacyCost(rdp=(one * 20).rdp).epsilon(1e-5)
-    assert (one * 20).fits((one * 20).epsilon(1e-5), 1e-5)
-    assert not (one * 20).fits(0.99 * (one * 20).epsilon(1e-5), 1e-5)
+    assert (one * 20).fits(Budget(epsilon=(one * 20).epsilon(1e-5), delta=1e-5))
+    assert not (one * 20).fits(Budget(epsilon=0.99 * (one * 20).epsilon(1e-5), delta=1e-5))
     assert (one * 0).epsilon(1e-5) == 0
     assert (PrivacyCost.zero() + one * 3).epsilon(1e-5) == (one * 3 + PrivacyCost.zero()).epsilon(1e-5)
     assert (one + one).epsilon(1e-5) == PrivacyCost(rdp=2 * one.rdp).epsilon(1e-5)
@@ -170,5 +171,5 @@ def test_costs_of_gated_queries_add_and_convert():
     with pytest.raises(AccountingError, match="delta"):
         one.epsilon(0.0)
     at = (one * 20).composition.largest(1.0, 1e-5)
-    assert (one * at).fits(1.0, 1e-5)
-    assert not (one * (at + 1)).fits(1.0, 1e-5)
+    assert (one * at).fits(Budget(epsilon=1.0, delta=1e-5))
+    assert not (one * (at + 1)).fits(Budget(epsilon=1.0, delta=1e-5))

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpensemble.accounting import Change, price
-from dpensemble.cost import DominatingPairs, largest_count
+from dpensemble.budget import Budget
+from dpensemble.cost import DominatingPairs
 from dpensemble.cost.composition import AdaptiveComposition, ProductComposition, layout_number, layout_size
 from dpensemble.cost.loss_curve import Kernel
 from dpensemble.cost.recursion import Layout, Recursion
@@ -106,11 +107,11 @@ BEFORE_SLOW = [
 @pytest.mark.parametrize(("law", "ballots", "classes", "epsilon", "labels"), [*BEFORE, *BEFORE_SLOW])
 def test_no_fewer_labels_than_before(law, ballots, classes, epsilon, labels):
     one = price(law, Change(ballots=ballots, classes=classes)).label
-    found = largest_count(one, epsilon, 1e-5)
+    found = one.most(Budget(epsilon=epsilon, delta=1e-5))
     assert labels <= found <= 1.16 * labels + 1
-    assert (one * found).fits(epsilon, 1e-5)
+    assert (one * found).fits(Budget(epsilon=epsilon, delta=1e-5))
     assert (one * found).epsilon(1e-5) <= epsilon * (1 + 1e-9)
-    assert not (one * (found + 1)).fits(epsilon, 1e-5)
+    assert not (one * (found + 1)).fits(Budget(epsilon=epsilon, delta=1e-5))
 
 
 def test_layouts_cover_all_numbers_in_order():

@@ -10,14 +10,15 @@ from scipy.stats import binom
 
 from dpensemble.accounting import Change, laplace_moments
 from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.budget import Budget
 from dpensemble.cost import (
     DEFAULT_ORDERS,
     Conversion,
     DominatingPairs,
     Part,
     PrivacyCost,
-    largest_count,
     optimal_composition,
+    privacy_cost,
 )
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
@@ -109,12 +110,12 @@ def test_orders_must_lie_above_one(orders):
 
 def test_the_largest_count_fits_and_one_more_does_not():
     for conversion in Conversion:
-        count = largest_count(LAPLACE, 1.0, 1e-5, conversion)
-        assert (LAPLACE * count).fits(1.0, 1e-5, conversion)
-        assert not (LAPLACE * (count + 1)).fits(1.0, 1e-5, conversion)
-    assert largest_count(LAPLACE, 1e-3, 1e-5) == 0
+        count = LAPLACE.most(Budget(epsilon=1.0, delta=1e-5), conversion)
+        assert (LAPLACE * count).fits(Budget(epsilon=1.0, delta=1e-5), conversion)
+        assert not (LAPLACE * (count + 1)).fits(Budget(epsilon=1.0, delta=1e-5), conversion)
+    assert LAPLACE.most(Budget(epsilon=1e-3, delta=1e-5)) == 0
     with pytest.raises(AccountingError, match="costs nothing"):
-        largest_count(PrivacyCost.zero(), 1.0, 1e-5)
+        PrivacyCost.zero().most(Budget(epsilon=1.0, delta=1e-5))
 
 
 def test_without_dp_accounting_the_extra_is_named(monkeypatch):
@@ -177,10 +178,10 @@ def test_losses_beyond_the_grid_are_refused_in_one_sentence():
 
 def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
     cost = worst_case_cost(LaplaceNoisyMax(25), Change(ballots=50, classes=2))
-    before = (cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)
+    before = (cost * 40).epsilon(1e-5), cost.most(Budget(epsilon=1.0, delta=1e-5))
     (cost * 3000).epsilon(1e-5)
     (cost * 40).epsilon(1e-200)
-    largest_count.cache_clear()
-    assert ((cost * 40).epsilon(1e-5), largest_count(cost, 1.0, 1e-5)) == before
+    privacy_cost._most.cache_clear()
+    assert ((cost * 40).epsilon(1e-5), cost.most(Budget(epsilon=1.0, delta=1e-5))) == before
     assert repr(cost * 40).startswith("PrivacyCost(")
     assert len(repr(cost)) < 120

@@ -1,7 +1,7 @@
 import pytest
 
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm import general_composition
+from dpensemble.darrm.composition import general_composition
 from dpensemble.errors import InvalidParameterError
 
 

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from dpensemble.darrm import Plurality, most_drawn, plurality_epsilon
+from dpensemble.darrm.plurality import Plurality, most_drawn, plurality_epsilon
 from dpensemble.laws import LawChoice
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.datasets import ParquetBlocks, ParquetTable, read_table
+from dpensemble.datasets import ParquetBlocks, read_table
+from dpensemble.datasets.parquet import ParquetTable
 from dpensemble.errors import DataError, FileError
 
 

@@ -106,4 +106,4 @@ def test_fewer_questions_than_the_budget_pays_for_are_composed_exactly_too():
     few = drawn.meter(40)
     assert few.sure_queries == 40
     # A Renyi curve alone would say a seventh more.
-    assert bagged(law=GaussianNoisyMax(20)).cost.epsilon(40, 1e-5) > 1.1 * drawn.cost.epsilon(40, 1e-5)
+    assert (bagged(law=GaussianNoisyMax(20)).cost * 40).epsilon(1e-5) > 1.1 * (drawn.cost * 40).epsilon(1e-5)

@@ -6,18 +6,23 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpensemble.accounting import GaussianSum, RepeatedAnswers
+from dpensemble.accounting import GaussianSum
 from dpensemble.audit import hockey_stick, sampled_probabilities
 from dpensemble.budget import Budget
 from dpensemble.design import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, SparseNoisyMax
 from dpensemble.relations import Relation
+from dpensemble.releases import LabelByLaw, LabelBySoftVotes, NoisyMean, SparseLabel
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 1.9)
 BUDGET = Budget(epsilon=3, delta=1e-5)
 SOFT = GivenVotes(
-    law=ExponentialVote(1.0), n_classes=3, n_voters=2, relation=Relation.ADD_OR_REMOVE_ONE, clip=5.0, budget=BUDGET
+    release=LabelBySoftVotes(ExponentialVote(1.0), 5.0),
+    n_classes=3,
+    n_voters=2,
+    relation=Relation.ADD_OR_REMOVE_ONE,
+    budget=BUDGET,
 )
 
 
@@ -35,10 +40,10 @@ def rows(law):
 
 @pytest.mark.parametrize("scale", [0.7, 1.0, 5.0])
 def test_no_soft_ballot_reveals_more_than_is_charged(scale):
-    design = replace(SOFT, law=ExponentialVote(scale))
-    pairs = design.cost.one.parts[0].pairs
+    design = replace(SOFT, release=LabelBySoftVotes(ExponentialVote(scale), 5.0))
+    pairs = design.cost.parts[0].pairs
     closest = 0.0
-    for row in rows(design.law):
+    for row in rows(design.release.law):
         for p, q in product(row, repeat=2):
             for epsilon in EPSILONS:
                 assert hockey_stick(p, q, epsilon) <= pairs.hockey_stick(epsilon)
@@ -51,9 +56,9 @@ def test_no_soft_ballot_reveals_more_than_is_charged(scale):
 def test_soft_ballots_of_fresh_records_reveal_no_more_than_is_charged(relation):
     rate = 0.2
     fresh = replace(SOFT, relation=relation, sampling=Sampling.FRESH, rate=rate)
-    pairs = fresh.cost.one.parts[0].pairs
+    pairs = fresh.cost.parts[0].pairs
     charged = {epsilon: pairs.hockey_stick(epsilon) + 1e-14 for epsilon in EPSILONS}
-    for row in rows(fresh.law):
+    for row in rows(fresh.release.law):
         nobody, p, q = np.array(list(product(row, repeat=3))).swapaxes(0, 1)
         here = (1 - rate) * nobody + rate * p
         there = nobody if relation is Relation.ADD_OR_REMOVE_ONE else (1 - rate) * nobody + rate * q
@@ -64,16 +69,22 @@ def test_soft_ballots_of_fresh_records_reveal_no_more_than_is_charged(relation):
 
 def test_the_design_says_everything_public():
     design = GivenVotes(
-        law=GaussianNoisyMax(5.0), n_classes=4, n_voters=60, relation=Relation.REPLACE_ONE, answers=2, budget=BUDGET
+        release=LabelByLaw(GaussianNoisyMax(5.0)),
+        n_classes=4,
+        n_voters=60,
+        relation=Relation.REPLACE_ONE,
+        answers=2,
+        budget=BUDGET,
     )
     found = design.settings()
     assert (found["n_voters"], found["answers"], found["sampling"], found["sigma"]) == (60, 2, "fixed", 5.0)
-    assert isinstance(design.cost, RepeatedAnswers)
-    assert design.with_noise(9.0).law == GaussianNoisyMax(9.0)
+    assert design.release.analysis(design.voters) == "exact worst case of the released labels over all votes"
+    assert design.with_noise(9.0).release == LabelByLaw(GaussianNoisyMax(9.0))
     assert design.with_noise(9.0).spent < design.spent <= 3
     assert design.with_budget(Budget(epsilon=2.5, delta=1e-5)).groups[0].budget.epsilon == 2.5
-    assert replace(design, law=GaussianSum(5.0)).with_noise(7.0).law == GaussianSum(7.0)
-    assert replace(design, law=SparseNoisyMax(5.0, 40.0)).with_noise(7.0).law == SparseNoisyMax(7.0, 40.0)
+    assert replace(design, release=NoisyMean(GaussianSum(5.0))).with_noise(7.0).release.law == GaussianSum(7.0)
+    sparse = replace(design, release=SparseLabel(SparseNoisyMax(5.0, 40.0)))
+    assert sparse.with_noise(7.0).release.law == SparseNoisyMax(7.0, 40.0)
 
 
 def test_more_answers_than_the_budget_covers_are_refused():
@@ -81,5 +92,3 @@ def test_more_answers_than_the_budget_covers_are_refused():
         _ = replace(SOFT, answers=1000).most_answers
     with pytest.raises(InvalidParameterError, match="budget=None"):
         _ = replace(SOFT, budget=None).most_answers
-    with pytest.raises(InvalidParameterError, match="is no law"):
-        replace(SOFT, law=3, clip=None)

@@ -16,8 +16,8 @@ from dpensemble import (
     total_spent,
 )
 from dpensemble.datasets.columns import row_hashes
-from dpensemble.errors import BudgetError, RepeatedReleaseWarning
 from dpensemble.engine import repeats
+from dpensemble.errors import BudgetError, RepeatedReleaseWarning
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(600, 3)), RNG.normal(size=(200, 3))
@@ -98,7 +98,7 @@ def test_a_fit_that_fails_after_spending_counts_and_one_refused_before_does_not(
     VOTES.set_params(epsilon=1)
     assert total_spent() is None
     monkeypatch.setattr("dpensemble.engine.labelling.label_rows", None)
-    monkeypatch.setattr("dpensemble.engine.voting.label_rows", None)
+    monkeypatch.setattr("dpensemble.engine.voting_steps.label_rows", None)
     with pytest.raises(TypeError):
         VOTES.fit(X, Y, X_public=PUBLIC)
     assert total_spent().epsilon == 1.0

@@ -9,7 +9,7 @@ from dpensemble._spending import Spending
 from dpensemble.laws import GaussianNoisyMax
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.chain import canonical
-from dpensemble.ledger.store import accounts
+from dpensemble.ledger.tables import accounts
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from scipy.stats import norm
 
 from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
-from dpensemble.accounting.sums import gaussian_epsilon, gaussian_mu, pure_mu
 from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.cost import DEFAULT_ORDERS, GaussianCost, PrivacyCost, gaussian_epsilon, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax
-from dpensemble.ledger import Amount, Filter, Terms
+from dpensemble.ledger import Terms
+from dpensemble.ledger.filters import Amount, Filter
 
 
 def randomized_response(epsilon, delta):
@@ -117,7 +117,7 @@ def test_bad_terms_are_refused(given, match):
 
 def noisy_sum(mu):
     """Return a release by Gaussian noise."""
-    cost = PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3e-6, mu=mu)
+    cost = GaussianCost(mu**2, slack=1e-6)
     return Spending(name="x", epsilon=1e3, delta=1e-5, find_cost=lambda: cost)
 
 
@@ -187,7 +187,7 @@ def test_a_gdp_filter_takes_no_curve_for_gaussian_privacy():
     asked = Spending(name="x", epsilon=0.5, delta=1e-7, find_cost=lambda: one)
     # As if nothing but epsilon and delta were known.
     assert gdp.price(asked) == gdp.price(Spending(name="x", epsilon=0.5, delta=1e-7))
-    # So are two noisy sums in one release, of which nobody said how they make one.
+    # So are two noisy sums in one release, whose slacks are more than the filter pays for.
     two = noisy_sum(0.1).cost + noisy_sum(0.1).cost
     assert two.mu is None
     assert (noisy_sum(0.1).cost * 2).mu is None

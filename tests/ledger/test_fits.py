@@ -26,7 +26,7 @@ from dpensemble._spending import Spending
 from dpensemble.accounting import Change, price
 from dpensemble.errors import BudgetError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.ledger import Amount
+from dpensemble.ledger.filters import Amount
 
 SHARED = {"classes": [0, 1], "insecure_release_seed": 0, "random_state": 0}
 FEW = SHARED | {"n_teachers": 20, "max_labels": 10, "epsilon": 1.0}

@@ -8,8 +8,7 @@ import pytest
 
 from dpensemble import Budget
 from dpensemble._spending import Spending
-from dpensemble.accounting.sums import gaussian_mu
-from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.cost import GaussianCost, gaussian_mu
 from dpensemble.errors import BudgetError, InvalidParameterError, LedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.chain import entry_hash
@@ -308,7 +307,7 @@ def test_a_release_of_ones_own_is_charged(patients):
 def gaussian(epsilon):
     """Return a release of label moments."""
     mu = gaussian_mu(epsilon, 1e-5)
-    cost = PrivacyCost(rdp=DEFAULT_ORDERS * mu**2 / 2 + 3e-6, mu=mu)
+    cost = GaussianCost(mu**2, slack=1e-6)
     return Spending(name="everyone", epsilon=epsilon, delta=1e-5, find_cost=lambda: cost)
 
 

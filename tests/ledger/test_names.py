@@ -9,7 +9,7 @@ from dpensemble.errors import InvalidParameterError, LedgerError
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.chain import canonical
 from dpensemble.ledger.names import look_alike
-from dpensemble.ledger.store import accounts
+from dpensemble.ledger.tables import accounts
 
 from .conftest import votes
 

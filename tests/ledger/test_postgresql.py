@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from dpensemble._spending import Spending
 from dpensemble.errors import BudgetError, LedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger
-from dpensemble.ledger.store import _METADATA
+from dpensemble.ledger.tables import METADATA
 
 from .conftest import votes
 
@@ -125,7 +125,7 @@ def test_dropped_triggers_are_reported_and_made_again(address, engine):
 def test_a_ledger_of_the_first_version_opens_and_goes_on(address, engine, tmp_path):
     expected = json.loads((DATA / "version1.json").read_text())
     with engine.begin() as raw, sqlite3.connect(DATA / "version1.db") as old:
-        for table in _METADATA.sorted_tables:
+        for table in METADATA.sorted_tables:
             columns = ", ".join(f"{column.name} {column.type.compile(raw.dialect)}" for column in table.columns)
             raw.exec_driver_sql(f"CREATE TABLE {table.name} ({columns})")
             rows = old.execute(str(sa.select(table))).fetchall()

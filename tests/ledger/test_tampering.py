@@ -8,7 +8,7 @@ import pytest
 from dpensemble.errors import BudgetError, DataError, LedgerError, TamperedLedgerError
 from dpensemble.ledger import Ledger, LedgerAccount, signed
 from dpensemble.ledger.chain import canonical, entry_hash
-from dpensemble.ledger.store import _METADATA
+from dpensemble.ledger.tables import METADATA
 
 from .conftest import buy_back, change, spend, votes
 
@@ -56,7 +56,7 @@ def test_every_unique_key_is_protected_from_a_replacement(patients, where):
     with sqlite3.connect(where) as raw:
         # This is how somebody else connects.
         assert raw.execute("PRAGMA recursive_triggers").fetchone() == (0,)
-        for name in _METADATA.tables:
+        for name in METADATA.tables:
             with pytest.raises(sqlite3.IntegrityError, match="row with this key"):
                 raw.execute(f"INSERT OR REPLACE INTO {name} SELECT * FROM {name} LIMIT 1")  # noqa: S608
         with pytest.raises(sqlite3.IntegrityError, match="row with this key"):

@@ -22,7 +22,9 @@ from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
 from dpensemble.datasets.columns import as_text
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import ImageMap, release
+from dpensemble.moments import ImageMap
+from dpensemble.moments.whole import WHOLE
+from dpensemble.releases import SumReleaser
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -62,13 +64,13 @@ SETTINGS = {"classes": [0, 1], "epsilon": 5.0, "delta": 1e-3, "insecure_release_
 def sums(monkeypatch):
     """Exact sums of a run of label moments, and the sensitivity that each is charged for."""
     seen = []
-    real = release.noisy_sum
+    real = SumReleaser.release
 
-    def watched(total, share, sensitivity, meter, noise):
-        seen.append((total.copy(), sensitivity))
-        return real(total, share, sensitivity, meter, noise)
+    def watched(self, query, total, share, *, weight=1.0):
+        seen.append((total.copy(), query.sensitivity(self.relation)))
+        return real(self, query, total, share, weight=weight)
 
-    monkeypatch.setattr(release, "noisy_sum", watched)
+    monkeypatch.setattr(SumReleaser, "release", watched)
     return seen
 
 
@@ -109,7 +111,7 @@ def test_a_bad_record_counts(sums, kind):
     for table, labels in (kind(), (TABLE, LABELS)):
         sums.clear()
         model = moments(table, labels, relation="add-or-remove-one")
-        assert sums[0][0].item() == N * release.WHOLE
+        assert sums[0][0].item() == N * WHOLE
     assert model.guarantee_.epsilon <= 5.0
 
 
@@ -232,7 +234,7 @@ def test_no_teacher_learns_from_a_bad_record(monkeypatch, method, kind):
         rows[PLACE, 1] = "Zaphod"
     shards = []
     for name in ("TeacherEnsemble", "SoftTeacherEnsemble"):
-        module = "dpensemble.methods.soft_votes" if name.startswith("Soft") else "dpensemble.engine.voting"
+        module = f"dpensemble.engine.{'averages' if name.startswith('Soft') else 'voting'}_steps"
         real = getattr(__import__(module, fromlist=[name]), name)
 
         def watched(estimator, taught, *rest, real=real, **more):

@@ -33,10 +33,11 @@ def test_every_variant_spends_what_the_public_settings_say(blobs, aggregator, sc
     )
     holders = BootstrapScheme(scheme, 20, 2).holders(len(X))
     cost = subsampled_cost(model.law_, holders, n_teachers=20, n_classes=2)
-    cost.refine(15, 2.0, 1e-5)
+    cost = cost * 15
+    cost.refine(2.0, 1e-5)
     assert len(model.labels_) == 15
     # The smallest noise that pays for so many labels, and no more.
-    assert cost.epsilon(15, 1e-5) == pytest.approx(model.guarantee_.epsilon, rel=0.02)
+    assert cost.epsilon(1e-5) == pytest.approx(model.guarantee_.epsilon, rel=0.02)
     assert 1.95 < model.guarantee_.epsilon <= 2.0
     assert model.guarantee_.relation == relation
     assert "Theorem 2" in model.guarantee_.accounting

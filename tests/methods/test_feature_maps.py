@@ -7,7 +7,8 @@ from sklearn.decomposition import NMF
 
 from dpensemble import LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import BoundedMap, release
+from dpensemble.moments import BoundedMap
+from dpensemble.releases import SumReleaser
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.uniform(size=(40, 5)), RNG.uniform(size=(300, 5))
@@ -18,13 +19,13 @@ SETTINGS = {"classes": [0, 1], "epsilon": 3.0, "delta": 1e-3, "insecure_release_
 @pytest.fixture
 def sums(monkeypatch):
     """Exact sums of a run, and the sensitivity that each is charged for."""
-    seen, real = [], release.noisy_sum
+    seen, real = [], SumReleaser.release
 
-    def watched(total, share, sensitivity, meter, noise):
-        seen.append((total.astype(float), sensitivity))
-        return real(total, share, sensitivity, meter, noise)
+    def watched(self, query, total, share, *, weight=1.0):
+        seen.append((total.astype(float), query.sensitivity(self.relation)))
+        return real(self, query, total, share, weight=weight)
 
-    monkeypatch.setattr(release, "noisy_sum", watched)
+    monkeypatch.setattr(SumReleaser, "release", watched)
     return seen
 
 

@@ -1,6 +1,7 @@
 """Label moments from data to student: what is learned, what flows where, and what errors say."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, TableMap
 from dpensemble.moments.whole import WHOLE
+from dpensemble.releases import SumReleaser
 
 ODD = "Zaphod"
 ODD_NUMBER = 987654321.5
@@ -175,17 +177,18 @@ def made_up(monkeypatch):
     """Release the same sums whatever the records are."""
     calls = []
 
-    def released(self, total, share, sensitivity):
+    def released(self, query, total, share, *, weight=1.0):
         calls.append(total.copy())
-        scale = 3 * WHOLE
-        return np.random.default_rng(total.size).normal(scale=scale, size=total.shape) + 100 * WHOLE, 2**64
+        noisy = np.random.default_rng(total.size).normal(scale=3 * WHOLE, size=total.shape) + 100 * WHOLE
+        return query.read(noisy / query.unit / weight, 2**32 / query.unit / weight)
 
-    monkeypatch.setattr(MomentsSource, "_noisy", released)
+    monkeypatch.setattr(SumReleaser, "release", released)
     return calls
 
 
 def published(found):
-    kept = {name: value for name, value in vars(found).items() if name not in ("seconds_", "random_state")}
+    kept = vars(found) | {"result_": replace(found.result_, seconds={}, settings={})}
+    del kept["random_state"]
     return pickle.dumps([kept[name] for name in sorted(kept)])
 
 
@@ -209,14 +212,15 @@ def test_a_centre_from_private_labels_shows(small, monkeypatch):
     """The test above can fail."""
     X, y, public = small
     made_up(monkeypatch)
-    residuals = MomentsSource.residuals
+    release = MomentsSource.release
 
-    def private(self, share, total_weight, *, centre, scale=None):
+    def private(self, query, share, total_weight=1.0):
         labels = np.concatenate([targets for _, targets, _ in self.blocks])
-        centre = None if centre is None else centre + labels.mean()
-        return residuals(self, share, total_weight, centre=centre, scale=scale)
+        if getattr(query, "centre", None) is not None:
+            query = replace(query, centre=query.centre + labels.mean())
+        return release(self, query, share, total_weight)
 
-    monkeypatch.setattr(MomentsSource, "residuals", private)
+    monkeypatch.setattr(MomentsSource, "release", private)
     other_y = y.copy()
     other_y[7] = 1 - y[7]
     assert published(model(delta=1e-3).fit(X, y, X_public=public)) != published(

@@ -20,7 +20,7 @@ from dpensemble import (
 from dpensemble.audit import audit_law
 from dpensemble.laws import ReleaseLaw
 from dpensemble.report import render
-from dpensemble.workflow import file_tables, train
+from dpensemble.workflow import TableFiles, file_tables, train
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,11 @@ def test_it_is_reported(tmp_path):
     table["sick"] = np.where(table["age"] > 50, "yes", "no")
     for name, rows in (("private", table[:300]), ("public", table[300:])):
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
-    tables = file_tables(tmp_path / "private.csv", tmp_path / "public.csv", "sick", classes="no,yes")
+    tables = file_tables(
+        TableFiles(
+            private=tmp_path / "private.csv", public=tmp_path / "public.csv", target="sick", classes=["no", "yes"]
+        )
+    )
     record = train(tables, PATEClassifier(n_teachers=10, law=Share(20.0), epsilon=2.0)).record
     assert record.settings["law"] == "share of the votes"
     assert record.settings["extra"] == 20.0

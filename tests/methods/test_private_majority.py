@@ -9,11 +9,14 @@ from sklearn.naive_bayes import GaussianNB
 
 from dpensemble import Basis, Guarantee, PrivateMajorityClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
+from dpensemble.accounting import Group
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, optimal_composition
 from dpensemble.cost.conversion import improved_epsilon
-from dpensemble.darrm import answer_allowance, general_composition, majority_law, wrong_answers
+from dpensemble.darrm.answers import answer_allowance, majority_law, wrong_answers
+from dpensemble.darrm.composition import general_composition
 from dpensemble.design import DaRRM, compare_aggregators, fitted_answer
 from dpensemble.design.private import touched_models, touched_zcdp
 from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError, TeacherError
@@ -24,6 +27,7 @@ from dpensemble.teachers.accountants import announced_privacy
 from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private import DrawnBallots
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 COMMON = {"classes": [0, 1], "n_teachers": 5, "epsilon": 2.0, "random_state": 0}
@@ -422,19 +426,24 @@ def test_the_optimised_gamma_errs_least_where_its_prior_says():
         assert errors["darrm"] < 0.9 * errors["dsub"] < 0.9 * errors["sub"]
 
 
+def answers_meter(epsilon, queries, budget):
+    schedule = VotingSchedule.everyone(RandomizedResponseMajority((1.0,) * 6), 5)
+    return pure_answers_meter(schedule, Group("everyone", budget), epsilon, queries, "")
+
+
 def test_the_meter_of_answers_refuses_more_than_fit():
     budget = Budget(epsilon=1, delta=1e-5)
     with pytest.raises(BudgetError, match="do not fit"):
-        PureAnswersMeter(0.5, 100, budget, "")
-    meter = PureAnswersMeter(0.1, 3, budget, "")
+        answers_meter(0.5, 100, budget)
+    meter = answers_meter(0.1, 3, budget)
     votes = Votes(np.zeros((2, 5), dtype=int), n_classes=2)
     assert [meter.admit(votes) for _ in range(3)] == [2, 1, 0]
     assert meter.spent_epsilon == optimal_composition([(0.1, 0.0)] * 3, 1e-5)
 
 
 def test_losses_beyond_what_doubles_hold_are_still_charged():
-    meter = PureAnswersMeter(600.0, 2, Budget(epsilon=2000, delta=1e-5), "")
-    assert meter.one_query.rdp[0] == 600
+    meter = answers_meter(600.0, 2, Budget(epsilon=2000, delta=1e-5))
+    assert meter.one_query.epsilon(1e-5) == pytest.approx(600)
     assert meter.sure_queries == 2
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpensemble.moments import Moments, PublicRows
-from dpensemble.moments.model import probabilities
-from dpensemble.moments.release import even_weight, expected
+from dpensemble.moments import Moments
+from dpensemble.moments.evidence import PublicRows
+from dpensemble.moments.model import even_weight, expected, probabilities
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def _made(n_classes, spread, n_rounds=2, n_features=5, seed=0):
     width = 1 if n_classes == 2 else n_classes
     truth = 3 * rng.normal(size=(n_features, width))
     truth -= truth.mean(axis=1, keepdims=True) if width > 1 else 0
-    p, weight = probabilities(features, truth), even_weight(n_classes, class_sums=False)
+    p, weight = probabilities(features, truth), even_weight(n_classes)
     rounds = []
     for number in range(n_rounds):
         centre = truth * 0.5 if number else None

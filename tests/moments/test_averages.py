@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup
+from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import AnswerBound, noisy_average
-from dpensemble.moments.averages import UNIT
+from dpensemble.moments.averages import UNIT, AnswersSum
+from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 
 BOUNDS = {
     "probabilities of two": AnswerBound.of_probabilities(3, 2, clip=1.0),
@@ -75,18 +77,27 @@ def test_short_answers_stay_as_they_are():
 
 
 def meter(epsilon=1.0):
-    return SumsMeter([WeightedGroup("everyone", Budget(epsilon=epsilon, delta=1e-5))])
+    return SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=1e-5))])
+
+
+def releaser(meter, noise=None):
+    return SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=noise)
+
+
+def test_both_relations_change_one_answer():
+    query = AnswersSum(AnswerBound.of_parameters(2, clip=1.0))
+    assert [query.sensitivity(relation) for relation in Relation] == [query.bound.sensitivity] * 2
 
 
 def test_the_average_is_that_of_all_chunks_and_is_charged_first():
     bound, one = AnswerBound.of_parameters(2, clip=1.0), meter(1e6)
     chunks = [np.array([[0.5, 0.0], [0.0, 0.5]]), np.array([[-0.25, 0.25]])]
-    found, spread = noisy_average(chunks, np.ones(3), bound, meter=one, noise=SeededNoise(0))
+    found, spread = noisy_average(chunks, np.ones(3), bound, releaser(one, SeededNoise(0)))
     assert found == pytest.approx([0.25 / 3, 0.75 / 3], abs=6 * spread)
     assert spread == pytest.approx(2 * one.charges[0]["sigma"] / 3, rel=1e-6)
     assert one.charges[0]["entries"] == 2
     weights = np.array([1.0, 0.5, 0.5])
-    found, spread = noisy_average(chunks, weights, bound, meter=meter(1e6), noise=SeededNoise(0))
+    found, spread = noisy_average(chunks, weights, bound, releaser(meter(1e6), SeededNoise(0)))
     assert found == pytest.approx([(0.5 - 0.125) / 2, (0.25 + 0.125) / 2], abs=6 * spread)
 
 
@@ -95,7 +106,7 @@ def test_nothing_is_drawn_once_the_budget_is_used_up():
     spent.charge(spent.sigma(1.0), variance=2**60, entries=1)
     bound = AnswerBound.of_parameters(1, clip=1.0)
     with pytest.raises(Exception, match="does not fit"):
-        noisy_average([np.ones((1, 1))], np.ones(1), bound, meter=spent, noise=None)
+        noisy_average([np.ones((1, 1))], np.ones(1), bound, releaser(spent))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.moments import drift
+from dpensemble.moments.drift import drift
 
 
 @pytest.mark.parametrize("n_rows", [60, 2000])

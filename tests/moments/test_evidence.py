@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpensemble.moments import fit_moments, starting_fit
+from dpensemble.moments.evidence import fit_moments, starting_fit
 from dpensemble.moments.model import probabilities
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpensemble.moments import fit_linear
+from dpensemble.moments.linear import fit_linear
 from dpensemble.moments.model import probabilities
 
 

@@ -93,8 +93,8 @@ def test_no_teachers_reveal_more_than_is_charged(setting, law):
     rng = np.random.default_rng(n * 100 + n_teachers * 10 + k)
     cost = subsampled_cost(law, holders(*setting), n_teachers=n_teachers, n_classes=2)
     for n_queries in (1, 2, 3):
-        cost.refine(n_queries, 1.0, 1e-3)
-        allowed = [cost.delta(n_queries, epsilon) for epsilon in EPSILONS]
+        (cost * n_queries).refine(1.0, 1e-3)
+        allowed = [(cost * n_queries).delta(epsilon) for epsilon in EPSILONS]
         closest = 0.0
         for kind in ("holds", "either", *["random"] * 4):
             rules = rules_for(rng, n_queries, kind)

@@ -1,6 +1,7 @@
 """Tiny worlds of label moments: every neighbour, hostile maps, planted mistakes, and an audit from outside."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,14 +11,22 @@ from scipy.stats import norm
 
 from dpensemble import moments
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import MomentsSource, PrivateBlocks, blocks, blocks_of
+from dpensemble.moments import (
+    MomentsSource,
+    PrivateBlocks,
+    blocks,
+    blocks_of,
+    queries,
+)
+from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 
 S = math.sqrt(0.5)
 #: What a public map says of rows 0, 1 and 2.
@@ -39,11 +48,16 @@ class _Seen(Exception):  # noqa: N818
     pass
 
 
-class Watched(MomentsSource):
+class Watched(SumReleaser):
     """Says what would be charged, and the sum to which noise would be added."""
 
-    def _noisy(self, total, share, sensitivity):
-        raise _Seen(total.copy(), sensitivity)
+    def release(self, query, total, share, *, weight=1.0):
+        raise _Seen(total.copy(), query.sensitivity(self.relation))
+
+
+def in_whole_units(query, noisy, weight):
+    """Return what a query reads from a noisy sum in whole units, whose noise has the variance 2**60."""
+    return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
 
 
 def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, centre=None, scale=None):
@@ -57,19 +71,14 @@ def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, ce
     ids = np.array([[record[0]] for record in records], dtype=np.int64).reshape(-1, 1)
     labels = np.array([record[1] for record in records], dtype=np.int64)
     weights = np.array([record[2] for record in records], dtype=np.float64)
-    one = Watched(
+    one = MomentsSource(
         blocks=PrivateBlocks(blocks_of(ids, labels, weights), transform),
-        n_classes=n_classes,
         nonnegative=nonnegative,
-        relation=relation,
-        meter=None,
-        noise=None,
+        sums=Watched(relation=relation, meter=None, noise=None),
     )
+    residuals = Residuals(n_classes, centre, scale if kind == ROUNDS[2] else None)
     try:
-        if kind == ROUNDS[0]:
-            one.first(1.0, 1.0)
-        else:
-            one.residuals(1.0, 1.0, centre=centre, scale=scale if kind == ROUNDS[2] else None)
+        one.release(one.first_query(n_classes) if kind == ROUNDS[0] else residuals, 1.0)
     except _Seen as found:
         return found.args
     raise AssertionError
@@ -185,10 +194,7 @@ def test_a_forgotten_clip_is_caught(monkeypatch, thin):
 
 
 def test_a_sensitivity_of_one_for_class_sums_is_caught(monkeypatch):
-    def cheap(self, total, share, sensitivity):
-        raise _Seen(total.copy(), min(sensitivity, WHOLE))
-
-    monkeypatch.setattr(Watched, "_noisy", cheap)
+    monkeypatch.setattr(queries.ClassSums, "replacing", WHOLE)
     settings = {"thin": False, "n_classes": 2, "relation": Relation.REPLACE_ONE, "nonnegative": True}
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[0], **settings)[0] > 1.41
     assert largest_ratio(MAPS["corners"], kind=ROUNDS[1], **settings)[0] <= 1
@@ -209,9 +215,10 @@ def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_class
     """Run `fit` on units, each a list of ``(row, label)``; return every exact sum and its sensitivity."""
     found = []
 
-    def made_up(self, total, share, sensitivity):
-        found.append((total.astype(np.float64), sensitivity))
-        return np.random.default_rng(len(found)).normal(scale=WHOLE, size=total.shape) + 5 * WHOLE, 2**60
+    def made_up(self, query, total, share, *, weight=1.0):
+        found.append((total.astype(np.float64), query.sensitivity(self.relation)))
+        noisy = np.random.default_rng(len(found)).normal(scale=WHOLE, size=total.shape) + 5 * WHOLE
+        return in_whole_units(query, noisy, weight)
 
     X = np.array([ROWS[row] for unit in units_of for row, _ in unit])
     y = np.array([label for unit in units_of for _, label in unit])
@@ -222,7 +229,7 @@ def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_class
         classes=list(range(n_classes)), rounds=2, delta=1e-3, relation=relation, insecure_release_seed=0, **settings
     )
     with monkeypatch.context() as patch:
-        patch.setattr(MomentsSource, "_noisy", made_up)
+        patch.setattr(SumReleaser, "release", made_up)
         patch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
         model.fit(X, y, X_public=public, units=names, personal_epsilons=personal)
     return found, model
@@ -280,19 +287,19 @@ def test_forgotten_weights_of_units_are_caught(monkeypatch):
 
 
 def test_a_centre_from_private_labels_is_caught(monkeypatch):
-    residuals = MomentsSource.residuals
+    release = MomentsSource.release
 
-    def private(self, share, total_weight, *, centre, scale=None):
+    def private(self, query, share, total_weight=1.0):
+        centre = getattr(query, "centre", None)
         if centre is None:
-            return residuals(self, share, total_weight, centre=None, scale=scale)
+            return release(self, query, share, total_weight)
         seen_labels = np.concatenate([targets for _, targets, _ in self.blocks])
         steep = 1e3 * (seen_labels.mean() - 0.45)
         # What is published stays the same; only the sum knows.
-        found = residuals(self, share, total_weight, centre=centre * 0 + steep, scale=scale)
-        object.__setattr__(found, "centre", centre)
-        return found
+        found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight)
+        return replace(found, centre=centre)
 
-    monkeypatch.setattr(MomentsSource, "residuals", private)
+    monkeypatch.setattr(MomentsSource, "release", private)
     assert max(ratios_of_runs(monkeypatch, "replace-one")) > 1.01
 
 
@@ -308,10 +315,14 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch):
     # What is made up raises an alarm, after which there are two sums more.
     assert rounds_and_sums() == (6, 4)
 
-    def exact(self, share):
-        return float(sum(len(weights) for _, _, weights in self.blocks)), 0.0
+    release = MomentsSource.release
 
-    monkeypatch.setattr(MomentsSource, "count", exact)
+    def exact(self, query, share, total_weight=1.0):
+        if isinstance(query, UnitCount):
+            return float(sum(len(weights) for _, _, weights in self.blocks)), 0.0
+        return release(self, query, share, total_weight)
+
+    monkeypatch.setattr(MomentsSource, "release", exact)
     assert rounds_and_sums() == (5, 3)
 
 
@@ -323,7 +334,7 @@ class AlreadyPriced:
     """The noise of a whole budget, worked out once; tens of thousands of meters would take minutes."""
 
     def __init__(self, factor):
-        meter = SumsMeter([WeightedGroup("everyone", AUDITED)])
+        meter = SumsMeter([Group("everyone", AUDITED)])
         self._sigma = factor * meter.sigma(1.0)
 
     def sigma(self, share):
@@ -340,15 +351,12 @@ def attacked(label, i, *, kind, meter):
     weight = float(label) if kind == "count" else 1.0
     one = MomentsSource(
         blocks=PrivateBlocks(blocks_of(rows, np.array([label]), np.array([weight])), lambda rows: rows),
-        n_classes=2,
         nonnegative=kind == "class sums",
-        relation=Relation.REPLACE_ONE,
-        meter=meter,
-        noise=SeededNoise(i),
+        sums=SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(i)),
     )
     if kind == "count":
-        return _count(one)
-    found = one.first(1.0, 1.0) if kind == "class sums" else one.residuals(1.0, 1.0, centre=None)
+        return one.release(UnclippedCount(), 1.0)
+    found = one.release(one.first_query(2) if kind == "class sums" else Residuals(2), 1.0)
     if kind == "class sums":
         # (feature, class): from (0, 0) to (1, 1).
         of_second = found.mean / 2 + found.values[:, 0]
@@ -356,10 +364,14 @@ def attacked(label, i, *, kind, meter):
     return float(found.values[0, 0])
 
 
-def _count(one):
-    total = sum(int(weights.sum() * WHOLE) for _, _, weights in one.blocks)
-    noisy, _ = one._noisy(np.array([[total]]), 1.0, WHOLE)
-    return float(noisy[0, 0]) / WHOLE
+class UnclippedCount(UnitCount):
+    """The number without its lower end, which would hide the noise from the attacker."""
+
+    def read(self, sums, spread):
+        return float(sums[0, 0])
+
+    def table(self, outcome):
+        return None
 
 
 def proven(kind, n_runs, factor=1.0):
@@ -402,7 +414,7 @@ def test_a_row_answers_alike_whoever_else_is_there():
     rng = np.random.default_rng(3)
     features = whole_features(rng.normal(size=(6667, 50))) / UNIT
     centre = rng.normal(size=(50, 3))
-    few, more = (moments.release.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
+    few, more = (moments.model.expected(centre, features[:n], 3, 1.0) for n in (6666, 6667))
     assert np.array_equal(few[0], more[0][:6666])
     assert np.array_equal(few[1], more[1][:6666])
 
@@ -416,23 +428,21 @@ def test_a_units_number_of_records_shows_nowhere(monkeypatch):
 ANY_WAY = np.vstack([np.eye(2), -np.eye(2), [[0.6, -0.8]], [[3.0, 4.0]], [[0.5, 0.5]]])
 
 
-def means_of_neighbours(monkeypatch, release, relation, *, nonnegative):
+def means_of_neighbours(monkeypatch, query, relation, *, nonnegative):
     """Return the distances, in what is charged, of sums of all neighbours of two-unit data sets, before the noise."""
     seen = []
 
-    def noisy(self, total, share, sensitivity):
-        seen.append((total.astype(float), sensitivity))
-        return total.astype(float), 2**60
+    def noisy(self, query, total, share, *, weight=1.0):
+        seen.append((total.astype(float), query.sensitivity(self.relation)))
+        return in_whole_units(query, total, weight)
 
-    monkeypatch.setattr(MomentsSource, "_noisy", noisy)
+    monkeypatch.setattr(SumReleaser, "release", noisy)
 
     def total(picked):
         X, n = ANY_WAY[list(picked)], len(picked)
         blocks = PrivateBlocks(blocks_of(X, np.zeros(n, dtype=np.int64), np.ones(n)), lambda part: part)
-        source = MomentsSource(
-            blocks=blocks, n_classes=2, nonnegative=nonnegative, relation=relation, meter=None, noise=None
-        )
-        getattr(source, release)(0.5, float(n))
+        releaser = SumReleaser(relation=relation, meter=None, noise=None)
+        MomentsSource(blocks=blocks, nonnegative=nonnegative, sums=releaser).release(query, 0.5, float(n))
         return seen[-1]
 
     ratios = []
@@ -443,10 +453,17 @@ def means_of_neighbours(monkeypatch, release, relation, *, nonnegative):
     return ratios
 
 
+QUERIES = {
+    ("mean", False): FeatureMean(nonnegative=False),
+    ("mean", True): FeatureMean(nonnegative=True),
+    ("products", False): FeatureProducts(),
+}
+
+
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("release", "nonnegative"), [("mean", False), ("mean", True), ("products", False)])
 def test_released_means_charge_for_what_a_unit_can_do(monkeypatch, release, nonnegative, relation):
-    ratios = means_of_neighbours(monkeypatch, release, relation, nonnegative=nonnegative)
+    ratios = means_of_neighbours(monkeypatch, QUERIES[release, nonnegative], relation, nonnegative=nonnegative)
     assert max(ratios) <= 1
     # Rounding to whole numbers of 2**-7 makes slanting rows a little shorter.
     assert max(ratios) > 0.9999
@@ -454,13 +471,16 @@ def test_released_means_charge_for_what_a_unit_can_do(monkeypatch, release, nonn
 
 @pytest.mark.parametrize("release", ["mean", "products"])
 def test_a_sensitivity_of_one_for_means_is_caught(monkeypatch, release):
-    monkeypatch.setattr(moments.release, "_SQRT_2", WHOLE)
-    assert max(means_of_neighbours(monkeypatch, release, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
+    query = FeatureMean(nonnegative=True) if release == "mean" else FeatureProducts()
+    monkeypatch.setattr(queries, "_SQRT_2", WHOLE)
+    monkeypatch.setattr(FeatureProducts, "replacing", WHOLE)
+    assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 
 
 def test_entries_below_zero_that_are_not_cut_are_caught(monkeypatch):
-    monkeypatch.setattr(moments.release, "_cut", lambda features: features)
-    assert max(means_of_neighbours(monkeypatch, "mean", Relation.REPLACE_ONE, nonnegative=True)) > 1.4
+    monkeypatch.setattr(queries, "cut", lambda features: features)
+    query = FeatureMean(nonnegative=True)
+    assert max(means_of_neighbours(monkeypatch, query, Relation.REPLACE_ONE, nonnegative=True)) > 1.4
 
 
 # Neighbours whose last row, read together with the others, would change how numpy or pandas reads these.
@@ -487,11 +507,11 @@ def test_no_record_decides_how_others_are_read(monkeypatch, name, as_array):
     public = settings.get("public")
     found = []
 
-    def kept(self, total, share, sensitivity):
-        found.append((total.astype(np.float64), sensitivity))
-        return total.astype(np.float64), 2**60
+    def kept(self, query, total, share, *, weight=1.0):
+        found.append((total.astype(np.float64), query.sensitivity(self.relation)))
+        return in_whole_units(query, total, weight)
 
-    monkeypatch.setattr(MomentsSource, "_noisy", kept)
+    monkeypatch.setattr(SumReleaser, "release", kept)
     monkeypatch.setattr(moments.learning, "_SYNTHETIC_ROWS", 100)
     firsts = []
     for one in last:

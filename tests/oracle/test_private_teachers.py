@@ -10,14 +10,18 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting import PrivateModelsMeter, PureAnswersMeter
+from dpensemble.accounting import Group
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm import Allowance, majority_law
+from dpensemble.darrm import Allowance
+from dpensemble.darrm.answers import majority_law
 from dpensemble.design import fitted_answer
 from dpensemble.design.private_answers import gaussian_law
 from dpensemble.laws import RandomizedResponseMajority, integer_weights
 from dpensemble.votes import Votes
+from dpensemble.voting_schedule import VotingSchedule
 
 AGGREGATORS = ["darrm", "dsub", "sub", "rr"]
 
@@ -185,7 +189,8 @@ def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
     design = fitted_answer(
         aggregator, 3, touched=touched, teacher=(epsilon, Delta), queries=queries, budget=budget, prior=0.75
     )
-    meter = PureAnswersMeter(design.epsilon, queries, budget, "")
+    voting = VotingSchedule.everyone(design.law, 3)
+    meter = pure_answers_meter(voting, Group("everyone", budget), design.epsilon, queries, "")
     meter.admit(Votes(np.zeros((queries, 3), dtype=int), n_classes=2))
     chance = sampled(design.law, 3)
     answers = [(p @ chance, q @ chance) for p, q in fresh_pairs(epsilon, Delta, 3, touched)]

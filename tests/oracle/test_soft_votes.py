@@ -11,11 +11,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import SoftVotesClassifier
 from dpensemble._random import SeededNoise
-from dpensemble.accounting import SumsMeter, WeightedGroup, gaussian_mu
+from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.moments import AnswerBound, averages, noisy_average
 from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
 from dpensemble.teachers import SoftTeacherEnsemble
 
 ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])
@@ -45,9 +46,10 @@ def sum_of(monkeypatch, units, relation, n_classes=2, epsilons=None, n_teachers=
     """Run `fit` on units, and return the exact sum and what is charged for it; what is released is made up."""
     found = []
 
-    def made_up(total, share, sensitivity, meter, noise):
-        found.append((total.astype(np.float64), sensitivity, meter))
-        return np.random.default_rng(0).normal(scale=1e8, size=total.shape), 2**60
+    def made_up(self, query, total, share, *, weight=1.0):
+        found.append((total.astype(np.float64), query.sensitivity(self.relation), self.meter))
+        noisy = np.random.default_rng(0).normal(scale=1e8, size=total.shape)
+        return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
 
     X = np.array([ROWS[row] for unit in units for row, _ in unit])
     y = np.array([min(label, n_classes - 1) for unit in units for _, label in unit])
@@ -63,7 +65,7 @@ def sum_of(monkeypatch, units, relation, n_classes=2, epsilons=None, n_teachers=
         **settings,
     )
     with monkeypatch.context() as patch:
-        patch.setattr(averages, "noisy_sum", made_up)
+        patch.setattr(SumReleaser, "release", made_up)
         model.fit(X, y, X_public=PUBLIC, units=names, personal_epsilons=personal)
     (one,) = found
     return one
@@ -142,7 +144,7 @@ AUDITED = Budget(epsilon=1.0, delta=0.05)
 
 class AlreadyPriced:
     def __init__(self, factor):
-        self._sigma = factor * SumsMeter([WeightedGroup("everyone", AUDITED)]).sigma(1.0)
+        self._sigma = factor * SumsMeter([Group("everyone", AUDITED)]).sigma(1.0)
 
     def sigma(self, share):
         return self._sigma
@@ -167,7 +169,8 @@ def proven(kind, n_runs, factor=1.0):
 
     def attacked(label, i):
         chunk = [np.array([answers[label]])]
-        return float(noisy_average(chunk, np.ones(1), bound, meter=meter, noise=SeededNoise(i))[0] @ way)
+        sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=SeededNoise(i))
+        return float(noisy_average(chunk, np.ones(1), bound, sums)[0] @ way)
 
     return audit_pipeline(
         attacked, 1, 0, delta=AUDITED.delta, n_runs=n_runs, confidence=0.99, event=lambda score: score > threshold

@@ -57,6 +57,7 @@ SOFT = replace(
         "noise_in_words": "Gaussian noise of 6.8 sensitivities on a sum of vectors",
         "rounds": 3,
     },
+    releases=["noisy sum"] * 3,
 )
 
 
@@ -249,10 +250,22 @@ def test_pushes_are_written_as_factors(effect, text):
 
 @pytest.mark.parametrize("record", [SOFT, THREE, RECORDS["nothing known of columns"]])
 def test_records_come_back_the_same(record):
-    assert record.soft
+    assert record.released_sums
     assert record.schema == 5
     assert RunRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
     assert "effects" not in PrivateRecord.__dataclass_fields__
+
+
+VOTES = {name: value for name, value in SOFT.settings.items() if name != "rounds"}
+
+
+@pytest.mark.parametrize("record", [SOFT, THREE, replace(SOFT, settings=VOTES, releases=["labels"])])
+def test_a_record_that_does_not_state_its_releases_opens_and_shows_the_same(record):
+    older = record.to_dict()
+    del older["releases"]
+    opened = RunRecord.from_dict(json.loads(json.dumps(older)))
+    assert opened.released_sums == record.released_sums
+    assert render(opened) == render(record)
 
 
 BROKEN = {

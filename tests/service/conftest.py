@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dpensemble.ledger import Ledger
-from dpensemble.service import create_app, create_key, read_settings
+from dpensemble.service import create_app, read_settings
+from dpensemble.service.keys import create_key
 
 CONFIG = """
 ledger = "ledger.db"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dpensemble.aggregation import aggregator
 from dpensemble.ledger import Ledger, grants, store
+from dpensemble.releases import labels
 from dpensemble.service import keys, sessions
 
 from .conftest import Served
@@ -17,13 +17,13 @@ from .conftest import Served
 @pytest.fixture
 def draws(monkeypatch):
     """Return a list that grows with every draw of noise."""
-    found, sample = [], aggregator.sample
+    found, sample = [], labels.sample
 
     def drawing(*given):
         found.append(given)
         return sample(*given)
 
-    monkeypatch.setattr(aggregator, "sample", drawing)
+    monkeypatch.setattr(labels, "sample", drawing)
     return found
 
 

@@ -4,7 +4,7 @@ import json
 import random
 
 from dpensemble.service.asked import prediction_model
-from dpensemble.service.desk import KINDS
+from dpensemble.service.grant_handler import KINDS
 
 HARMLESS = frozenset({400, 404, 405, 413, 415, 422})
 

@@ -9,8 +9,7 @@ import pytest
 from filelock import FileLock
 
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.service import KeyRing, Scope, create_key, revoke_key
-from dpensemble.service.keys import read_keys
+from dpensemble.service.keys import KeyRing, Scope, create_key, read_keys, revoke_key
 from dpensemble.service.sessions import Sessions
 
 

@@ -197,12 +197,12 @@ def test_what_is_not_to_be_believed_is_refused(served, login):
 def test_keys_rotate(served, login, monkeypatch):
     assert get(served, login.token()).status_code == 200
     login.add("next", ec.generate_private_key(ec.SECP256R1()))
-    monkeypatch.setattr(served.app._app.state.running.provider._keys, "cooldown_duration", 0)
+    monkeypatch.setattr(served.app._app.state.service.provider._keys, "cooldown_duration", 0)
     assert get(served, login.token("next")).status_code == 200
     old = login.token()
     del login.keys["one"]
     # What was withdrawn is good until the keys are fetched anew.
-    served.app._app.state.running.provider._keys.get_signing_keys(refresh=True)
+    served.app._app.state.service.provider._keys.get_signing_keys(refresh=True)
     assert get(served, old).status_code == 401
     assert get(served, login.token("next")).status_code == 200
 

@@ -2,7 +2,7 @@
 
 import json
 
-from dpensemble.service.desk import Desk
+from dpensemble.service.grant_handler import GrantHandler
 
 from .conftest import Served
 from .test_house import ROW, hospital  # noqa: F401 - a fixture
@@ -69,7 +69,7 @@ def test_an_error_that_nobody_foresaw_is_not_quoted(served, monkeypatch):
     def broken(*given):
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr(Desk, "predict", broken)
+    monkeypatch.setattr(GrantHandler, "predict", broken)
     found = served.ask()
     assert found.status_code == 500
     assert found.json()["type"].endswith("unexpected")

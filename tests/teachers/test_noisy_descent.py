@@ -15,10 +15,10 @@ from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.conversion import improved_epsilon
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
+from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.teachers import GradientPerturbedLogisticRegression
 from dpensemble.teachers import noisy_descent as descent
 from dpensemble.teachers.accountants import announced_privacy, announced_zcdp
-from dpensemble.teachers.discrete_noise import DiscreteNoise
 from dpensemble.teachers.noisy_descent import gradient_sum, gradient_variance, noisy_descent, signed_records
 
 UNIT = 2**26

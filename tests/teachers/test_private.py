@@ -4,7 +4,6 @@ from itertools import combinations_with_replacement, product
 import joblib
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -16,7 +15,6 @@ from dpensemble.relations import Relation
 from dpensemble.teachers import OpacusPrivacy, OutputPerturbedLogisticRegression, RandomizedBallots
 from dpensemble.teachers import perturbation as perturbing
 from dpensemble.teachers.accountants import announced_privacy, declared_privacy, spent_privacy
-from dpensemble.teachers.discrete_noise import DiscreteNoise
 from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private import fit_private
 from dpensemble.votes import Votes
@@ -24,41 +22,6 @@ from dpensemble.votes import Votes
 REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE
 CLASSES = np.array([0, 1])
 LR = OutputPerturbedLogisticRegression
-
-
-# Noise
-
-
-def discrete_law(kind, size):
-    values = np.arange(-400, 401)
-    masses = np.exp(-np.abs(values) / size) if kind == "laplace" else np.exp(-(values**2) / (2 * size))
-    return values, masses / masses.sum()
-
-
-@pytest.mark.parametrize(("kind", "size"), [("laplace", 1), ("laplace", 5), ("gaussian", 1), ("gaussian", 30)])
-def test_noise_has_the_discrete_law_and_no_other(kind, size):
-    draw = getattr(DiscreteNoise(SeededNoise(5)), kind)
-    found = np.array([draw(size) for _ in range(6000)])
-
-    def p_value(size):
-        values, masses = discrete_law(kind, size)
-        edges = np.flatnonzero(masses * len(found) > 8)
-        inner, outer = values[edges], np.setdiff1d(values, values[edges])
-        observed = [np.sum(found == v) for v in inner] + [np.sum(~np.isin(found, inner))]
-        expected = np.append(masses[edges], masses[np.isin(values, outer)].sum()) * len(found)
-        return chisquare(observed, expected).pvalue
-
-    assert p_value(size) > 1e-3
-    assert p_value(size * 1.25) < 1e-4
-
-
-def test_large_noise_spreads_as_it_should():
-    noise = DiscreteNoise(SeededNoise(1))
-    assert np.std([noise.gaussian(10**24) for _ in range(1500)]) == pytest.approx(1e12, rel=0.06)
-    assert np.mean([abs(noise.laplace(10**20)) for _ in range(1500)]) == pytest.approx(1e20, rel=0.08)
-    for draw in (noise.gaussian, noise.laplace):
-        with pytest.raises(InvalidParameterError, match="an integer from 1"):
-            draw(0)
 
 
 def test_gaussian_noise_keeps_its_promise():

@@ -9,7 +9,7 @@ import pytest
 from dpensemble import PATEClassifier, WeightingPATEClassifier
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.workflow import adult_tables, file_tables, parse_budgets, train
+from dpensemble.workflow import TableFiles, adult_tables, file_tables, parse_budgets, train
 from dpensemble.workflow.budgets import assign_at_random
 
 
@@ -92,8 +92,11 @@ def folder(tmp_path):
 
 
 def read(folder, **changes):
-    given = {"classes": "no,yes", "drop": ["budget"], "test": folder / "test.csv"} | changes
-    return file_tables(folder / "private.csv", folder / "public.csv", "sick", **given)
+    given = {"drop": ["budget"], "test": folder / "test.csv"} | changes
+    request = parse_budgets(given.pop("budgets", None), given.pop("levels", None))
+    seed = given.pop("seed", None)
+    tables = {"private": folder / "private.csv", "public": folder / "public.csv", "target": "sick"}
+    return file_tables(TableFiles(**tables, classes=["no", "yes"], **given), budgets=request, seed=seed)
 
 
 def test_a_column_of_levels_leaves_the_features_of_every_table(folder):

@@ -8,11 +8,17 @@ import pytest
 
 from dpensemble.datasets import load_digit_images
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow import METHODS, ComparedDataset, ComparedRows, ComparisonData, compare, comparison_data
-from dpensemble.workflow import comparison_data as data_of
-from dpensemble.workflow.comparison_data import _published_images
+from dpensemble.workflow import compare
+from dpensemble.workflow.comparison_data import (
+    ComparedDataset,
+    ComparedRows,
+    ComparisonData,
+    _published_images,
+    comparison_data,
+)
+from dpensemble.workflow.comparison_data import comparison_data as data_of
 from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import _of_one_step, fitting_trial
+from dpensemble.workflow.comparison_methods import COMPARED, _of_one_step, fitting_trial
 
 WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 VOTES_AND_SUMS = [*WITHOUT_EXTRAS, "soft-votes"]
@@ -112,26 +118,26 @@ class TestRows:
     def test_all_methods_get_the_same_split_and_repeats_get_others(self, monkeypatch):
         from dpensemble.errors import BudgetError
         from dpensemble.workflow import comparison
-        from dpensemble.workflow.comparison_methods import REFERENCES
+        from dpensemble.workflow.comparison_methods import REFERENCES, Reference
 
-        seen = {name: [] for name in METHODS}
+        seen = {name: [] for name in COMPARED}
 
-        def run_of(name):
+        def compared(name):
             def method(trial):
                 seen[name].append((trial.rows, trial.seed))
                 if len(seen[name]) == 3:
                     raise BudgetError("enough")
-                return REFERENCES["commonest class"](trial)
+                return REFERENCES["commonest class"].run(trial)
 
-            return method
+            return Reference(run=method)
 
-        monkeypatch.setattr(comparison, "run_of", run_of)
+        monkeypatch.setattr(comparison, "compared", compared)
         compare(simulated(), repeats=2, random_state=0)
         first = seen["bagging"]
         assert len(first) == 2
         assert first[0][1] != first[1][1]
         assert not np.array_equal(first[0][0].X_private, first[1][0].X_private)
-        for name in METHODS:
+        for name in COMPARED:
             for (rows, seed), (expected, its_seed) in zip(seen[name], first, strict=True):
                 assert rows is expected
                 assert seed == its_seed
@@ -293,7 +299,7 @@ class TestRelations:
             class budget:  # noqa: N801
                 delta = 0.0099
 
-        assert fitting_trial("pate", Trial) == (Trial, None)
+        assert fitting_trial(COMPARED["pate"], Trial) == (Trial, None)
 
 
 def test_a_network_learns_images(monkeypatch):

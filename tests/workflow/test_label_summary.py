@@ -11,7 +11,7 @@ from dpensemble import PATEClassifier
 from dpensemble.cli import main
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow import file_tables
+from dpensemble.workflow import TableFiles, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.label_summary import about_teachers
 
@@ -80,7 +80,9 @@ def test_failed_teachers_are_told_to_the_owner():
 def test_a_student_that_cannot_be_saved_is_refused_before_training(tmp_path):
     table(300).to_csv(tmp_path / "private.csv", index=False)
     table(100).to_csv(tmp_path / "public.csv", index=False)
-    tables = file_tables(tmp_path / "private.csv", tmp_path / "public.csv", "y", classes="no,yes")
+    tables = file_tables(
+        TableFiles(private=tmp_path / "private.csv", public=tmp_path / "public.csv", target="y", classes=["no", "yes"])
+    )
     for student in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
         with pytest.raises(InvalidParameterError, match=r"student cannot be saved: .* is not vetted; use a logistic"):
             run_training(tables, PATEClassifier(teacher=object(), student=student))

@@ -9,7 +9,7 @@ import pytest
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.workflow import file_tables, train, write_outcome
+from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train, write_outcome
 from dpensemble.workflow.predict import load_student, predictions
 
 
@@ -39,8 +39,14 @@ def folder(tmp_path_factory):
     messy(900, 1).to_csv(place / "private.csv", index=False)
     messy(300, 2).to_csv(place / "public.csv", index=False)
     messy(250, 3).drop(columns="sick").to_csv(place / "new.csv", index=False)
-    given = place / "private.csv", place / "public.csv", "sick"
-    tables = file_tables(*given, classes="no,yes", unit="patient_id", blanks=True)
+    files = TableFiles(
+        private=place / "private.csv",
+        public=place / "public.csv",
+        target="sick",
+        classes=["no", "yes"],
+        unit="patient_id",
+    )
+    tables = file_tables(files, ReadOptions(blanks=True))
     for name, model, fill in (
         ("moments", LabelMomentsClassifier(epsilon=5, delta=1e-4), False),
         ("votes", SubsampleAggregateClassifier(n_teachers=20, epsilon=5, delta=1e-4), True),

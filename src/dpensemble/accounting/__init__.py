@@ -3,63 +3,33 @@
 from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.data_dependent import exact_query_rdp
 from dpensemble.accounting.fresh import fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
-from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
-from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.drawn import SubsampledMeter
-from dpensemble.accounting.meters.filter import FilterMeter
-from dpensemble.accounting.meters.groups import Group, GroupMeter
-from dpensemble.accounting.meters.prepaid import PrivateModelsMeter, PureAnswersMeter
-from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
-from dpensemble.accounting.meters.scheduled import ScheduledMeter, vanishing_end
 from dpensemble.accounting.price import Price, price
-from dpensemble.accounting.published.groups import PublishedRdp, published_group_rdp
+from dpensemble.accounting.published.by_group import published_group_rdp
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
-from dpensemble.accounting.queries import exact_query_rdp
-from dpensemble.accounting.repeated import RepeatedAnswers, RepeatedCost, RepeatedSums
 from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
-from dpensemble.accounting.sparse import SparseCost
-from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
-from dpensemble.accounting.sums import (
-    SumsMeter,
-    WeightedGroup,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    weighted_groups,
-)
-from dpensemble.accounting.worst_case.answers import table_pairs
+from dpensemble.accounting.sparse import sparse_cost
+from dpensemble.accounting.subsampled import subsampled_cost
+from dpensemble.accounting.sums import SumsMeter, weighted_groups
+from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 __all__ = [
+    "EVERYONE",
     "Accounting",
     "Change",
-    "DataDependentGroupMeter",
-    "FilterMeter",
     "GaussianSum",
     "Group",
-    "GroupMeter",
     "Meter",
-    "PerRecordMeter",
     "Price",
-    "PrivateModelsMeter",
-    "PublishedPerRecordMeter",
-    "PublishedRdp",
-    "PureAnswersMeter",
-    "RepeatedAnswers",
-    "RepeatedCost",
-    "RepeatedSums",
-    "ScheduledMeter",
     "SmoothCost",
     "SmoothRelease",
-    "SparseCost",
-    "SubsampledCost",
-    "SubsampledMeter",
     "SumsMeter",
-    "WeightedGroup",
     "bagging_delta",
     "conjectured_lnmax_rdp",
     "data_dependent_meter",
@@ -76,10 +46,9 @@ __all__ = [
     "published_bagging",
     "published_group_rdp",
     "release_epsilon",
+    "sparse_cost",
     "subsampled_cost",
-    "table_pairs",
     "threshold_rdp",
-    "vanishing_end",
     "weighted_groups",
     "worst_case_meter",
 ]

@@ -30,6 +30,7 @@ import math
 from dpensemble._checks import delta_of, integer_between, member
 from dpensemble._rounding import round_up
 from dpensemble.allocation import Bootstrap, BootstrapScheme
+from dpensemble.cost.searching import last_between
 from dpensemble.errors import BudgetError, InvalidParameterError
 
 # Sixteen units in the last place; the formulas' rounding errors come to about four.
@@ -179,11 +180,7 @@ def largest_subsample(
     }[scheme]
     if most < 1 or not fits(1):
         raise _too_small(delta, n_units, n_models, scheme)
-    low, high = 1, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return last_between(fits, 1, most + 1)
 
 
 def _too_small(delta: float, n_units: int, n_models: int, scheme: Bootstrap) -> BudgetError | InvalidParameterError:

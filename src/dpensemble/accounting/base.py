@@ -1,4 +1,6 @@
-"""Meters: they charge for answers before the answers are drawn."""
+"""Meters: they charge for releases before the releases are drawn."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -9,8 +11,9 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between
 from dpensemble._original import Original
 from dpensemble._rounding import round_up
+from dpensemble.accounting.group import Group
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.errors import BudgetError
 from dpensemble.relations import Basis
 from dpensemble.votes import Votes
@@ -28,7 +31,60 @@ class Accounting(StrEnum):
         return Conversion.BEST if self is Accounting.EXACT else Conversion.CLASSICAL
 
 
-class Meter(Original, ABC, spends=("admit", "settle")):
+class BudgetMeter(Original, ABC):
+    """Charges groups of records for releases, and refuses what some group's budget does not cover.
+
+    Parameters
+    ----------
+    groups : tuple of Group
+        Whose records, and their budgets at one delta.
+    """
+
+    #: What the resulting guarantee holds for.
+    basis: Basis = Basis.WORST_CASE
+    #: Whether secrets play no part in how much is released; a run that does not fit is refused.
+    fixed_number: bool = True
+
+    def __init__(self, groups: tuple[Group, ...]) -> None:
+        self.groups = groups
+
+    @property
+    def budget(self) -> Budget:
+        """The largest budget of any group."""
+        return max((group.budget for group in self.groups), key=lambda budget: budget.epsilon)
+
+    @property
+    @abstractmethod
+    def accounting(self) -> str:
+        """Name and source of the analysis, for the guarantee."""
+
+    @property
+    @abstractmethod
+    def group_epsilons(self) -> tuple[float, ...]:
+        """What each group was charged, never above its own budget; private if `basis` is data-dependent."""
+
+    @property
+    def spent_epsilon(self) -> float:
+        """Largest epsilon of any group."""
+        return max(self.group_epsilons)
+
+    @property
+    def charges(self) -> tuple[dict[str, Any], ...]:
+        """Settings of each noisy sum that was charged; empty for answers, whose number says all. Public."""
+        return ()
+
+    def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
+        """Return the most that each group can be charged, as Renyi curves, before anything is released.
+
+        Returns
+        -------
+        tuple of PrivacyCost or None
+            None, or None for a group, where only epsilon and delta are known; public.
+        """
+        return None
+
+
+class Meter(BudgetMeter, spends=("admit", "settle")):
     """Admits queries while the budget lasts and knows what they cost.
 
     A query is charged when it is admitted, before anything is drawn; an answer lost later stays paid. After the first
@@ -36,25 +92,15 @@ class Meter(Original, ABC, spends=("admit", "settle")):
 
     Parameters
     ----------
-    budget : Budget
-        What may be spent.
+    groups : tuple of Group
+        Whose records, and their budgets at one delta.
     conversion : Conversion
         How the cost becomes an epsilon.
     """
 
-    #: What the resulting guarantee holds for.
-    basis: Basis
-    #: Whether secret votes play no part in how many queries are admitted; a run that does not fit is refused.
-    fixed_number: bool = True
-
-    def __init__(self, budget: Budget, conversion: Conversion) -> None:
-        self.budget = budget
+    def __init__(self, groups: tuple[Group, ...], conversion: Conversion) -> None:
+        super().__init__(groups)
         self.conversion = conversion
-
-    @property
-    @abstractmethod
-    def accounting(self) -> str:
-        """Name and source of the analysis, for the guarantee."""
 
     @property
     @abstractmethod
@@ -80,38 +126,18 @@ class Meter(Original, ABC, spends=("admit", "settle")):
 
     @property
     @abstractmethod
-    def cost(self) -> PrivacyCost:
+    def cost(self) -> Cost:
         """Cost of all admitted queries; private if `basis` is data-dependent."""
 
     @property
     @abstractmethod
-    def one_query(self) -> PrivacyCost:
+    def one_query(self) -> Cost:
         """Most that a single query can cost; public."""
-
-    def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
-        """Return the most that each group can be charged, as Renyi curves, before anything is admitted.
-
-        Returns
-        -------
-        tuple of PrivacyCost or None
-            None, or None for a group, where only epsilon and delta are known; public.
-        """
-        return None
-
-    @property
-    def spent_epsilon(self) -> float:
-        """Epsilon of the cost; never above the budget, within which every query was admitted."""
-        return min(self.budget.epsilon, self.cost.epsilon(self.budget.delta, self.conversion))
 
     @property
     def charged_epsilon(self) -> float:
         """Epsilon of what was charged so far, for the owner; the guarantee states `spent_epsilon`."""
         return self.spent_epsilon
-
-    @property
-    def group_epsilons(self) -> tuple[float, ...]:
-        """What each group of records was charged; one group where all are treated alike."""
-        return (self.spent_epsilon,)
 
     def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]] | None:
         """Return numbers of admitted queries and the epsilons that each group was charged for them.

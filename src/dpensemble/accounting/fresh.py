@@ -68,14 +68,14 @@ def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation)
     --------
     Ten voters, Laplace noise of three votes:
 
-    >>> from dpensemble.cost import largest_count
+    >>> from dpensemble.budget import Budget
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> law, change = LaplaceNoisyMax(3.0), Change(ballots=10, classes=2)
     >>> fixed = price(law, change).label
     >>> fresh = fresh_cost(law, change, 0.02, Relation.ADD_OR_REMOVE_ONE)
     >>> [round(float(cost.rdp[0]), 6) for cost in (fixed, fresh)]
     [0.10481, 4.4e-05]
-    >>> largest_count(fixed, epsilon=3, delta=1e-5)
+    >>> fixed.most(Budget(epsilon=3, delta=1e-5))
     6
     """
     rate = real_between("rate", rate, 1e-6, 1.0)

@@ -32,15 +32,17 @@ total variation, on either side. (The project's own; thresholds on what occurs g
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+import numpy as np
 from scipy.special import log_ndtr
 
-from dpensemble._checks import integer_between
-from dpensemble.accounting.repeated import MOST, RepeatedCost
+from dpensemble._checks import delta_of, integer_between
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost
-from dpensemble.cost.privacy_cost import largest_count, last_fitting
+from dpensemble.cost import Conversion, Cost, PrivacyCost
+from dpensemble.cost.searching import last_fitting
+from dpensemble.errors import AccountingError
 from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
 
 _OUTCOMES = round(MIXING / FLOOR)
@@ -50,74 +52,94 @@ MOST_VOTERS = _OUTCOMES - 1000
 _ROUNDING_SHARE = 0.01
 
 
-class SparseCost(RepeatedCost):
-    """Cost of answers of a `SparseNoisyMax`, one ballot a unit.
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseCost(Cost):
+    """Privacy loss of answers of sparse noisy maxima: all four figures add up, as shown above.
+
+    No Renyi curve bounds these answers, since a class of a single vote can show itself: hence no `PrivacyCost`.
 
     Parameters
     ----------
-    law : SparseNoisyMax
-        Noise and threshold.
-    n_voters : int
-        Number of ballots, at most 9,000.
+    fixed : PrivacyCost
+        Cost of the same answers for a set of classes that does not depend on the votes.
+    eta : float
+        What an answer that cannot be a new class adds to epsilon.
+    lost : float
+        What the answers take from the delta besides.
+    rounding : float
+        How far rounding moves the law in total variation.
 
     Examples
     --------
     >>> law = SparseNoisyMax(sigma=20.0, threshold=SparseNoisyMax.threshold_for(20.0, 1e-8))
-    >>> cost = SparseCost(law, n_voters=100)
-    >>> round(law.threshold, 1), round(cost.lost_each * 1e8, 2)
-    (113.2, 1.0)
+    >>> one = sparse_cost(law, n_voters=100)
+    >>> round(law.threshold, 1), round(one.lost * 1e8, 2), one.most(Budget(epsilon=1, delta=1e-5))
+    (113.2, 1.0, 20)
     """
 
-    accounting = (
-        "exact worst case of the released labels over all votes, and what a class of a single vote can reveal, "
-        "by exact adaptive composition"
-    )
+    fixed: PrivacyCost
+    eta: float
+    lost: float
+    rounding: float
 
-    def __init__(self, law: SparseNoisyMax, n_voters: int) -> None:
-        integer_between("n_voters", n_voters, 1, MOST_VOTERS)
-        self._fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, MIXING))
-        appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
-        vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
-        self._eta, self._rounding = -math.log1p(-appears), (n_voters + 1) * SPARSE_ERROR
-        self._lost = vanishes + 2 * FLOOR + self._rounding
+    def __post_init__(self) -> None:
+        if not all(0 <= value < np.inf for value in (self.eta, self.lost, self.rounding)):
+            raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
 
-    def _left(self, answers: int, delta: float) -> float:
-        """Return the delta that is left to the answers of fixed sets; 0 if there is none."""
-        left = (delta - answers * self._lost) * math.exp(-answers * self._eta) * (1 - 1e-12)
-        return max(0.0, left) * (1 - _ROUNDING_SHARE)
+    def __add__(self, other: SparseCost) -> SparseCost:
+        if not isinstance(other, SparseCost):
+            return NotImplemented
+        return SparseCost(
+            self.fixed + other.fixed, self.eta + other.eta, self.lost + other.lost, self.rounding + other.rounding
+        )
 
-    def _pays_rounding(self, answers: int, epsilon: float, left: float) -> bool:
-        spare = left / (1 - _ROUNDING_SHARE) * _ROUNDING_SHARE
-        return math.exp(min(epsilon, 700.0)) * answers * self._rounding <= spare
+    def __mul__(self, count: int) -> SparseCost:
+        count = integer_between("count", count, 0, 2**62)
+        return SparseCost(self.fixed * count, count * self.eta, count * self.lost, count * self.rounding)
 
-    def epsilon(self, answers: int, delta: float) -> float:
-        """Return the epsilon of so many answers at a delta; infinite if they use up the delta."""
-        if integer_between("answers", answers, 0) == 0:
+    __rmul__ = __mul__
+
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
+        """Return the epsilon that holds at `delta`, rounded up; infinite if the answers use up the delta."""
+        if not self.fixed.rdp.any():
             return 0.0
-        left = self._left(answers, delta)
+        left = self._left(delta_of(delta))
         if left < 1e-300:
             return math.inf
-        found = (self._fixed * answers).epsilon(left)
-        return found + answers * self._eta if self._pays_rounding(answers, found, left) else math.inf
+        epsilon = self.fixed.epsilon(left, conversion)
+        return epsilon + self.eta if self._pays_rounding(epsilon, left) else math.inf
 
-    def fits(self, answers: int, budget: Budget) -> bool:
-        """Tell whether so many answers fit a budget."""
-        left, epsilon = self._left(answers, budget.delta), budget.epsilon - answers * self._eta
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
+        """Return whether the answers fit a budget."""
+        left, epsilon = self._left(budget.delta), budget.epsilon - self.eta
         if left < 1e-300 or epsilon < 1e-9:
             return False
-        if self._pays_rounding(answers, epsilon, left):
-            return (self._fixed * answers).fits(epsilon, left)
+        if self._pays_rounding(epsilon, left):
+            return self.fixed.fits(Budget(epsilon=epsilon, delta=left), conversion)
         # At so large an epsilon rounding weighs more than at the one that is needed.
-        return self.epsilon(answers, budget.delta) <= budget.epsilon
+        return self.epsilon(budget.delta, conversion) <= budget.epsilon
 
-    def most(self, budget: Budget) -> int:
-        """Return how many answers fit a budget."""
-        if not self.fits(1, budget):
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
+        """Return how many of the same answers fit a budget, at most `limit`."""
+        if not self.fits(budget, conversion):
             return 0
-        ceiling = min(MOST, largest_count(self._fixed, budget.epsilon, budget.delta, most=MOST))
-        return last_fitting(lambda count: self.fits(count, budget), 1, 2.0, ceiling) if ceiling else 0
+        ceiling = self.fixed.most(budget, conversion, limit)
+        return last_fitting(lambda count: (self * count).fits(budget, conversion), 1, 2.0, ceiling) if ceiling else 0
 
-    @property
-    def lost_each(self) -> float:
-        """What each answer takes from the delta, besides the answers of fixed sets; public."""
-        return self._lost
+    def _left(self, delta: float) -> float:
+        """Return the delta that is left to the answers of fixed sets; 0 if there is none."""
+        left = (delta - self.lost) * math.exp(-self.eta) * (1 - 1e-12)
+        return max(0.0, left) * (1 - _ROUNDING_SHARE)
+
+    def _pays_rounding(self, epsilon: float, left: float) -> bool:
+        spare = left / (1 - _ROUNDING_SHARE) * _ROUNDING_SHARE
+        return math.exp(min(epsilon, 700.0)) * self.rounding <= spare
+
+
+def sparse_cost(law: SparseNoisyMax, n_voters: int) -> SparseCost:
+    """Return the cost of one answer of a `SparseNoisyMax` to at most 9,000 voters, one ballot a unit."""
+    rounding = (integer_between("n_voters", n_voters, 1, MOST_VOTERS) + 1) * SPARSE_ERROR
+    appears = math.exp(float(log_ndtr(-law.threshold / law.sigma))) * (1 + 1e-9)
+    vanishes = math.exp(float(log_ndtr((1 - law.threshold) / law.sigma))) * (1 + 1e-9)
+    fixed = PrivacyCost.of(two_gap_pairs("gaussian", 1 / law.sigma, _OUTCOMES, MIXING))
+    return SparseCost(fixed, -math.log1p(-appears), vanishes + 2 * FLOOR + rounding, rounding)

@@ -30,15 +30,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
 
 from dpensemble._arrays import Floats
+from dpensemble._checks import delta_of, integer_between
 from dpensemble._rounding import round_up
 from dpensemble.accounting.change import Change
 from dpensemble.accounting.price import price
-from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, Cost, PrivacyCost
 from dpensemble.cost.composition import (
     MOST_EPSILON,
     AdaptiveComposition,
@@ -47,6 +51,7 @@ from dpensemble.cost.composition import (
     layout_size,
 )
 from dpensemble.cost.conversion import improved_delta, improved_epsilon
+from dpensemble.cost.searching import last_fitting
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
 
@@ -60,10 +65,14 @@ _PRECISION = 1e-9
 _LARGEST = 1e6
 # Beyond it `exp(epsilon) - 1` is `exp(epsilon)` to double precision.
 _EXPONENTIAL = 40.0
+#: A number of answers that nobody asks for.
+ENDLESS = 2**31 - 1
 
 
-class SubsampledCost:
-    """Delta and epsilon of a run of answers whose teachers hold a record by chance.
+class SubsampledCost(Cost):
+    """Privacy loss of a run of answers whose teachers hold a record by chance; multiples are longer runs.
+
+    They share what `refine` finds. Costs of two runs do not add: their draws differ.
 
     Parameters
     ----------
@@ -72,6 +81,11 @@ class SubsampledCost:
     holders : ndarray of shape (n_teachers + 1,)
         Chance that so many teachers hold a given record, relative error below 1e-9. Public.
 
+    Attributes
+    ----------
+    answers : int
+        Number of answers in the run.
+
     Examples
     --------
     A record that one of four teachers holds, surely and with probability one half:
@@ -79,7 +93,7 @@ class SubsampledCost:
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> one = lambda b: price(LaplaceNoisyMax(4), Change(ballots=4, classes=2, votes=b)).label
     >>> always, by_chance = (SubsampledCost(one, np.array([1 - q, q, 0, 0, 0])) for q in (1.0, 0.5))
-    >>> round(always.epsilon(5, 1e-5), 2), round(by_chance.epsilon(5, 1e-5), 2)
+    >>> round((always * 5).epsilon(1e-5), 2), round((by_chance * 5).epsilon(1e-5), 2)
     (1.59, 1.08)
     """
 
@@ -93,67 +107,63 @@ class SubsampledCost:
         self._tails = np.cumsum(self._chances[::-1])[::-1]
         self._held = min(1.0, float(self._tails[1]))
         self._composed: dict[int, AdaptiveComposition] = {}
+        self.answers = 1
+
+    def __mul__(self, count: int) -> SubsampledCost:
+        made = copy(self)
+        made.answers = self.answers * integer_between("count", count, 0, 2**62)
+        return made
 
     @property
     def held(self) -> float:
         """Chance that any teacher holds the record, rounded up."""
         return self._held
 
-    def delta(self, answers: int, epsilon: float, negligible: float = 1e-16) -> float:
-        """Return the delta of so many answers at `epsilon`, rounded up.
+    def delta(self, epsilon: float, negligible: float = 1e-16) -> float:
+        """Return the delta of the run at `epsilon`, rounded up.
 
         Parameters
         ----------
-        answers : int
-            From 0.
         epsilon : float
             At least 0.
         negligible : float, default=1e-16
             The largest numbers of holders, together less likely than this, are charged in full, not priced.
         """
-        if answers == 0 or self._held == 0:
+        if self.answers == 0 or self._held == 0:
             return 0.0
         inner = self.inner_epsilon(epsilon)
         last = self._last(negligible)
         total = self._tails[last + 1] if last + 1 < len(self._tails) else 0.0
         for ballots in range(1, last + 1):
             if self._chances[ballots]:
-                total += self._chances[ballots] * self._delta_of(ballots, answers, inner)
+                total += self._chances[ballots] * self._delta_of(ballots, inner)
         return float(min(1.0, total * _ROUND_UP))
 
-    def composed(
-        self, answers: int, epsilon: float, delta: float, negligible: float
-    ) -> list[tuple[float, AdaptiveComposition]]:
-        """Return the chance of 1, 2, ... holders and what composes about so many answers given that.
+    def composed(self, epsilon: float, delta: float, negligible: float) -> list[tuple[float, AdaptiveComposition]]:
+        """Return the chance of 1, 2, ... holders and what composes about as many answers given that.
 
         The list ends where holders are negligible, or their answers cannot be composed.
         """
         found: list[tuple[float, AdaptiveComposition]] = []
         for ballots in range(1, self._last(negligible) + 1):
-            composition = self._composed.get(ballots) or self._composition(ballots, answers, epsilon, delta)
+            composition = self._composed.get(ballots) or self._composition(ballots, epsilon, delta)
             if composition is None:
                 break
             found.append((float(self._chances[ballots]), composition))
         return found
 
-    def epsilon(self, answers: int, delta: float) -> float:
-        """Return the smallest epsilon at which so many answers have at most `delta`, rounded up.
-
-        Parameters
-        ----------
-        answers : int
-            From 0.
-        delta : float
-            Strictly between 0 and 1.
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:  # noqa: ARG002
+        """Return the smallest epsilon at which the run has at most `delta`, rounded up.
 
         Raises
         ------
         AccountingError
             If that is above a million.
         """
+        delta = delta_of(delta)
 
         def fits(epsilon: float) -> bool:
-            return self.delta(answers, epsilon, delta * NEGLIGIBLE) <= delta
+            return self.delta(epsilon, delta * NEGLIGIBLE) <= delta
 
         if fits(0.0):
             return 0.0
@@ -167,17 +177,41 @@ class SubsampledCost:
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high
 
-    def renyi(self, answers: int) -> PrivacyCost:
-        """Return the whole run as a Renyi curve, which adds to the cost of other releases.
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:  # noqa: ARG002
+        """Return whether the run fits a budget."""
+        return self.delta(budget.epsilon, budget.delta * NEGLIGIBLE) <= budget.delta
 
-        ``exp((order - 1) * divergence)`` is jointly convex, so it is averaged over the number of holders.
-        """
-        if answers == 0:
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:  # noqa: ARG002
+        """Return how many answers fit a budget, at most `limit`; the cost is refined on the way."""
+        if self.held <= budget.delta:
+            # Even publishing the teachers fits.
+            return ENDLESS if limit is None else limit
+
+        def fits(count: int) -> bool:
+            return (self * count).fits(budget)
+
+        within = last_fitting(fits, 0, 2.0, limit)
+        (self * (math.ceil(1.2 * within) + 1)).refine(budget.epsilon, budget.delta)
+        return last_fitting(fits, within, 1.06, limit)
+
+    @property
+    def renyi(self) -> PrivacyCost | None:
+        """The run as a Renyi curve; None if some number of holders has no price."""
+        if self.answers >= ENDLESS:
+            return None
+        # Few holders may be priced where all teachers are not.
+        with suppress(AccountingError):
+            return self._curve()
+        return None
+
+    def _curve(self) -> PrivacyCost:
+        """Return the Renyi curve: ``exp((order - 1) * divergence)`` is jointly convex, so holders average it."""
+        if self.answers == 0:
             return PrivacyCost.zero()
         exponents = DEFAULT_ORDERS - 1
         total = np.full_like(exponents, -np.inf)
         for ballots in np.flatnonzero(self._chances).tolist():
-            curve = exponents * answers * self._one(ballots).rdp if ballots else 0.0
+            curve = exponents * self.answers * self._one(ballots).rdp if ballots else 0.0
             total = np.logaddexp(total, math.log(self._chances[ballots]) + curve)
         return PrivacyCost(rdp=np.maximum(total, 0.0) / exponents)
 
@@ -187,36 +221,34 @@ class SubsampledCost:
         grown = epsilon - math.log(self._held) if beyond else math.log1p(math.expm1(epsilon) / self._held)
         return grown * (1 - 1e-12)
 
-    def refine(self, answers: int, epsilon: float, delta: float) -> None:
-        """Compose exactly from here on, for the numbers of holders that matter.
+    def refine(self, epsilon: float, delta: float) -> None:
+        """Compose exactly from here on, for the numbers of holders that matter in about as many answers.
 
         Parameters
         ----------
-        answers : int
-            About the largest number that will be asked for.
         epsilon, delta : float
             About what they come to.
         """
         inner = self.inner_epsilon(epsilon)
         weights = {}
         for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
-            alone = self._delta_of(ballots, answers, inner)
+            alone = self._delta_of(ballots, inner)
             if alone < 0.9 and self._chances[ballots] * alone > _MATTERS * delta:
                 weights[ballots] = self._chances[ballots] * alone
         for ballots in sorted(weights, key=weights.__getitem__, reverse=True)[:_MOST_COMPOSED]:
             if ballots not in self._composed:
-                found = self._composition(ballots, answers, epsilon, delta)
+                found = self._composition(ballots, epsilon, delta)
                 # Losses too large for the grid stay with the Renyi curve.
                 if found is not None:
                     self._composed[ballots] = found
 
-    def _composition(self, ballots: int, answers: int, epsilon: float, delta: float) -> AdaptiveComposition | None:
-        """Return what composes about so many answers that so many ballots change, or None."""
+    def _composition(self, ballots: int, epsilon: float, delta: float) -> AdaptiveComposition | None:
+        """Return what composes about as many answers that a number of ballots changes, or None."""
         one = self._one(ballots)
         if one.parts is None:
             return None
         # The same layout for neighbouring questions.
-        laid_out = layout_size(layout_number(max(1, answers)))
+        laid_out = layout_size(layout_number(max(1, self.answers)))
         ceiling = improved_epsilon(one.rdp * laid_out, one.orders, delta)
         largest = min(MOST_EPSILON / 2, round_up(1.1 * min(self.inner_epsilon(epsilon), ceiling), 1))
         try:
@@ -228,16 +260,16 @@ class SubsampledCost:
         """Return the largest number of holders worth pricing: all more together are less likely than `tail`."""
         return int(np.count_nonzero(self._tails > tail)) - 1
 
-    def _delta_of(self, ballots: int, answers: int, inner: float) -> float:
+    def _delta_of(self, ballots: int, inner: float) -> float:
         one = self._one(ballots)
-        found = improved_delta(one.rdp * answers, one.orders, inner)
+        found = improved_delta(one.rdp * self.answers, one.orders, inner)
         if ballots in self._composed:
-            found = min(found, self._composed[ballots].delta(answers, inner))
+            found = min(found, self._composed[ballots].delta(self.answers, inner))
         return found
 
 
 def subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
-    """Return the cost of a law without a gate, all ballots weighing alike.
+    """Return the cost of one answer of a law without a gate, all ballots weighing alike.
 
     Parameters
     ----------

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,14 @@ from dpensemble._spending import announce
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.aggregation.answers import Answer, Book, MemoryBook, as_text, check_key, from_text, require_left
 from dpensemble.aggregation.drawn import DrawnRecords, Draws, number_to_draw, promises_of_draws
-from dpensemble.aggregation.payloads import SOFT_PARTS, Named, Payloads
+from dpensemble.aggregation.payloads import Payloads
 from dpensemble.budget import Budget
-from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes, Sampling
+from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
-from dpensemble.laws import LawChoice, ReleaseLaw, SparseNoisyMax, sample
+from dpensemble.laws import ReleaseLaw, SparseNoisyMax
 from dpensemble.relations import Basis, Relation
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases import release_of
 
 _SENT_BACK = "Only the answers are published; votes stay secret, and so does which records are behind them."
 _COMMON = (
@@ -151,17 +150,14 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         )
         if not isinstance(budget, Budget):
             raise InvalidParameterError(f"budget={shown(budget)} is no Budget; give Budget(epsilon=1, delta=1e-5).")
-        if not isinstance(law, SparseNoisyMax | GaussianSum):
-            law = LawChoice.of(law).law(integer_between("n_voters", n_voters, 1), len(self.classes))
         self.design = GivenVotes(
-            law=law,
+            release=release_of(law, n_voters, len(self.classes), clip=clip),
             n_classes=len(self.classes),
             n_voters=n_voters,
             votes=votes_per_unit,
             relation=member("relation", relation, Relation),
             sampling=member("sampling", sampling, Sampling),
             rate=rate,
-            clip=clip,
             answers=answers,
             budget=budget,
             labels=None if numbered else self.classes,
@@ -184,7 +180,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             Number of answers, from 1; may be more than the budget allows.
         """
         n, budget = integer_between("n", n, 1), self.design.groups[0].budget
-        epsilon = self.design.cost.epsilon(n, budget.delta)
+        epsilon = (self.design.cost * n).epsilon(budget.delta)
         return Quote(answers=n, epsilon=epsilon, delta=budget.delta, fits=n <= self._most)
 
     def remaining(self) -> int:
@@ -194,6 +190,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     def guarantee(self) -> Guarantee:
         """Return what is promised of all answers together, taken or not."""
         budget, design = self.design.groups[0].budget, self.design
+        release = design.release
         seen = (f"One {self.unit} reaches at most {design.votes} of the {design.n_voters} voters.",)
         return Guarantee(
             epsilon=design.spent,
@@ -201,7 +198,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             basis=Basis.WORST_CASE,
             relation=design.relation,
             unit=self.unit,
-            accounting=f"{design.cost.accounting}, {self._most:,} answers of {design.law.words()}",
+            accounting=f"{release.analysis(design.voters)}, {self._most:,} answers of {release.description}",
             assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
             for_release=self._noise.for_release,
         )
@@ -326,7 +323,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         >>> votes.answer_to(b"row 7", 1, ask=lambda: [[1] * 50], key="row 7").label
         1
         """
-        if self._draws is not None or self.design.soft:
+        if self._draws is not None or "ballots" not in self.design.release.takes:
             raise InvalidParameterError("answer_to is for sampling='fixed' and ballots; use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
         told = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
@@ -356,7 +353,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             # Opening charges the whole grant, so what can never fit is refused before.
             require_left(answers, self._most, 0)
             # The whole budget is told of before the first answer, which may still be forbidden.
-            announce(self.design.groups, lambda: [self.design.cost.renyi(self._most)], relation=self.design.relation)
+            announce(self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation)
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book
 
@@ -364,7 +361,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
         kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
         given = [name for name, value in kinds.items() if value is not None]
-        wanted = ("log_probs",) if self.design.soft else ("ballots", "counts")
+        wanted = self.design.release.takes
         if len(given) != 1 or given[0] not in wanted:
             raise DataError(f"this aggregator takes {' or '.join(wanted)}, one of them; give it by name.")
         if log_probs is not None:
@@ -374,28 +371,8 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     @guard_private_rows()
     def _drawn_text(self, votes: Any) -> str:
         """Draw the noise of answers that are paid for."""
-        law, as_released = self.design.law, partial(as_text, for_release=self._noise.for_release)
-        if isinstance(law, GaussianSum):
-            draws, variance = DiscreteNoise(self._noise), self.design.sum_variance
-            units = SOFT_UNIT * self.design.n_voters
-            means = [[(entry + draws.gaussian(variance)) / units for entry in row] for row in votes.tolist()]
-            return as_released([int(np.argmax(row)) for row in means], means)
-        if isinstance(law, SparseNoisyMax):
-            return as_released([self._sparse(law, one) for one in votes], None)
-        found = sample(law, self._table(votes), self._noise)
-        return as_released(np.where(found < self.design.n_classes, found, -1).tolist(), None)
-
-    def _sparse(self, law: SparseNoisyMax, votes: Named) -> int:
-        place = law.sample(votes.counts, self._noise)
-        return int(votes.ids[place]) if place < len(votes.ids) else -1
-
-    def _table(self, votes: Any) -> Any:
-        if self.design.soft:
-            return votes / SOFT_PARTS
-        table = np.zeros((len(votes), self.design.n_classes), dtype=np.int64)
-        for row, one in zip(table, votes, strict=True):
-            row[one.ids] = one.counts
-        return table
+        outcomes = self.design.release.draw(votes, self.design.voters, self._noise)
+        return as_text(outcomes.numbers, outcomes.means, for_release=self._noise.for_release)
 
 
 def _payload(votes: Any) -> bytes:

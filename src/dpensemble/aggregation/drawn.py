@@ -94,17 +94,7 @@ class Draws(Original, spends=("draw", "check", "use")):
 
 
 def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
-    """Return the number of records to draw from, refusing a draw of other units than those that are protected.
-
-    Parameters
-    ----------
-    unit : str
-        What the aggregator protects.
-    n_records : int or None
-        Number of records.
-    units : array-like of shape (n_records,) or None
-        Whom each record belongs to.
-    """
+    """Return the number of records to draw from, refusing a draw of other units than those that are protected."""
     if units is None:
         if unit != RECORD:
             raise InvalidParameterError(

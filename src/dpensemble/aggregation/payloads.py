@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpensemble._arrays import Integers
 from dpensemble._entries import require_readable
-from dpensemble.design.given_votes import SOFT_UNIT, GivenVotes
+from dpensemble.design.given_votes import GivenVotes
 from dpensemble.errors import DataError
+from dpensemble.releases import NamedVotes
 
-# Soft ballots are whole numbers of this part of a vote, so that sums are exact.
-SOFT_PARTS = 2**20
 _NO_VOTES = np.zeros((1, 0), dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Named:
-    """Classes with votes in one query, and their votes; private."""
-
-    ids: Integers
-    counts: Integers
 
 
 class Payloads:
@@ -41,12 +31,12 @@ class Payloads:
         self._design, self._labels = design, labels
         self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
 
-    def ballots(self, ballots: Any) -> list[Named]:
+    def ballots(self, ballots: Any) -> list[NamedVotes]:
         """Read one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
         require_readable("ballots", ballots)
         rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
         ids = self._ids(rows)
-        return [Named(*np.unique(row, return_counts=True)) for row in ids]
+        return [NamedVotes(*np.unique(row, return_counts=True)) for row in ids]
 
     def _ids(self, rows: Any) -> Integers:
         if self._place is None:
@@ -59,7 +49,7 @@ class Payloads:
             raise DataError("ballots hold a label that is none of the declared classes.") from None
         return np.array(found, dtype=np.int64).reshape(rows.shape)
 
-    def counts(self, counts: Any) -> list[Named]:
+    def counts(self, counts: Any) -> list[NamedVotes]:
         """Read votes by class, by name where they have names, else of shape (n_classes,) or (n_queries, n_classes)."""
         require_readable("counts", list(counts.values()) if isinstance(counts, Mapping) else counts)
         if hasattr(counts, "columns"):
@@ -85,7 +75,7 @@ class Payloads:
         for row, names in zip(rows, ids, strict=True):
             named = np.flatnonzero(row)
             order = np.argsort(names[named])
-            found.append(Named(names[named][order], row[named][order]))
+            found.append(NamedVotes(names[named][order], row[named][order]))
         return found
 
     def _whole(self, rows: Any) -> Integers:
@@ -113,12 +103,7 @@ class Payloads:
         if not np.all(given <= 1e-6) or np.any(np.isneginf(given).all(axis=-1)):
             raise DataError("log_probs must be logarithms of probabilities: no NaN, none above 0, one finite a voter.")
         given = given.reshape(-1, *shape)
-        if self._design.clip is not None:
-            below = np.maximum(given - given.max(axis=-1, keepdims=True), -self._design.clip)
-            parts = np.floor((1 + below / self._design.clip) * SOFT_PARTS)
-            # Whatever rounding did, no voter has more than one vote for any class.
-            return np.clip(parts, 0, SOFT_PARTS).astype(np.int64).sum(axis=1)
-        return _whole_probabilities(given).sum(axis=1)
+        return self._design.release.whole(given).sum(axis=1)
 
     def _rows(self, name: str, given: Any, width: int, what: str) -> Any:
         try:
@@ -130,12 +115,3 @@ class Payloads:
         if rows.ndim != 2 or rows.shape[1] != width or not rows.size:
             raise DataError(f"{name} must be {width:,} values, {what}, or a table with so many columns.")
         return rows
-
-
-def _whole_probabilities(log_probs: Any) -> Integers:
-    """Return probabilities in whole units, each voter's at most one unit long as a vector."""
-    found = np.floor(np.exp(np.minimum(log_probs, 0.0)) * SOFT_UNIT)
-    # Lengths are enforced: a margin of 1e-9 pays for the rounding of root and product.
-    lengths = np.sqrt(np.einsum("qvc,qvc->qv", found, found))
-    factors = np.where(lengths <= SOFT_UNIT * (1 - 1e-9), 1.0, SOFT_UNIT * (1 - 2e-9) / np.maximum(lengths, 1.0))
-    return np.floor(found * factors[:, :, None]).astype(np.int64)

@@ -128,12 +128,6 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Taught:
-    """The records that each teacher learns from; private if the records that nobody learns from are.
-
-    Parameters
-    ----------
-    shards : tuple of ndarray
-        Positions of each teacher's records.
-    """
+    """The records that each teacher learns from; private if the records that nobody learns from are."""
 
     shards: tuple[NDArray[np.int64], ...]

@@ -239,7 +239,7 @@ class BootstrapScheme:
         relation = member("relation", relation, Relation)
         units, unit_of_record = number_units(identities)
         self.check(len(units))
-        drawn = self._drawn(len(units), noise)
+        drawn = self._draw_indices(len(units), noise)
         keys, copies = np.unique(drawn * self.n_models + np.arange(self.n_models)[:, None], return_counts=True)
         per_unit = np.bincount(keys // self.n_models, minlength=len(units))
         return Allocation(
@@ -258,7 +258,7 @@ class BootstrapScheme:
             return self.n_draws, 1
         return (self.n_models, self.subsample) if self.scheme is Bootstrap.SUBSETS else (1, self.n_draws)
 
-    def _drawn(self, n_units: int, noise: NoiseSource) -> NDArray[np.int64]:
+    def _draw_indices(self, n_units: int, noise: NoiseSource) -> NDArray[np.int64]:
         """Return the units drawn, shape (n_models, subsample)."""
         shape = self.n_models, self.subsample
         if self.scheme is Bootstrap.WITH_REPLACEMENT:

@@ -28,10 +28,6 @@ def everyone(
     relation : Relation, default="replace-one"
         Neighbouring relation of the guarantee.
 
-    Returns
-    -------
-    Allocation
-
     Raises
     ------
     InvalidParameterError

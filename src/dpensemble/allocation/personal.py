@@ -26,26 +26,9 @@ from dpensemble.relations import Relation
 
 
 def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str]) -> tuple[int, ...]:
-    """Divide teachers among groups of records in proportion to their shares.
+    """Divide teachers among groups in proportion to public shares: at least one each, by largest remainders.
 
-    Parameters
-    ----------
-    n_teachers : int
-        Teachers in all.
-    shares : array-like of shape (n_groups,)
-        Numbers of records, or any positive shares. Public.
-    names : sequence of str
-        Names of the groups, for messages.
-
-    Returns
-    -------
-    tuple of int
-        At least one each, by largest remainders; they sum to `n_teachers`.
-
-    Raises
-    ------
-    InvalidParameterError
-        If there are more groups than teachers, or a group is too small for half a teacher.
+    Raises if there are more groups than teachers, or a group is too small for half a teacher.
 
     Examples
     --------
@@ -88,30 +71,10 @@ def grouped_partitions(
     relation: Relation = Relation.REPLACE_ONE,
     entropy: int = 0,
 ) -> Allocation:
-    """Give each group of units its own teachers, one disjoint subset each.
+    """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
 
-    Parameters
-    ----------
-    identities : sequence of length n_records
-        The unit of each record, as for `partitions`.
-    group_of_record : ndarray of shape (n_records,)
-        Group of each record, the same within a unit. Public.
-    teachers : sequence of int
-        Number of teachers of each group. Public; it must not be read off the records under add-or-remove-one.
-    relation : Relation, default="replace-one"
-        Neighbouring relation, among units of one group.
-    entropy : int, default=0
-        Public seed.
-
-    Returns
-    -------
-    Allocation
-        Teachers numbered group after group.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a group has fewer units than teachers under replace-one.
+    `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers of
+    teachers are public; under add-or-remove-one these numbers must not be read off the records.
 
     Examples
     --------
@@ -157,37 +120,13 @@ def upsampled_partition(
     relation: Relation = Relation.REPLACE_ONE,
     entropy: int = 0,
 ) -> Allocation:
-    """Teach each unit to a number of distinct teachers.
+    """Teach each unit to a public number of distinct teachers, the same for all of its records.
 
-    Parameters
-    ----------
-    identities : sequence of length n_records
-        The unit of each record, as for `partitions`.
-    copies_of_record : ndarray of shape (n_records,)
-        Number of teachers that learn each record, the same within a unit. Public.
-    n_teachers : int
-        Number of teachers.
-    relation : Relation, default="replace-one"
-        Neighbouring relation, among units with equally many copies.
-    entropy : int, default=0
-        Public seed.
-
-    Returns
-    -------
-    Allocation
-        Under replace-one every teacher learns floor or ceil of the mean number of units.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a record needs more copies than there are teachers, or there are too few units.
-
-    Notes
-    -----
     Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th one starts at
     teacher k and goes on by a stride of its block, drawn among those prime to the number of teachers, so that every
-    teacher gets equally many units and few pairs of teachers have many in common. What is left of the groups is dealt
-    one after the other. Under add-or-remove-one start and stride are drawn from each unit's identity.
+    teacher gets floor or ceil of the mean number of units and few pairs of teachers have many in common. What is left
+    of the groups is dealt one after the other. Under add-or-remove-one start and stride are drawn from each unit's
+    identity.
 
     Examples
     --------
@@ -207,7 +146,7 @@ def upsampled_partition(
             parameter="n_teachers",
         )
     by_position = relation is Relation.REPLACE_ONE
-    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _drawn(units, n_teachers, entropy)
+    starts, strides = _dealt(copies, n_teachers, entropy) if by_position else _draw_moves(units, n_teachers, entropy)
     offsets = np.concatenate([[0], np.cumsum(copies)])
     turn = np.arange(offsets[-1]) - np.repeat(offsets[:-1], copies)
     return Allocation(
@@ -238,7 +177,7 @@ def _dealt(copies: NDArray[np.int64], n_teachers: int, entropy: int) -> tuple[ND
     return starts, strides
 
 
-def _drawn(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _draw_moves(units: Sequence[bytes], n_teachers: int, entropy: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first teacher and stride of each unit, from its identity."""
     hashed = hashed_identities(units, entropy)
     coprime = _coprime(n_teachers)
@@ -255,8 +194,8 @@ def _coprime(n_teachers: int) -> NDArray[np.int64]:
 
 
 def _group_of_unit(unit_of_record: NDArray[np.int64], of_record: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
-    found[unit_of_record] = of_record
-    if np.any(found[unit_of_record] != of_record):
+    groups = np.empty(int(unit_of_record.max()) + 1, dtype=np.int64)
+    groups[unit_of_record] = of_record
+    if np.any(groups[unit_of_record] != of_record):
         raise InvalidParameterError("the records of one unit must be in one group.")
-    return found
+    return groups

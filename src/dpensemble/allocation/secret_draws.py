@@ -16,11 +16,11 @@ def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int6
     """Draw `size` independent integers, each exactly uniform on ``0 .. bound - 1``."""
     # From the largest multiple of the bound on they are drawn again, so that all remainders are equally likely.
     limit = np.uint64(2**NOISE_BITS - 2**NOISE_BITS % bound)
-    found = noise.uniform_bits(size)
-    while (again := np.flatnonzero(found >= limit)).size:
-        found = found.copy()
-        found[again] = noise.uniform_bits(again.size)
-    return (found % np.uint64(bound)).astype(np.int64)
+    draws = noise.uniform_bits(size)
+    while (again := np.flatnonzero(draws >= limit)).size:
+        draws = draws.copy()
+        draws[again] = noise.uniform_bits(again.size)
+    return (draws % np.uint64(bound)).astype(np.int64)
 
 
 def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:

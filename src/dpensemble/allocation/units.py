@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing
-from dpensemble._entries import require_readable
+from dpensemble._entries import plain_array, require_readable
 from dpensemble._given import require_one_per_record
 from dpensemble.allocation.partition import number_units
 from dpensemble.errors import DataError
@@ -30,19 +30,7 @@ def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
 def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
     """Return the number of each record's unit, counted from 0 in order of first appearance.
 
-    Parameters
-    ----------
-    units : array-like of shape (n_records,)
-        Whom each record belongs to: texts, whole numbers or bytes.
-    n_records : int
-        Number of records.
-
-    Raises
-    ------
-    DataError
-        If there is not one unit for each record, or one is missing.
-    InvalidParameterError
-        If a unit is of another type.
+    Units are texts, whole numbers or bytes, one for each record; others raise.
 
     Examples
     --------
@@ -50,8 +38,8 @@ def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
     [0, 1, 0]
     """
     require_readable("units", units)
-    known: Any = np.asarray(units)
-    if known.dtype.kind not in "iu":
+    integers: Any = plain_array(units)
+    if integers.dtype.kind not in "iu":
         return number_units(declared_units(units, n_records))[1]
-    require_one_per_record("units", known, n_records)
-    return number_units(known)[1]
+    require_one_per_record("units", integers, n_records)
+    return number_units(integers)[1]

@@ -53,10 +53,6 @@ def audit_pipeline(
     progress : bool, default=False
         Show a progress bar on stderr.
 
-    Returns
-    -------
-    AuditResult
-
     Raises
     ------
     InvalidParameterError
@@ -122,10 +118,6 @@ def audit_sampler(
         From 0.5 to 1 - 1e-12.
     insecure_release_seed : int, optional
         Makes the audit repeatable; by default the operating system's generator draws.
-
-    Returns
-    -------
-    AuditResult
 
     Raises
     ------

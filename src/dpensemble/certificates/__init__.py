@@ -6,10 +6,8 @@ from dpensemble.certificates.certificate import (
     certificate_of_fit,
     certificate_of_majority,
     certificate_of_sums,
-    confirmed,
-    release_stated,
-    verifier_path,
 )
+from dpensemble.certificates.verifier import confirmed, release_stated, verifier_path
 
 __all__ = [
     "certificate_of",

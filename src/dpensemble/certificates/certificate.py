@@ -1,37 +1,22 @@
-"""Certificates of plans and of runs, and the program that checks them."""
+"""Certificates of plans and of runs."""
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpensemble.accounting import Accounting, WeightedGroup
-from dpensemble.accounting.meters.filter import FilterMeter
+from dpensemble.accounting import Group
 from dpensemble.allocation import BootstrapScheme
-from dpensemble.certificates.draws import drawn_part, draws_of
-from dpensemble.certificates.gates import gated_part
-from dpensemble.certificates.listing import listing_of
-from dpensemble.certificates.votes import coarsest, votes_part, within_rounding
+from dpensemble.certificates.parts import Parts, draws_of, part, together
 from dpensemble.darrm import Allowance
-from dpensemble.design import Drawn, PrivateTeachersDesign, VotingDesign
-from dpensemble.errors import AccountingError, FileError
+from dpensemble.design import VotingDesign
+from dpensemble.errors import AccountingError
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
 
-_FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 2, 5_000_000
-# Room for what is stated beside the parts.
-_MARGIN = 100
-_SECONDS = 600
 _MOST_TEACHERS = 199
-# What a part says beyond how it is checked; of several parts with the same statement the strictest claim is kept.
-_HELP = frozenset({"groups", "cover", "ratio", "windows", "block"})
-_SEEDED, _RELEASE = "NOT FOR RELEASE", "stated to be for release"
 
 
 def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
@@ -63,31 +48,9 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
     >>> sorted(certificate_of(found.design, found.labels))
     ['delta', 'epsilon', 'format', 'parts', 'version']
     """
-    stages = design.schedule.stages
-    if isinstance(design, PrivateTeachersDesign) or design.accounting is not Accounting.EXACT or len(stages) > 1:
-        raise AccountingError(
-            "certificates are for exact accounting of votes under one law; use accounting='exact', and ordinary "
-            "teachers."
-        )
-    if isinstance(design, Drawn):
-        budget = design.groups[0].budget
-        return _together([_part("drawn", budget.epsilon, budget.delta, drawn_part(design, labels))])
-    law, meter = stages[0].law, design.meter() if design.gated else None
-    parts = []
-    for index, (group, cost) in enumerate(zip(design.groups, design.costs, strict=True)):
-        turns, change = stages[0].pools[group.pool].turns(labels), design.change(group)
-        if cost is None or not turns:
-            continue
-        if isinstance(meter, FilterMeter):
-            body = gated_part(law, change, meter.filters[index])
-        elif cost.parts is None:
-            raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
-        else:
-            budget = within_rounding(group.budget, change.classes**3 * turns if change.classes > 2 else 0)
-            listing = listing_of(law, change)
-            body = votes_part(listing, coarsest(cost.layout(turns, budget.delta), listing, turns, budget), budget)
-        parts.append(_part("votes", group.budget.epsilon, group.budget.delta, body))
-    return _together(parts)
+    parts = Parts()
+    design.certify(parts, labels)
+    return together(parts.parts)
 
 
 def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
@@ -108,15 +71,15 @@ def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any
     """
     # Above the chance itself, which balls cannot tell from its equal.
     delta = math.nextafter(scheme.inclusion_probability(n_units), 2.0)
-    return _together([_part("drawn", 0.0, delta, draws_of(scheme, n_units))])
+    return together([part("drawn", 0.0, delta, draws_of(scheme, n_units))])
 
 
-def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the certificate that Gaussian sums keep the budget of every group of units.
 
     Parameters
     ----------
-    groups : tuple of WeightedGroup
+    groups : tuple of Group
         Budgets and weights of the units.
     rounds : list of dict
         ``sigma`` (noise in sensitivities), ``variance`` of the discrete noise and ``entries`` of each sum.
@@ -124,8 +87,8 @@ def certificate_of_sums(groups: tuple[WeightedGroup, ...], rounds: list[dict[str
     parts = []
     for group in groups:
         body = {"rounds": [{**each, "sigma": repr(each["sigma"]), "weight": repr(group.weight)} for each in rounds]}
-        parts.append(_part("sums", group.budget.epsilon, group.budget.delta, body))
-    return _together(parts)
+        parts.append(part("sums", group.budget.epsilon, group.budget.delta, body))
+    return together(parts)
 
 
 def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
@@ -159,7 +122,7 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
         )
     body = {"epsilon": repr(float(allowance.epsilon)), "delta": repr(float(allowance.Delta)), "weights": weights}
     epsilon = allowance.m * allowance.epsilon
-    return _together([_part("majority", epsilon, allowance.delta, body)])
+    return together([part("majority", epsilon, allowance.delta, body)])
 
 
 def certificate_of_fit(model: Any) -> dict[str, Any]:
@@ -170,111 +133,21 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
     Parameters
     ----------
     model : estimator
-        One that votes, or one of label moments.
+        Fitted, of any method.
 
     Raises
     ------
     AccountingError
         If there is none for such a run; see `certificate_of`.
     """
-    charges = getattr(model, "charges_", None)
-    if charges is not None:
-        found = certificate_of_sums(model.design_.groups, list(charges))
+    # Imports scikit-learn, which a fit did already and a plan does without.
+    from dpensemble.engine.result import MODELS  # noqa: PLC0415
+
+    result = model.result_
+    if result.releases == MODELS:
+        certificate = certificate_of_draws(result.design.scheme, result.design.n_units)
+    elif result.charges is not None:
+        certificate = certificate_of_sums(result.design.groups, list(result.charges))
     else:
-        found = certificate_of(model.design_, model.labels_.n_asked)
-    return found | {"for_release": bool(model.guarantee_.for_release)}
-
-
-def verifier_path() -> Path:
-    """Return the verifier, one file that imports nothing of this library."""
-    here = Path(__file__).parents[1]
-    for path in (here / "verify.py", here.parents[1] / "verify" / "verify.py"):
-        if path.exists():
-            return path
-    raise FileError("the verifier is not installed; get verify/verify.py from the repository.")
-
-
-def confirmed(path: Path) -> tuple[bool, str]:
-    """Run the verifier on a file in a process of its own.
-
-    Parameters
-    ----------
-    path : path
-        The certificate.
-
-    Returns
-    -------
-    yes : bool
-        Whether the verifier confirms the certificate. False for an experiment, whose arithmetic may be right.
-    said : str
-        The verifier's sentence; see `release_stated`.
-
-    Raises
-    ------
-    FileError
-        If the verifier or python-flint is not installed.
-    """
-    try:
-        # -I: neither this library nor the folder at hand is on its path.
-        found = subprocess.run(  # noqa: S603
-            [sys.executable, "-I", str(verifier_path()), str(path)],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return False, f"no: not done after {_SECONDS} seconds"
-    if "No module named 'flint'" in found.stderr:
-        raise FileError("the verifier needs python-flint; pip install python-flint.")
-    said = found.stdout.strip() or f"no: the verifier failed ({found.returncode})"
-    return found.returncode == 0 and said.startswith("yes:"), said
-
-
-def release_stated(said: str) -> bool | None:
-    """Return whether a confirmed certificate is stated to be for release: None when that is not stated.
-
-    Parameters
-    ----------
-    said : str
-        The verifier's sentence, from `confirmed`.
-
-    Examples
-    --------
-    >>> release_stated("NOT FOR RELEASE: the noise came from a seed.")
-    False
-    """
-    if said.startswith(_SEEDED):
-        return False
-    return True if said.startswith("yes:") and said.endswith(f"; {_RELEASE}") else None
-
-
-def _part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": kind, "epsilon": repr(float(epsilon)), "delta": repr(float(delta)), "body": body}
-
-
-def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    if not parts:
-        raise AccountingError("no answer is charged to anybody, so there is nothing to certify.")
-    parts = _distinct(parts)
-    found = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "epsilon": max((part["epsilon"] for part in parts), key=float),
-        "delta": max((part["delta"] for part in parts), key=float),
-        "parts": parts,
-    }
-    size = len(json.dumps(found, separators=(",", ":")))
-    if size > _MOST_BYTES - _MARGIN:
-        raise AccountingError(f"the certificate would have {size:,} bytes, and the verifier takes {_MOST_BYTES:,}.")
-    return found
-
-
-def _distinct(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return parts with different statements: groups with the same loss share one part, the strictest."""
-    kept: dict[str, dict[str, Any]] = {}
-    for part in sorted(parts, key=lambda one: float(one["epsilon"])):
-        body = {name: value for name, value in part["body"].items() if name not in _HELP}
-        kept.setdefault(json.dumps([part["kind"], body]), part)
-    strictest = {id(part) for part in kept.values()}
-    return [part for part in parts if id(part) in strictest]
+        certificate = certificate_of(result.design, result.labels.n_asked)
+    return certificate | {"for_release": bool(result.guarantee.for_release)}

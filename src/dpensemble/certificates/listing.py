@@ -13,13 +13,14 @@ from dpensemble.accounting import Change
 from dpensemble.accounting.worst_case.listed import sorted_histograms
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import vertices
+from dpensemble.cost.witness import MOST_GROUPS, Witness
 from dpensemble.errors import AccountingError
 from dpensemble.laws import ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, OptimalVote, ReleaseLaw
 from dpensemble.laws.sampling import integer_weights
 
 _TOTAL = 2**63
 _RATIO_BITS = 40
-MOST_GROUPS, _MOST_ROWS, _MOST_BALLOTS = 1_000, 30_000, 50_000
+_MOST_ROWS, _MOST_BALLOTS = 30_000, 50_000
 # What may be lacking of domination in double precision; the verifier decides in whole numbers.
 _LEAST_ABOVE = -4e-13
 
@@ -37,17 +38,16 @@ class Listing:
         #: Laws of all neighbours, in both orders.
         self.pairs = DominatingPairs(*_neighbours(rows, self._weights, change))
 
-    def body(self, groups: DominatingPairs, step: float, *, corners: bool = False) -> dict[str, Any]:
-        """Return what the file says of the law, and of the pairs that stand for neighbours.
-
-        Each pair of neighbours lies below one of `groups`, unless all lie between `corners` of two outcomes.
-        """
+    def body(self, witness: Witness, gate: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the body of a part: the law, the pairs that stand for neighbours, and how answers are followed."""
+        groups = witness.groups
         if len(groups) > MOST_GROUPS:
             raise AccountingError(
                 f"the answers need {len(groups):,} groups of neighbouring counts, and certificates hold "
                 f"{MOST_GROUPS:,}; use two classes, or Laplace noise."
             )
         return {
+            "answers": witness.answers,
             "ballots": self._change.ballots,
             "classes": self._change.classes,
             "votes": self._change.votes,
@@ -55,8 +55,11 @@ class Listing:
             "law": _named(self._law, self._change.classes),
             "weights": self._weights.tolist(),
             "groups": whole_laws(groups),
-            "cover": None if corners else self._cover(groups),
-            "ratio": round(math.exp(step) * 2**_RATIO_BITS),
+            "cover": None if witness.corners else self._cover(groups),
+            "ratio": round(math.exp(witness.step) * 2**_RATIO_BITS),
+            "windows": witness.windows,
+            "block": witness.block,
+            "gate": gate,
         }
 
     def is_covered(self, groups: DominatingPairs) -> bool:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from dpensemble.cli.ending import ENDING, INTERRUPTED, TERMINATED, Terminated
+from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS, TERMINATED, Terminated
 
 __all__ = ["main"]
 
@@ -26,11 +26,11 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
     int
         0 done, 1 an error after a budget was spent or one nobody foresaw, 2 bad input, 130 interrupted, 143 terminated.
     """
-    ENDING.begin()
+    INTERRUPTS.begin()
     try:
-        with ENDING.listening(for_good=arguments is None):
+        with INTERRUPTS.listening(for_good=arguments is None):
             # Imported here, so that an interrupt meanwhile ends like any other.
-            with ENDING.at_once():
+            with INTERRUPTS.at_once():
                 module = import_module(app)
             code = int(module.run(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:
@@ -38,5 +38,5 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
     except Terminated:
         code = TERMINATED
     if code in (INTERRUPTED, TERMINATED):
-        sys.stderr.write(ENDING.sentence(code))
+        sys.stderr.write(INTERRUPTS.sentence(code))
     return code

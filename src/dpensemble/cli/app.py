@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from dpensemble.cli.again import command as command_of
-from dpensemble.cli.choice import Choice, choose
-from dpensemble.cli.commands import add_group, add_name
-from dpensemble.cli.ending import ENDING, INTERRUPTED
 from dpensemble.cli.help import PlainGroup
-from dpensemble.cli.options import flag_of, owners
-from dpensemble.cli.others import add_others
+from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
+from dpensemble.cli.method_choice import Choice, choose, owners
+from dpensemble.cli.method_commands import add_group, add_name
+from dpensemble.cli.parameters import flag_of
+from dpensemble.cli.static_commands import add_static_commands
 from dpensemble.errors import DPEnsembleError, HiddenError
 
 # typer may bring its own copy of click, so the base of its errors is found through one of them.
@@ -61,7 +61,7 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
         with command_of(arguments):
             return act(list(arguments))
     except HiddenError as error:
-        if os.environ.get("DPENSEMBLE_TRACEBACK") and not ENDING.code:
+        if os.environ.get("DPENSEMBLE_TRACEBACK") and not INTERRUPTS.code:
             raise
         return _unforeseen(error.kind)
     except DPEnsembleError as error:
@@ -69,9 +69,9 @@ def with_exit_code(act: Callable[[list[str]], int], arguments: Sequence[str]) ->
     except _UsageError as error:
         return _fail(_usage(error, arguments))
     except (typer.Abort, KeyboardInterrupt):
-        return ENDING.code or INTERRUPTED
+        return INTERRUPTS.code or INTERRUPTED
     except Exception as error:
-        if os.environ.get("DPENSEMBLE_TRACEBACK") and not ENDING.code:
+        if os.environ.get("DPENSEMBLE_TRACEBACK") and not INTERRUPTS.code:
             raise
         return _unforeseen(type(error).__name__)
 
@@ -100,7 +100,7 @@ def _app(command: str, choice: Choice | None) -> typer.Typer:
     app.callback()(_root)
     for name in _BY_METHOD:
         add_group(app, name, choice) if name == command else add_name(app, name)
-    add_others(app)
+    add_static_commands(app)
     return app
 
 
@@ -129,18 +129,18 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     owner = owners(flag, command) if command in _BY_METHOD and flag.startswith("--") else None
     if owner is not None:
         return f"{text}; {owner}."
-    known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
-    close = get_close_matches(flag, known, n=1, cutoff=0.75)
+    flags = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+    close = get_close_matches(flag, flags, n=1, cutoff=0.75)
     return f"{text}; did you mean {close[0]}?" if close else f"{text}; see --help."
 
 
 def _unforeseen(kind: str) -> int:
     # Some libraries turn an interrupt into an error of their own.
-    if ENDING.code:
-        return ENDING.code
+    if INTERRUPTS.code:
+        return INTERRUPTS.code
     # Texts of foreign errors may quote private records.
     typer.echo(
-        f"dpensemble: unexpected {kind}; {ENDING.standing}. "
+        f"dpensemble: unexpected {kind}; {INTERRUPTS.standing}. "
         "Set DPENSEMBLE_TRACEBACK=1 to see where, on a screen that may show private records.",
         err=True,
     )
@@ -149,8 +149,8 @@ def _unforeseen(kind: str) -> int:
 
 def _fail(message: str) -> int:
     message = " ".join(message.split())
-    if ENDING.spent:
+    if INTERRUPTS.spent:
         # Not bad input alone any more: something was paid for.
-        message = f"{message.removesuffix('.')}; {ENDING.standing}."
+        message = f"{message.removesuffix('.')}; {INTERRUPTS.standing}."
     typer.echo(f"dpensemble: {message}", err=True)
-    return 1 if ENDING.spent else 2
+    return 1 if INTERRUPTS.spent else 2

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import typer
 
-from dpensemble.workflow.check import Checked, check
+from dpensemble.cli.option import parts_of
+from dpensemble.datasets import CSVFormat
+from dpensemble.workflow import TableFiles, check
+from dpensemble.workflow.check import Checked
 
 
 def run(
@@ -25,32 +28,30 @@ def run(
     as_json: bool,
 ) -> None:
     """Count the bad records of a private table, for its owner alone."""
-    found = check(
-        private,
-        public,
-        target,
-        classes=classes,
+    files = TableFiles(
+        private=private,
+        public=public,
+        target=target,
+        classes=parts_of(classes),
         declared_columns=declared_columns,
         unit=unit,
-        drop=[] if drop is None else [name.strip() for name in drop.split(",")],
-        sep=sep,
-        decimal=decimal,
-        multiline_text=multiline_text,
-        blanks=not no_blanks,
+        drop=parts_of(drop) or (),
+        form=CSVFormat(sep, decimal, multiline_text),
     )
-    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(_lines(found)))
+    counts = check(files, blanks=not no_blanks)
+    typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
 
 
-def _lines(found: Checked) -> list[str]:
+def _lines(counts: Checked) -> list[str]:
     lines = [
         "For you alone: these counts are exact, so do not publish them.",
-        f"{found.records:,} records, of which {found.bad:,} are bad and add nothing to a release.",
-        f"  {found.without_class:,} have no declared class",
-        f"  {found.infinite:,} have an infinite entry",
-        f"  {found.without_unit:,} have no unit",
-        f"  {found.incomplete:,} have a missing or unreadable entry",
+        f"{counts.records:,} records, of which {counts.bad:,} are bad and add nothing to a release.",
+        f"  {counts.without_class:,} have no declared class",
+        f"  {counts.infinite:,} have an infinite entry",
+        f"  {counts.without_unit:,} have no unit",
+        f"  {counts.incomplete:,} have a missing or unreadable entry",
     ]
-    lines += [f"    {name}: {number:,} missing or unreadable" for name, number in found.missing_entries.items()]
-    if found.bad == found.records:
+    lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
+    if counts.bad == counts.records:
         lines.append("Every record is bad: compare --classes, --target and the columns with the file.")
     return lines

@@ -15,19 +15,14 @@ from rich.table import Table
 
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
+from dpensemble.cli.option import parts_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.workflow import (
-    METHODS,
-    ComparedDataset,
-    ComparedMethod,
-    Comparison,
-    ComparisonData,
-    comparison_data,
-    table_data,
-)
+from dpensemble.workflow import ComparedMethod, Comparison
 from dpensemble.workflow import compare as run_comparison
+from dpensemble.workflow.comparison_data import ComparedDataset, ComparisonData, comparison_data, table_data
+from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.durable import replace_file
 
 # Of the table where no terminal sets it.
@@ -59,9 +54,9 @@ def run(
     shown = not quiet and sys.stderr.isatty()
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     with warnings_as_lines():
-        found = run_comparison(
+        comparison = run_comparison(
             _data(dataset, table, target, classes, public_rows, progress=shown, **written),
-            methods=METHODS if methods is None else [name.strip() for name in methods.split(",")],
+            methods=parts_of(methods) or METHODS,
             n_teachers=teachers,
             relation=relation.value,
             random_state=seed,
@@ -69,13 +64,13 @@ def run(
             progress=shown,
             **settings,
         )
-    text = json.dumps(found.to_dict(), indent=2)
+    text = json.dumps(comparison.to_dict(), indent=2)
     if out is not None:
         _write(out, text)
     if as_json:
         typer.echo(text)
     else:
-        _print(found)
+        _print(comparison)
 
 
 def _data(
@@ -92,8 +87,8 @@ def _data(
     if table is None:
         if target is not None:
             raise InvalidParameterError(f"target={target!r} is a column of --table; give that too, or leave it out.")
-        known = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
-        return comparison_data(known, _labels(classes), public_rows, progress=progress)
+        name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
+        return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(
             f"table={str(table)!r} needs --target, and no --dataset or --classes: its labels are the classes."

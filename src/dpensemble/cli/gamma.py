@@ -55,18 +55,18 @@ def run(
         check_plot_file(plot)
     if certificate is not None:
         check_folder("certificate", certificate)
-    found = optimise_gamma(
+    solution = optimise_gamma(
         teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
     )
     if certificate is not None:
-        write_certificate(certificate, certificate_of_majority(found.law, found.allowance))
-    laws = {"optimised": found.law} | _baselines(found.allowance)
+        write_certificate(certificate, certificate_of_majority(solution.law, solution.allowance))
+    laws = {"optimised": solution.law} | _baselines(solution.allowance)
     if plot is not None:
-        write_plot(found, laws, plot)
+        write_plot(solution, laws, plot)
     if as_json:
-        typer.echo(json.dumps(_as_dict(found, laws, believed), indent=2))
+        typer.echo(json.dumps(_as_dict(solution, laws, believed), indent=2))
     else:
-        _show(found, laws, believed, plot)
+        _show(solution, laws, believed, plot)
         print_certificate(certificate)
 
 

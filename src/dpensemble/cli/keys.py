@@ -16,19 +16,19 @@ def run(action: str, keys: Path, as_json: bool, **values: Any) -> None:
     """Carry out one of the commands on a file of keys, and print what came of it."""
     if action == "create":
         made, token = create_key(keys, values["holder"], values["scope"], values["grant"] or (), values["days"])
-        found: Any = {**_shown(made), "key": token}
+        answer: Any = {**_about(made), "key": token}
         words = f"{token}\n{_line(made)} This is shown once; {keys} keeps a hash."
     elif action == "list":
-        known = list(read_keys(keys).values())
-        found = [_shown(one) for one in known]
-        words = "\n".join(map(_line, known)) or f"{keys} has no keys."
+        kept = list(read_keys(keys).values())
+        answer = [_about(one) for one in kept]
+        words = "\n".join(map(_line, kept)) or f"{keys} has no keys."
     else:
         gone = revoke_key(keys, values["key"])
-        found, words = {"revoked": gone.id}, f"The key {gone.id} of {gone.holder} is worthless now."
-    typer.echo(json.dumps(found, indent=2) if as_json else words)
+        answer, words = {"revoked": gone.id}, f"The key {gone.id} of {gone.holder} is worthless now."
+    typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
-def _shown(key: ApiKey) -> dict[str, Any]:
+def _about(key: ApiKey) -> dict[str, Any]:
     return {name: value for name, value in asdict(key).items() if name != "sha256"}
 
 

@@ -11,22 +11,23 @@ from typing import Any
 import typer
 
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.ledger import AccountState, Filter, Ledger
+from dpensemble.ledger import AccountState, Ledger
+from dpensemble.ledger.filters import Filter
 from dpensemble.ledger.keys import read_statement
 from dpensemble.workflow.durable import ANY_FILE, replace_file
 
 
 def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
     """Carry out one of the commands on a ledger, and print what came of it."""
-    found, words = _ACTIONS[action](ledger, **values)
-    typer.echo(json.dumps(found, indent=2) if as_json else words)
+    answer, words = _ACTIONS[action](ledger, **values)
+    typer.echo(json.dumps(answer, indent=2) if as_json else words)
 
 
 def _create(where: str) -> tuple[Any, str]:
     made = Ledger.create(where)
-    found = {"ledger": made.place, "id": made.id, "public_key": made.public_key, "signing_key": str(made.key_path),
+    about = {"ledger": made.place, "id": made.id, "public_key": made.public_key, "signing_key": str(made.key_path),
              "witness": str(made.witness_path)}  # fmt: skip
-    return found, (
+    return about, (
         f"A ledger in {made.place}. Its signing key is {made.key_path}, and {made.witness_path} notices an old copy: "
         "keep back-ups of both, apart from the ledger's."
     )
@@ -67,12 +68,12 @@ def _line(state: AccountState) -> str:
 
 def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
     ledger = Ledger(where)
-    found = ledger.verify([read_statement(path) for path in checkpoint])
+    counts = ledger.verify([read_statement(path) for path in checkpoint])
     notes = ledger.check()
     kept = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
-    return asdict(found), (
-        f"The ledger holds: {found.entries:,} entries, {found.accounts:,} accounts, {found.grants:,} releases, "
-        f"{found.requests:,} requests{kept}." + "".join(f"\n{note}" for note in notes)
+    return asdict(counts), (
+        f"The ledger holds: {counts.entries:,} entries, {counts.accounts:,} accounts, {counts.grants:,} releases, "
+        f"{counts.requests:,} requests{kept}." + "".join(f"\n{note}" for note in notes)
     )
 
 

@@ -7,54 +7,37 @@ Importing scikit-learn takes over a second, which a version, a help page or a mi
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 FILE = files("dpensemble.cli") / "manifest.json"
-_SCALARS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
+_SCALARS: dict[str | None, type] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter: as the constructor has it, and as its docstring (numpydoc) describes it."""
+    """One parameter: default, type if it is a number, a text or a truth value, allowed values, and its help."""
 
     name: str
-    annotation: str
-    required: bool
-    default: Any = None
-    kind: str = ""
-    text: str = ""
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values allowed, if the docstring names them: ``{"a", "b"}``."""
-        braces = re.match(r"\{(.*?)\}", self.kind)
-        return () if braces is None else tuple(re.findall(r"[\"']([^\"']+)[\"']", braces[1]))
-
-    @property
-    def scalar(self) -> type | None:
-        """The type if the parameter is a number, a text or a truth value, else None."""
-        return next((_SCALARS[part] for part in self.annotation.split(" | ") if part in _SCALARS), None)
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of its text."""
-        return first_sentence(self.text)
+    default: Any
+    scalar: type | None
+    choices: tuple[str, ...]
+    help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A class: short name, title, first sentence, parameters, arguments of `fit`, and whether it fits blocks."""
+    """A class: its names, parameters, arguments of `fit`, whether it fits blocks, and which field of a law is noise."""
 
     name: str | None
     title: str | None
-    summary: str
+    words: str
     parameters: dict[str, Parameter]
     fit: tuple[str, ...] = ()
     in_blocks: bool = False
+    noise: str | None = None
 
 
 @cache
@@ -63,9 +46,23 @@ def _content() -> dict[str, Any]:
     return content
 
 
-def names(kind: str) -> dict[str, str]:
-    """Return class names by short name, of ``"methods"`` or ``"laws"``."""
-    return dict(_content()[kind])
+@cache
+def _described(name: str) -> Description:
+    """Return the description of a class by its name."""
+    entry = _content()["classes"][name]
+    parameters = {one["name"]: parameter(one) for one in entry["parameters"]}
+    return Description(**entry | {"parameters": parameters, "fit": tuple(entry["fit"])})
+
+
+def parameter(entry: dict[str, Any]) -> Parameter:
+    """Return a parameter as the file holds it."""
+    return Parameter(**entry | {"scalar": _SCALARS.get(entry["scalar"]), "choices": tuple(entry["choices"])})
+
+
+#: Classes of the methods, by their short names.
+METHODS: dict[str, str] = _content()["methods"]
+#: Classes of the laws that every command can name, by short name.
+LAWS: dict[str, str] = _content()["laws"]
 
 
 def learners() -> list[str]:
@@ -74,24 +71,26 @@ def learners() -> list[str]:
 
 
 def rule() -> Description:
-    """Return the description of the rule by which personalised methods share influence."""
-    return describe(_content()["rule"])
+    """Return the fields of the rule by which personalised methods share influence."""
+    return _described(_content()["rule"])
 
 
-@cache
-def describe(name: str) -> Description:
-    """Return the description of a class by its name."""
-    entry = _content()["classes"][name]
-    parameters = {one["name"]: Parameter(**one) for one in entry["parameters"]}
-    return Description(**entry | {"parameters": parameters, "fit": tuple(entry["fit"])})
+def method_of(name: str) -> Description:
+    """Return what the estimator of a method takes."""
+    return _described(METHODS[name])
 
 
-def first_sentence(text: str) -> str:
-    """Return the first sentence of a text, without its full stop.
+def law_of(name: str) -> Description:
+    """Return the fields of a law."""
+    return _described(LAWS[name])
 
-    Examples
-    --------
-    >>> first_sentence("Budget of one fit. `delta` must be below 1 / n_records.")
-    'Budget of one fit'
-    """
-    return re.split(r"\.(?=\s+[\"`(A-Z]|$)", text, maxsplit=1)[0]
+
+def law_parameter(method: str) -> Parameter | None:
+    """Return the parameter by which a method takes a law, if it does."""
+    return method_of(method).parameters.get("law")
+
+
+def laws_of(method: str) -> tuple[str, ...]:
+    """Return the laws that a method offers: those its docstring names, else all."""
+    takes_law = law_parameter(method)
+    return () if takes_law is None else takes_law.choices or tuple(LAWS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +14,13 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.certifying import print_certificate, write_certificate
-from dpensemble.cli.choice import method_of
-from dpensemble.cli.commands import Request
+from dpensemble.cli.manifest import method_of
+from dpensemble.cli.method_commands import Request
 from dpensemble.cli.other_budgets import other_budgets
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
 from dpensemble.cli.settings import settings_of
 from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.design import Plan, SmallestEnsemble, parse_budgets, quality_table, smallest_ensemble
+from dpensemble.design import Plan, SmallestEnsemble, VotingDesign, parse_budgets, quality_table, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.designs import PLANNED
@@ -46,25 +47,25 @@ def run(request: Request) -> None:
     if wanted is not None:
         real_between("label_accuracy", wanted, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
-        found = _plan(request)
-        plain = found.design.plain_fields(found.labels)
+        best = _plan(request)
+        plain = best.design.plain_fields(best.labels)
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
-            write_plot(found, plain, plot)
-        budgets = None if own["json"] else other_budgets(found)
-        smallest = None if wanted is None else _smallest(found, agreement, wanted)
+            write_plot(best, plain, plot)
+        budgets = None if own["json"] else other_budgets(best)
+        smallest = None if wanted is None else _smallest(best, agreement, wanted)
         agreements = sorted({*_AGREEMENTS, agreement})
-        quality = quality_table(found.design.law, found.design.ballots, found.design.n_classes, agreements)
+        quality = quality_table(best.design.law, best.design.ballots, best.design.n_classes, agreements)
         if certificate is not None:
-            write_certificate(certificate, certificate_of(found.design, found.labels))
+            write_certificate(certificate, certificate_of(best.design, best.labels))
     if own["json"]:
-        typer.echo(json.dumps(_as_dict(found, quality, smallest, plain), indent=2))
+        typer.echo(json.dumps(_as_dict(best, quality, smallest, plain), indent=2))
         return
     # Takes long to import, and JSON needs no tables.
     from dpensemble.cli.show_plan import print_plan, print_quality, print_smallest  # noqa: PLC0415
 
-    print_plan(found, budgets, plain)
-    print_quality(quality, found.design.n_classes, gated=found.design.gated)
+    print_plan(best, budgets, plain)
+    print_quality(quality, best.design.n_classes, gated=best.design.gated)
     if smallest is not None:
         print_smallest(smallest)
     if plot is not None:
@@ -78,7 +79,7 @@ def _plan(request: Request) -> Plan:
     n_classes = integer_between("classes", own["classes"], 2)
     delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
     usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}
-    method: Any = PLANNED[request.method].of(usual | settings)
+    design_of: Callable[..., VotingDesign] = PLANNED[request.method].of(usual | settings).design
     if "budgets" in own:
         asked = parse_budgets(own["budgets"])
         if asked is None:
@@ -86,17 +87,17 @@ def _plan(request: Request) -> Plan:
                 f"method {request.method} is planned from budgets; give them with the share of the records that has "
                 'each, such as --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        return find_plan(method.design(n_classes=n_classes, census=asked.census(delta)), labels=labels)
+        return find_plan(design_of(n_classes=n_classes, census=asked.census(delta)), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
         raise InvalidParameterError(f"method {request.method} needs --records, the number of private records.")
-    design = method.design(n_classes=n_classes, n_records=records)
+    design = design_of(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
-    found = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)
+    best = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)
     if records is not None:
-        found.design.groups[0].budget.check_delta_for(records)
-    return found
+        best.design.groups[0].budget.check_delta_for(records)
+    return best
 
 
 def _smallest(found: Plan, agreement: float, label_accuracy: float) -> SmallestEnsemble:

@@ -45,14 +45,14 @@ def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, c
     scheme = Bootstrap(given.get("scheme", Bootstrap.WITH_REPLACEMENT))
     if delta is not None:
         subsample = largest_subsample(delta, records, models, scheme)
-    found = BootstrapScheme(scheme, models, subsample)  # type: ignore[arg-type]
-    answer = _answer(found, records)
+    draws = BootstrapScheme(scheme, models, subsample)  # type: ignore[arg-type]
+    answer = _answer(draws, records)
     if certificate is not None:
-        write_certificate(certificate, certificate_of_draws(found, records))
+        write_certificate(certificate, certificate_of_draws(draws, records))
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
-        _show(found, records, answer)
+        _show(draws, records, answer)
         print_certificate(certificate)
 
 

@@ -14,11 +14,12 @@ from typing import IO, Any
 import pandas as pd
 import typer
 
+from dpensemble.cli.option import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning
 from dpensemble.student import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
-from dpensemble.workflow.unread import Unread
+from dpensemble.workflow.unseen_values import UnseenValues
 
 
 def run(
@@ -33,25 +34,25 @@ def run(
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
-    kept = [] if keep is None else [name.strip() for name in keep.split(",")]
+    kept = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     with warnings.catch_warnings():
         # Told in a note, as below.
         warnings.simplefilter("ignore", NotForReleaseWarning)
         loaded = load_student(student)
-    unread = Unread(loaded)
+    unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    found = predictions(loaded, rows, keep=kept, probabilities=probabilities, unread=unread, **written)
-    told: list[Any] = []
+    chunks = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
+    answers: list[Any] = []
     try:
         # Nothing is printed, or put in place, until all is known to be well.
         with tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft:
-            for number, labels in enumerate(found):
+            for number, labels in enumerate(chunks):
                 if out is not None or not as_json:
                     labels.to_csv(draft, index=False, header=number == 0)
                 if as_json:
-                    told += _plain(labels) if kept or probabilities else labels["label"].tolist()
+                    answers += _plain(labels) if kept or probabilities else labels["label"].tolist()
             if out is None and not as_json:
                 draft.seek(0)
                 _print(draft)
@@ -60,12 +61,12 @@ def run(
     except OSError as error:
         raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(answers))
     if getattr(loaded, MARK) is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
-    said = unread.sentence()
-    if said is not None:
-        typer.echo(f"dpensemble: note: {said}", err=True)
+    note = unseen.sentence()
+    if note is not None:
+        typer.echo(f"dpensemble: note: {note}", err=True)
 
 
 def _print(file: IO[str]) -> None:

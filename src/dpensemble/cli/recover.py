@@ -11,8 +11,11 @@ from pathlib import Path
 import typer
 
 from dpensemble.cli.again import Unfinished, command, finishing
-from dpensemble.workflow import Recovered, recover, require_unchanged, settle_charge, unfinished_run, where_charged
+from dpensemble.workflow import recover
+from dpensemble.workflow.charging import where_charged
 from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
+from dpensemble.workflow.recover import Recovered, settle_charge
+from dpensemble.workflow.unfinished import require_unchanged, unfinished_run
 
 
 def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
@@ -20,8 +23,8 @@ def run(run: Path, overwrite: bool, give_up: bool, as_json: bool) -> None:
     if not give_up:
         settle_charge(run, _was_charged)
     journal = None if give_up else unfinished_run(run)
-    found = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
-    typer.echo(json.dumps(asdict(found), indent=2) if as_json else found.what)
+    recovered = recover(run, overwrite=overwrite) if journal is None else _finished(journal, Unfinished(overwrite))
+    typer.echo(json.dumps(asdict(recovered), indent=2) if as_json else recovered.what)
 
 
 def _was_charged(journal: Journal) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpensemble.cli.commands import Request
+from dpensemble.cli.method_commands import Request
 from dpensemble.design import InfluenceRule
 from dpensemble.laws import LawChoice
 

@@ -27,7 +27,7 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     console.print()
     if "chosen_because" in record.settings:
         console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
-    for line in _released(record) if record.soft else _answered(record):
+    for line in _released(record) if record.released_sums else _answered(record):
         console.print(line, markup=False)
     console.print(f"Noise: {noise(record.settings, record.data['public_rows'])}", markup=False)
     if record.groups:
@@ -130,6 +130,10 @@ def _hints(record: RunRecord) -> list[str]:
     """Say what speaks against relying on the student, and point at settings that waste the budget."""
     hints = [remark.text for remark in remarks(record)]
     # Noise that was not given is lowered until the questions use up the budget.
-    if not record.soft and record.asked == record.data["public_rows"] and record.settings["noise_chosen"] == "given":
+    if (
+        not record.released_sums
+        and record.asked == record.data["public_rows"]
+        and record.settings["noise_chosen"] == "given"
+    ):
         hints.append("all public rows were asked about; more of them, or less noise, would use the rest of the budget.")
     return hints

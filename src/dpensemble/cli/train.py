@@ -17,34 +17,42 @@ from dpensemble._drawn import kept_in
 from dpensemble._progress import Hear, show_progress
 from dpensemble._spending import Spending, listen
 from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
-from dpensemble.cli.commands import Request
-from dpensemble.cli.ending import ENDING
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.events import logged
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.method_commands import Request
+from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import print_run
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
+from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.notes import lines, refuse_doubts
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
 from dpensemble.workflow import (
-    JournaledAccount,
+    ReadOptions,
     RunFolder,
+    TableFiles,
     Tables,
-    about_run,
     adult_tables,
     claimed_folder,
     file_tables,
     parse_budgets,
-    rehearse,
-    resumed_folder,
     write_outcome,
 )
 from dpensemble.workflow import train as run_training
+from dpensemble.workflow.charging import JournaledAccount
 from dpensemble.workflow.journal import CHARGE
 from dpensemble.workflow.outputs import REPORT, STUDENT
+from dpensemble.workflow.rehearsal import rehearse
+from dpensemble.workflow.run_folder import resumed_folder
+from dpensemble.workflow.unfinished import about_run
 
 _FILES = ("private", "public", "target", "classes")
+_ABOUT_FILES = (
+    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text"),
+    *("declared_columns", "in_blocks"),
+)
 _HOW = (
     "give --budgets COLUMN, a private column of epsilons, or groups and shares to deal at random, such as "
     '--budgets "0.7:50%,1.4:50%"'
@@ -69,9 +77,15 @@ def _run(request: Request, log: Hear) -> None:
     inputs = [own[name] for name in ("private", "public", "test", "declared_columns") if own.get(name) is not None]
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
-        ENDING.follow(place.standing, lambda: place.spent)
+        INTERRUPTS.follow(place.standing, lambda: place.spent)
         blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
-        tables = _tables(own, request.settings.get("random_state"), blanks, _takes_blocks(model, own))
+        options = ReadOptions(
+            blanks=blanks,
+            takes_blocks=_takes_blocks(model, own),
+            in_blocks=own.get("in_blocks", False),
+            on_bad_record=str(own["on_bad_record"]),
+        )
+        tables = _tables(own, request.settings.get("random_state"), options)
         if own["strict"]:
             refuse_doubts(tables.notes)
         for line in lines(tables.notes):
@@ -156,12 +170,14 @@ def _journaled(account: Any, ledger: str, place: RunFolder) -> Any:
     if account is None or (place.journal is not None and CHARGE not in place.journal.about):
         # An earlier version began the run, and had the account charged.
         return None
-    return JournaledAccount(account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, ENDING.check)
+    return JournaledAccount(
+        account, ledger if "://" in ledger else str(Path(ledger).absolute()), place, INTERRUPTS.check
+    )
 
 
 def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
     """Put down what is about to be spent, unless somebody has said stop."""
-    ENDING.check()
+    INTERRUPTS.check()
     budgets = [one.to_dict() for one in spendings]
     place.spend(budgets)
     log("budget spent", {"budgets": budgets})
@@ -186,33 +202,37 @@ def _check_budgets(request: Request) -> None:
         )
 
 
-def _tables(own: dict[str, Any], seed: int | None, blanks: bool, takes_blocks: bool) -> Tables:
+def _tables(own: dict[str, Any], seed: int | None, options: ReadOptions) -> Tables:
     """Return the packaged tables or one's own."""
-    dealt: dict[str, Any] = {"budgets": own.get("budgets"), "levels": own.get("levels"), "seed": seed}
-    given: dict[str, Any] = {name: own[name] for name in _FILES}
-    drop = [] if own["drop"] is None else [name.strip() for name in own["drop"].split(",")]
-    optional: dict[str, Any] = {
-        "test": own["test"],
-        "unit": own["unit"],
-        "drop": drop,
-        "test_is_public": own["test_is_public"],
-        "sep": own["sep"],
-        "decimal": own["decimal"],
-        "multiline_text": own["multiline_text"],
-        "declared_columns": own.get("declared_columns"),
-    }
     if own["dataset"] is not None:
-        optional["in_blocks"] = own.get("in_blocks", False)
-        named = [f"--{name.replace('_', '-')}" for name, value in (given | optional).items() if value]
+        named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables; drop {', '.join(named)}.")
-        return adult_tables(**dealt)
-    if all(value is None for value in given.values()):
+        return adult_tables(seed, budgets=own.get("budgets"), levels=own.get("levels"))
+    _require_files(own)
+    files = TableFiles(
+        private=own["private"],
+        public=own["public"],
+        target=own["target"],
+        classes=parts_of(own["classes"]),
+        declared_columns=own.get("declared_columns"),
+        test=own["test"],
+        unit=own["unit"],
+        drop=parts_of(own["drop"]) or (),
+        test_is_public=own["test_is_public"],
+        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"]),
+    )
+    return file_tables(files, options, budgets=parse_budgets(own.get("budgets"), own.get("levels")), seed=seed)
+
+
+def _require_files(own: dict[str, Any]) -> None:
+    """Raise if the options that name one's own tables are incomplete; missing classes raise later."""
+    if all(own[name] is None for name in _FILES):
         raise InvalidParameterError(
             "no data: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
         )
-    declared = optional["declared_columns"] is not None
-    missing = [f"--{name}" for name, value in given.items() if value is None and not (declared and name == "public")]
+    declared = own.get("declared_columns") is not None
+    missing = [f"--{name}" for name in _FILES if own[name] is None and not (declared and name == "public")]
     if missing == ["--public"] and "declared_columns" in own:
         raise InvalidParameterError(
             "--public must be given to train on your own tables; where no rows are public, --declared-columns FILE "
@@ -220,12 +240,3 @@ def _tables(own: dict[str, Any], seed: int | None, blanks: bool, takes_blocks: b
         )
     if missing and missing != ["--classes"]:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    return file_tables(
-        **given,
-        **optional,
-        **dealt,
-        blanks=blanks,
-        takes_blocks=takes_blocks,
-        in_blocks=own.get("in_blocks", False),
-        on_bad_record=str(own["on_bad_record"]),
-    )

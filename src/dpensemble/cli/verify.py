@@ -28,9 +28,9 @@ def run(file: Path, as_json: bool) -> None:
         )
     if file.name in (RECORD, PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")
-    yes, said = confirmed(file)
-    release = release_stated(said)
-    found = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": said}
-    typer.echo(json.dumps(found, indent=2) if as_json else said)
+    yes, statement = confirmed(file)
+    release = release_stated(statement)
+    answer = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": statement}
+    typer.echo(json.dumps(answer, indent=2) if as_json else statement)
     if not yes:
         raise typer.Exit(1)

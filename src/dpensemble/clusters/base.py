@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import platform
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from dpensemble.errors import InvalidParameterError
 
 BACKENDS = ("dask",)
-_KNOCK_SECONDS = 3.0
-# Teachers that were fitted by other versions of these could be other teachers.
-_SAME_VERSIONS = ("dpensemble", "numpy", "scipy", "scikit-learn")
 
 
 class Cluster(Protocol):
@@ -92,41 +85,3 @@ def refuse_cluster(why: str) -> None:
     """Refuse to run on a cluster what does not gain from it, or must not leave this machine."""
     if active_cluster() is not None:
         raise InvalidParameterError(f"a cluster is of no use here: {why}; leave the backend out.", parameter="backend")
-
-
-def knock(scheduler: str, *, speaks: bool) -> None:
-    """Refuse an address at which nobody listens, or nobody who speaks first as a scheduler does, within seconds."""
-    try:
-        parts = urlsplit(scheduler)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or not port:
-        raise InvalidParameterError(
-            f"scheduler={scheduler!r} is no address; write it as tcp://HOST:PORT.", parameter="scheduler"
-        )
-    try:
-        with socket.create_connection((host, port), _KNOCK_SECONDS) as door:
-            answer = door.recv(1) if speaks else b" "
-    except TimeoutError:
-        answer = b""
-    except OSError:
-        raise InvalidParameterError(
-            f"scheduler={scheduler!r} does not answer; start one there, or give the address of one that runs.",
-            parameter="scheduler",
-        ) from None
-    if not answer:
-        raise InvalidParameterError(
-            f"scheduler={scheduler!r} listens but is no scheduler; check the address.", parameter="scheduler"
-        )
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that decide what teachers are."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
-    for package in _SAME_VERSIONS:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "none"
-    return found

@@ -10,8 +10,7 @@ from concurrent import futures
 from contextlib import suppress
 from typing import Any
 
-from dpensemble.clusters.base import knock, versions
-from dpensemble.clusters.vetting import Sealed, look
+from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_scheduler, versions
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10
@@ -23,13 +22,7 @@ _TASKS_A_WORKER = 2
 
 
 class DaskCluster:
-    """Workers of a Dask scheduler that runs already.
-
-    Parameters
-    ----------
-    scheduler : str
-        Address, ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
-    """
+    """Workers of a Dask scheduler that runs already, at ``tcp://HOST:PORT`` or ``tls://HOST:PORT``."""
 
     def __init__(self, scheduler: str) -> None:
         try:
@@ -39,7 +32,7 @@ class DaskCluster:
             raise InvalidParameterError(
                 "backend='dask' needs Dask, which is not installed; install dpensemble[dask].", parameter="backend"
             ) from None
-        knock(scheduler, speaks=scheduler.startswith("tcp:"))
+        probe_scheduler(scheduler, speaks=scheduler.startswith("tcp:"))
         self._scheduler = scheduler
         # Rows that go with a task are no mistake here.
         self._settings = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
@@ -70,7 +63,7 @@ class DaskCluster:
         """Refuse workers of other versions, and those that may write to disks."""
         self._wanted = versions()
         try:
-            self._client.run(look, self._wanted)
+            self._client.run(check_worker, self._wanted)
         except InvalidParameterError:
             raise
         except Exception as error:
@@ -87,7 +80,7 @@ class DaskCluster:
             while True:
                 room = _TASKS_A_WORKER * max(1, self.n_workers) - len(under_way)
                 for call in _first(waiting, room):
-                    under_way.append(self._client.submit(Sealed(work, call, self._wanted), pure=False))
+                    under_way.append(self._client.submit(OpaqueTask(work, call, self._wanted), pure=False))
                 if not under_way:
                     return
                 yield self._result(under_way.popleft())

@@ -1,22 +1,67 @@
-"""What Dask's workers run of ours: a look at themselves before they do anything, in tasks that tell nothing."""
+"""Checks of a scheduler and its workers before teachers are fitted there, and tasks that show nothing in logs."""
 
 from __future__ import annotations
 
+import platform
+import socket
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+from urllib.parse import urlsplit
 
-from dpensemble.clusters.base import versions
 from dpensemble.errors import InvalidParameterError
 
+_PROBE_SECONDS = 3.0
+# Teachers that were fitted by other versions of these could be other teachers.
+_SAME_VERSIONS = ("dpensemble", "numpy", "scipy", "scikit-learn")
 
-def look(wanted: dict[str, str], dask_worker: Any) -> None:
-    """Refuse a worker that has other versions, or may write what it holds to a disk."""
-    found = versions()
+
+def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
+    """Raise if no scheduler answers at the address within seconds; one that `speaks` sends the first byte."""
+    try:
+        parts = urlsplit(scheduler)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} is no address; write it as tcp://HOST:PORT.", parameter="scheduler"
+        )
+    try:
+        with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
+            answer = connection.recv(1) if speaks else b" "
+    except TimeoutError:
+        answer = b""
+    except OSError:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} does not answer; start one there, or give the address of one that runs.",
+            parameter="scheduler",
+        ) from None
+    if not answer:
+        raise InvalidParameterError(
+            f"scheduler={scheduler!r} listens but is no scheduler; check the address.", parameter="scheduler"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that decide what teachers are."""
+    versions_here = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _SAME_VERSIONS:
+        try:
+            versions_here[package] = version(package)
+        except PackageNotFoundError:
+            versions_here[package] = "none"
+    return versions_here
+
+
+def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
+    """Raise if a worker has other versions, or may write its memory to a disk."""
+    installed = versions()
     for package, needed in wanted.items():
-        if found[package] != needed:
+        if installed[package] != needed:
             raise InvalidParameterError(
-                f"the cluster has a worker with {package} {found[package]}, and {needed} is needed, or teachers could "
-                "be others; install the same version there.",
+                f"the cluster has a worker with {package} {installed[package]}, and {needed} is needed, or teachers "
+                "could be others; install the same version there.",
                 parameter="scheduler",
             )
     memory = dask_worker.memory_manager
@@ -28,19 +73,19 @@ def look(wanted: dict[str, str], dask_worker: Any) -> None:
         )
 
 
-class Sealed:
+class OpaqueTask:
     """A function and its arguments, which neither a dashboard nor a worker's log can show."""
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...], wanted: dict[str, str]) -> None:
         self._work, self._arguments, self._wanted = work, arguments, wanted
 
     def __call__(self) -> Any:
-        """Do it, unless this worker joined late and must not."""
+        """Call the function, unless this worker joined late and must not."""
         from distributed import get_worker  # noqa: PLC0415  an optional extra
 
-        look(self._wanted, get_worker())
+        check_worker(self._wanted, get_worker())
         return self._work(*self._arguments)
 
     def __repr__(self) -> str:
-        """Say nothing."""
-        return "Sealed()"
+        """Return nothing of the arguments."""
+        return "OpaqueTask()"

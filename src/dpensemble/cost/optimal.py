@@ -4,13 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, real_between
+from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.composition import MOST_EPSILON, ProductComposition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PureCost(Cost):
+    """Privacy loss of answers that are private at one epsilon each, with fresh randomness, by optimal composition.
+
+    Parameters
+    ----------
+    each : float
+        Epsilon of one answer, at delta 0.
+    count : int, default=1
+        Number of answers.
+
+    Examples
+    --------
+    >>> round((PureCost(0.1) * 100).epsilon(1e-5), 3)
+    4.307
+    """
+
+    each: float
+    count: int = 1
+
+    def __mul__(self, count: int) -> PureCost:
+        return replace(self, count=self.count * integer_between("count", count, 0, 2**62))
+
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:  # noqa: ARG002
+        """Return the smallest epsilon at `delta`, rounded up."""
+        return optimal_composition([(self.each, 0.0)] * self.count, delta)
 
 
 def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> float:

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import delta_of, epsilon_of, integer_between, member
+from dpensemble._checks import delta_of, integer_between, member
 from dpensemble._rounding import round_up
+from dpensemble.budget import Budget
+from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.composition import (
     MOST_ANSWERS,
     MOST_EPSILON,
@@ -28,7 +29,7 @@ from dpensemble.cost.conversion import classical_epsilon, improved_epsilon
 from dpensemble.cost.loss_curve import LossCurve
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.pld import pld_epsilon
-from dpensemble.cost.searching import answers_within, gaussian_guess
+from dpensemble.cost.searching import answers_within, gaussian_guess, last_fitting
 from dpensemble.errors import AccountingError
 
 # Costs whose Renyi conversion is above this are left to it.
@@ -37,16 +38,6 @@ MOST_CEILING = MOST_EPSILON / 3
 # Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
 DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
 DEFAULT_ORDERS.flags.writeable = False
-
-
-class Conversion(StrEnum):
-    """How a cost becomes an epsilon at a delta."""
-
-    BEST = "best"
-    EXACT = "exact adaptive composition"
-    IMPROVED = "improved Renyi conversion"
-    CLASSICAL = "classical Renyi conversion"
-    PLD = "privacy loss distribution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrivacyCost:
+class PrivacyCost(Cost):
     """Privacy loss of everything answered so far.
 
     Costs of successive answers, each chosen by those before it, add; ``cost * 100`` is a hundred of the same. How many
@@ -81,9 +72,6 @@ class PrivacyCost:
         Renyi orders, increasing and above 1.
     parts : tuple of Part, optional
         The same answers as dominating pairs; None where only the curve is known.
-    mu : float, optional
-        Where all of it is one release by Gaussian noise: its Gaussian privacy, up to probabilities that discrete noise
-        changes by a factor of at most ``exp(1e-6)``. Sums and multiples do not know it.
 
     Raises
     ------
@@ -108,7 +96,6 @@ class PrivacyCost:
     rdp: Floats
     orders: Floats = field(default_factory=lambda: DEFAULT_ORDERS)
     parts: tuple[Part, ...] | None = None
-    mu: float | None = None
 
     def __post_init__(self) -> None:
         rdp = np.array(self.rdp, dtype=np.float64)
@@ -157,6 +144,16 @@ class PrivacyCost:
         return PrivacyCost(rdp=self.rdp * count, orders=self.orders, parts=parts)
 
     __rmul__ = __mul__
+
+    @property
+    def mu(self) -> float | None:
+        """Gaussian privacy of all of it; None where it is unknown."""
+        return None
+
+    @property
+    def renyi(self) -> PrivacyCost | None:
+        """The cost as a Renyi curve; None where only epsilon and delta are known."""
+        return self
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
         """Convert to the epsilon that holds at `delta`.
@@ -216,21 +213,21 @@ class PrivacyCost:
                 found.append((self._exact(delta), Conversion.EXACT))
         return min(found)
 
-    def fits(self, epsilon: float, delta: float, conversion: str = Conversion.BEST) -> bool:
-        """Tell whether the cost stays within `epsilon` at `delta`.
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
+        """Return whether the cost stays within a budget.
 
         Parameters
         ----------
-        epsilon, delta : float
-            The budget.
+        budget : Budget
+            What may be spent.
         conversion : Conversion or str, default="best"
             As for `epsilon`.
         """
-        epsilon, delta = epsilon_of(epsilon), delta_of(delta)
+        epsilon, delta = budget.epsilon, budget.delta
         # The cheap conversion often suffices.
         if conversion == Conversion.BEST and improved_epsilon(self.rdp, self.orders, delta) <= epsilon:
             return True
-        if conversion == Conversion.BEST and self.composes and delta:
+        if conversion == Conversion.BEST and self.composes:
             if improved_epsilon(self.rdp, self.orders, delta) > MOST_CEILING:
                 return False
             with suppress(AccountingError):
@@ -238,6 +235,36 @@ class PrivacyCost:
                 return composed is None or composed.delta(epsilon) <= delta
             return False
         return self.epsilon(delta, conversion) <= epsilon
+
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
+        """Return how many of the same cost fit a budget.
+
+        Parameters
+        ----------
+        budget : Budget
+            What may be spent.
+        conversion : Conversion or str, default="best"
+            As for `epsilon`.
+        limit : int, optional
+            Larger counts are of no interest, which saves the search for them.
+
+        Returns
+        -------
+        int
+            At most `limit`; 0 if not even one fits. `fits` checked the count, as the code that reports the spend does.
+
+        Raises
+        ------
+        AccountingError
+            If the cost is zero.
+
+        Examples
+        --------
+        >>> one, budget = PrivacyCost(rdp=2 / 125**2 * DEFAULT_ORDERS), Budget(epsilon=1, delta=1e-5)
+        >>> one.most(budget, "classical Renyi conversion"), one.most(budget)
+        (162, 238)
+        """
+        return _most(self, budget, conversion, limit)
 
     def _pure(self, conversion: Conversion) -> float:
         """Return the sum of the largest losses, rounded up."""
@@ -286,75 +313,29 @@ class PrivacyCost:
 
 
 @lru_cache(maxsize=256)
-def largest_count(
-    one: PrivacyCost, epsilon: float, delta: float, conversion: str = Conversion.BEST, most: int | None = None
-) -> int:
-    """Return how many answers of one kind fit a budget.
-
-    Parameters
-    ----------
-    one : PrivacyCost
-        Cost of one answer; must not be zero.
-    epsilon, delta : float
-        The budget.
-    conversion : Conversion or str, default="best"
-        As for `PrivacyCost.epsilon`.
-    most : int, optional
-        Larger counts are of no interest, which saves the search for them.
-
-    Returns
-    -------
-    int
-        The count, at most `most`; 0 if not even one fits. Its own cost was checked against the
-        budget by the code that reports the spend.
-
-    Examples
-    --------
-    >>> one = PrivacyCost(rdp=2 / 125**2 * DEFAULT_ORDERS)
-    >>> largest_count(one, 1.0, 1e-5, "classical Renyi conversion"), largest_count(one, 1.0, 1e-5)
-    (162, 238)
-    """
+def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) -> int:
+    """Return how many of a cost fit a budget."""
     if not one.rdp.any():
         raise AccountingError("one answer that costs nothing fits any number of times.")
     cheap = Conversion.IMPROVED if conversion in (Conversion.BEST, Conversion.EXACT) else conversion
-    within = last_fitting(lambda count: (one * count).fits(epsilon, delta, cheap), 0, 2.0, most)
+    within = last_fitting(lambda count: (one * count).fits(budget, cheap), 0, 2.0, limit)
     if cheap == conversion or one.parts is None:
         return within
-    most = min(MOST_ANSWERS, sys.maxsize if most is None else most)
+    most = min(MOST_ANSWERS, sys.maxsize if limit is None else limit)
     if within >= most or len(one.parts) != 1 or one.parts[0].count != 1:
-        return last_fitting(lambda count: (one * count).fits(epsilon, delta, conversion), within, 1.06, most)
+        return last_fitting(lambda count: (one * count).fits(budget, conversion), within, 1.06, most)
 
     def laid_out(size: int) -> AdaptiveComposition | None:
-        if improved_epsilon(one.rdp * size, one.orders, delta) > MOST_CEILING:
+        if improved_epsilon(one.rdp * size, one.orders, budget.delta) > MOST_CEILING:
             return None
         with suppress(AccountingError):
-            return one.layout(size, delta)
+            return one.layout(size, budget.delta)
         return None
 
-    guess = gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), epsilon, delta)
+    guess = gaussian_guess(float(one.parts[0].pairs.renyi([2.0])[0]), budget.epsilon, budget.delta)
     # Exact composition seldom gives more than a quarter above the conversion.
     guess = min(max(within, guess), max(1, round(1.25 * within)), most)
-    return max(within, answers_within(laid_out, epsilon, delta, guess, most))
-
-
-def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
-    """Return the last count that fits, at most `most`, searched upwards from one that does."""
-    limit = sys.maxsize if most is None else most
-
-    def further(count: int) -> int:
-        return min(limit, max(count + 1, math.ceil(count * growth)))
-
-    if within >= limit:
-        return limit
-    beyond = further(within)
-    while fits(beyond):
-        if beyond >= limit:
-            return limit
-        within, beyond = beyond, further(beyond)
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
-    return within
+    return max(within, answers_within(laid_out, budget.epsilon, budget.delta, guess, most))
 
 
 _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] = {

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from dpensemble._arrays import Floats
-from dpensemble.cost.groups import grouped
 from dpensemble.cost.loss_curve import LossCurve
+from dpensemble.cost.merging import grouped
 from dpensemble.cost.pairs import DominatingPairs
 
 _UNIT = 2.0**-52

@@ -1,8 +1,9 @@
-"""How many answers of one kind fit a budget by exact composition, in one or two compositions."""
+"""Searches for how many answers fit a budget."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 from dpensemble.cost.composition import AdaptiveComposition, layout_number, layout_size
@@ -39,9 +40,7 @@ def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
     low, high = 0.0, 2.0
     while _gaussian_delta(high, epsilon) < delta:
         high *= 2
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _gaussian_delta(middle, epsilon) < delta else (low, middle)
+    low, _ = halved(lambda mu: _gaussian_delta(mu, epsilon) < delta, low, high, 50)
     return int(min(low**2 / variance, 2.0**50))
 
 
@@ -49,3 +48,36 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
     above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
     return above - (math.exp(min(epsilon, 700.0)) * below if below else 0.0)
+
+
+def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
+    """Return the last count that fits, at most `most`, searched upwards from one that does."""
+    limit = sys.maxsize if most is None else most
+
+    def further(count: int) -> int:
+        return min(limit, max(count + 1, math.ceil(count * growth)))
+
+    if within >= limit:
+        return limit
+    beyond = further(within)
+    while fits(beyond):
+        if beyond >= limit:
+            return limit
+        within, beyond = beyond, further(beyond)
+    return last_between(fits, within, beyond)
+
+
+def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
+    """Return the last count that fits, between one that does and one that does not."""
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within
+
+
+def halved(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
+    """Return the interval in which `fits` ceases to hold, after halving it a number of times."""
+    for _ in range(times):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low, high

@@ -39,16 +39,9 @@ class MajorityAggregator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAllowance:
-    """How much each of many answers may reveal, so that all of them stay within a total.
+    """Largest pure epsilon of each of many answers within a total, by optimal composition and by the closed form.
 
     Holds for answers with fresh randomness each: see `docs/privacy.md`, "One model, many answers".
-
-    Parameters
-    ----------
-    exact : float
-        Largest pure epsilon of an answer by optimal composition.
-    general : float
-        The same by the published closed form.
     """
 
     exact: float
@@ -69,22 +62,6 @@ def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowa
     """Return how much each of many independent answers may reveal within a total.
 
     Answers are pure (their own delta is 0), so that all of the total's delta is left to their composition.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy of all answers together.
-    queries : int
-        Number of answers.
-
-    Returns
-    -------
-    AnswerAllowance
-
-    Raises
-    ------
-    InvalidParameterError
-        If an argument is out of range.
 
     Examples
     --------
@@ -123,31 +100,9 @@ def majority_law(
 ) -> RandomizedResponseMajority:
     """Return an aggregator's law whose answer is ``answer_epsilon``-private, with delta 0.
 
-    Where an aggregator as published reveals more than that (Sub and DSub of teachers with a Delta above 0, or of
-    an `m` below 1), its gamma is multiplied by the largest number that makes it private. RR is thus the largest
-    constant that is private, which is larger than the published one.
-
-    Parameters
-    ----------
-    aggregator : {"darrm", "dsub", "sub", "rr"}
-        Which.
-    n_teachers : int
-        ``K``.
-    epsilon, Delta : float
-        Privacy of each teacher's ballot.
-    answer_epsilon : float
-        Privacy of the answer.
-    prior : float or VotePrior, default=AlikeTeachers()
-        As for `optimise_gamma`; DaRRM only.
-
-    Returns
-    -------
-    RandomizedResponseMajority
-
-    Raises
-    ------
-    InvalidParameterError
-        If an argument is out of range.
+    Where an aggregator as published reveals more than that (Sub and DSub of teachers with a Delta above 0, or of an `m`
+    below 1), its gamma is multiplied by the largest number that makes it private. RR is thus the largest constant that
+    is private, which is larger than the published one. Only DaRRM uses the prior.
 
     Examples
     --------
@@ -172,10 +127,10 @@ def majority_law(
         law = RandomizedResponseMajority.double_subsampling(n_teachers, whole)
     else:
         law = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
-    return _made_private(law, allowance)
+    return _private_version(law, allowance)
 
 
-def _made_private(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
+def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
     """Multiply gamma by the largest number that makes it private; all laws here fall nowhere from the tie."""
     placements = ReducedPlacements(allowance)
     upper = allowance.upper(np.array(law.gamma))
@@ -184,20 +139,7 @@ def _made_private(law: RandomizedResponseMajority, allowance: Allowance) -> Rand
 
 
 def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
-    """Return how often an answer is not the likelier class, where each ballot is for it with one probability.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        Of two classes.
-    n_teachers : int
-        Number of ballots.
-    agreement : float
-        Probability that a teacher votes for the likelier class.
-
-    Returns
-    -------
-    float
+    """Return how often an answer is not the likelier class, which each ballot is for with one probability.
 
     Examples
     --------

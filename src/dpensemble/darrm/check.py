@@ -25,20 +25,10 @@ _CLIMBS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GammaCheck:
-    """What a check of a gamma found.
+    """Result of a check: the largest use of the allowance, above 1 if privacy is broken, and a bound on its error.
 
-    Parameters
-    ----------
-    load : float
-        Largest use of the allowance found; above 1 privacy is broken.
-    rounding : float
-        Bound on the error of `load`.
-    exhaustive : bool
-        Whether every placement that can be worst was evaluated, which proves the bound; else it is a search.
-    n_checked : int
-        Number of placements and of draws evaluated.
-    worst : tuple of ((float, float), int)
-        Where it was found: chances ``(p, p')`` and how many teachers have them.
+    If `exhaustive`, every placement that can be worst was evaluated, which proves the bound; else it is a search.
+    `worst` are the chances ``(p, p')`` of the largest use and how many teachers have them.
     """
 
     load: float
@@ -89,11 +79,6 @@ def check_gamma(
     GammaCheck
         Largest load found, and where.
 
-    Raises
-    ------
-    InvalidParameterError
-        If an argument is out of range.
-
     Examples
     --------
     >>> law = RandomizedResponseMajority.subsampling(5, 2)
@@ -108,7 +93,7 @@ def check_gamma(
     w = allowance.signed(allowance.upper(np.array(law.gamma)))
     n_corners = len(allowance.corners)
     if comb(law.n_teachers + n_corners - 1, law.n_teachers) <= MOST_LISTED:
-        return _listed(allowance, w)
+        return _check_by_listing(allowance, w)
     searched = _Searcher(allowance, w, np.random.default_rng(seed)).run(draws)
     upper = allowance.upper(np.array(law.gamma))
     return _with_three_corners(searched, allowance, upper) if np.all(np.diff(upper) >= 0) else searched
@@ -118,11 +103,11 @@ def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArr
     """Add the worst of all placements at three corners, which suffice for a gamma that falls nowhere."""
     placements = ReducedPlacements(allowance)
     (worst,) = placements.worst(upper)
-    found: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
+    result: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
     if worst.load > searched.load:
         where = zip(placements.corners, worst.counts, strict=True)
-        found |= {"load": worst.load, "worst": tuple((corner, count) for corner, count in where if count)}
-    return replace(searched, **found)
+        result |= {"load": worst.load, "worst": tuple((corner, count) for corner, count in where if count)}
+    return replace(searched, **result)
 
 
 def _as_tuple(gamma: Any) -> tuple[float, ...]:
@@ -131,7 +116,7 @@ def _as_tuple(gamma: Any) -> tuple[float, ...]:
     return tuple(gamma)
 
 
-def _listed(allowance: Allowance, w: NDArray[np.float64]) -> GammaCheck:
+def _check_by_listing(allowance: Allowance, w: NDArray[np.float64]) -> GammaCheck:
     placements = FullPlacements(allowance)
     # Recomputed in extended precision: the corner in doubles is what the optimiser used.
     odds = np.exp(-np.longdouble(allowance.epsilon))
@@ -177,9 +162,9 @@ class _Searcher:
         self.checked = 0
 
     def run(self, draws: int) -> GammaCheck:
-        found = [self._draw(min(100, draws - done)) for done in range(0, draws, 100)]
-        found += [self._climb() for _ in range(_CLIMBS)]
-        load, worst = max(found, key=lambda pair: pair[0])
+        loads = [self._draw(min(100, draws - done)) for done in range(0, draws, 100)]
+        loads += [self._climb() for _ in range(_CLIMBS)]
+        load, worst = max(loads, key=lambda pair: pair[0])
         return GammaCheck(
             load=load, rounding=self.allowance.rounding, exhaustive=False, n_checked=self.checked, worst=worst
         )

@@ -11,30 +11,9 @@ def general_composition(epsilon: float, delta: float, times: int, slack: float) 
     """Return the privacy of `times` adaptive answers by the closed form of Kairouz, Oh and Viswanath.
 
     For the exact optimum see `dpensemble.cost.optimal_composition`; this is the form that the paper's tables use.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy of one answer; delta in [0, 1].
-    times : int
-        Number of answers.
-    slack : float
-        Additional delta, in [0, 1]; 0 gives simple composition.
-
-    Returns
-    -------
-    epsilon, delta : float
-        Privacy of all answers together.
-
-    Raises
-    ------
-    InvalidParameterError
-        If an argument is out of range.
-
-    References
-    ----------
-    Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", Theorem 3.4; quoted as Theorem
-    2.3 of "Optimized Tradeoffs for Private Prediction with Majority Ensembling".
+    `slack` is an additional delta; 0 gives simple composition. The form is Theorem 3.4 of "The composition theorem for
+    differential privacy", quoted as Theorem 2.3 of "Optimized Tradeoffs for Private Prediction with Majority
+    Ensembling".
 
     Examples
     --------

@@ -174,15 +174,15 @@ class FullPlacements(Placements):
         """Return ``E[w(votes)]`` for all exponents and numbers of sure votes, by averaging step by step."""
         allowance = self.allowance
         chances = (allowance.high, 1 - allowance.high, allowance.Delta, 1 - allowance.Delta)
-        known: dict[Counts, NDArray[np.float64]] = {}
+        mean_of: dict[Counts, NDArray[np.float64]] = {}
         for exponent in map(tuple, self.exponents.tolist()):
             first = next((index for index, power in enumerate(exponent) if power), None)
             if first is None:
-                known[exponent] = w
+                mean_of[exponent] = w
                 continue
-            fewer = known[(*exponent[:first], exponent[first] - 1, *exponent[first + 1 :])]
-            known[exponent] = (1 - chances[first]) * fewer[:-1] + chances[first] * fewer[1:]
-        return np.concatenate(list(known.values()))
+            fewer = mean_of[(*exponent[:first], exponent[first] - 1, *exponent[first + 1 :])]
+            mean_of[exponent] = (1 - chances[first]) * fewer[:-1] + chances[first] * fewer[1:]
+        return np.concatenate(list(mean_of.values()))
 
 
 def compositions(total: int, parts: int) -> NDArray[np.int16]:

@@ -57,28 +57,15 @@ class Plurality(ReleaseLaw):
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n_queries, n_classes)."""
         best = counts == counts.max(axis=1, keepdims=True)
-        found: NDArray[np.float64] = best / best.sum(axis=1, keepdims=True)
-        return found
+        chances: NDArray[np.float64] = best / best.sum(axis=1, keepdims=True)
+        return chances
 
 
 def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: float, randomised: bool) -> float:
-    """Return the privacy loss of one answer by the plurality of a few ballots, drawn at random.
+    """Return the privacy loss, rounded up, of one answer by the plurality of a few ballots, drawn at random.
 
-    Parameters
-    ----------
-    drawn, n_teachers : int
-        Ballots that count, out of all.
-    touched : int
-        Teachers that one unit can change.
-    epsilon : float
-        Privacy of each ballot, with delta 0.
-    randomised : bool
-        Whether ballots are true votes with randomised response; else votes of private models.
-
-    Returns
-    -------
-    float
-        Rounded up.
+    One unit can change `touched` teachers. Each ballot has pure privacy `epsilon`: a true vote with randomised
+    response, or the vote of a private model.
 
     Examples
     --------

@@ -137,8 +137,8 @@ def _integrated_lead(n_teachers: int, low: float, high: float) -> NDArray[np.flo
         # Incomplete betas agree in most digits here. A polynomial that hardly bends is integrated by quadrature.
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         chances = (low + high) / 2 + (high - low) / 2 * nodes
-        found = [weight * _lead(n_teachers, float(p)) for p, weight in zip(chances, weights, strict=True)]
-        return np.sum(found, axis=0) * ((high - low) / 2)
+        leads = [weight * _lead(n_teachers, float(p)) for p, weight in zip(chances, weights, strict=True)]
+        return np.sum(leads, axis=0) * ((high - low) / 2)
 
     def integrated(count: NDArray[np.int64]) -> NDArray[np.float64]:
         shape = (count + 1, n_teachers - count + 1)

@@ -45,13 +45,13 @@ class GammaProgram:
 
     def solve(self) -> tuple[NDArray[np.float64], float] | None:
         """Return the best gamma under the rows so far and its objective, or None if the solver fails."""
-        if not any(self._solved_within(tolerance) for tolerance in _TOLERANCES):
+        if not any(self._solve_within(tolerance) for tolerance in _TOLERANCES):
             return None
         values = np.maximum(np.array(self._solver.getSolution().col_value), 0)
         gamma = np.minimum(np.cumsum(values) if self._rising else values, 1)
         return gamma, self._scale * float(self._solver.getInfo().objective_function_value)
 
-    def _solved_within(self, tolerance: float) -> bool:
+    def _solve_within(self, tolerance: float) -> bool:
         """Return whether the solver succeeds; a second run often does where the first did not."""
         for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
             self._solver.setOptionValue(option, tolerance)

@@ -1,19 +1,18 @@
 """Data to try the library on, how to split it, and how to read and encode tables."""
 
-from dpensemble.datasets.adult import Dataset, load_adult
+from dpensemble.datasets.adult import load_adult
+from dpensemble.datasets.csv_files import CSVFormat
 from dpensemble.datasets.encoding import fit_encoder
 from dpensemble.datasets.images import ImageDataset, load_cifar10, load_digit_images, load_fashion_mnist, load_mnist
-from dpensemble.datasets.parquet import ParquetBlocks, ParquetTable
+from dpensemble.datasets.parquet import ParquetBlocks
 from dpensemble.datasets.preparation import TableEncoder, TablePreparation
-from dpensemble.datasets.splits import Split, three_way_split
+from dpensemble.datasets.splits import three_way_split
 from dpensemble.datasets.tables import as_table, read_table, same_columns
 
 __all__ = [
-    "Dataset",
+    "CSVFormat",
     "ImageDataset",
     "ParquetBlocks",
-    "ParquetTable",
-    "Split",
     "TableEncoder",
     "TablePreparation",
     "as_table",

@@ -12,21 +12,7 @@ from dpensemble.datasets.tables import read_table
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table with its target and what may be known about it in public.
-
-    Parameters
-    ----------
-    name : str
-        For people.
-    X : DataFrame of shape (n_rows, n_columns)
-        Features.
-    y : Series of shape (n_rows,)
-        Target.
-    classes : tuple
-        All possible values of the target.
-    licence : str
-        Terms and source, in a line or two.
-    """
+    """A table with its target, all possible classes, a name for people, and terms and source of the data."""
 
     name: str
     X: pd.DataFrame
@@ -40,10 +26,6 @@ def load_adult() -> Dataset:
 
     Both published files are joined: 48,842 rows, 6 numeric and 8 categorical columns (108 features once one-hot
     encoded), target ``income``. Missing entries are the category ``"?"``, as published.
-
-    Returns
-    -------
-    Dataset
 
     References
     ----------

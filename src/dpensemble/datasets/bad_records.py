@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._arrays import Integers
 from dpensemble._checks import is_missing, member
-from dpensemble._entries import is_readable
+from dpensemble._entries import is_readable, plain_array
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
+from dpensemble.errors import DataError
 
 #: Class id of a bad record.
 BAD = -1
@@ -40,15 +41,10 @@ def zeroes_bad(estimator: Any) -> bool:
 
 
 def class_ids_or_bad(classes: NDArray[Any], labels: Any) -> Integers:
-    """Return each label's position among the declared classes, `BAD` for a label that is not declared.
+    """Return each label's position among the sorted declared classes, `BAD` for a label that is not declared.
 
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    labels : array-like of shape (n_records,)
-        Private labels. Each is compared by itself. A text that writes a declared number stands for the number, and a
-        number for the text that writes it.
+    Each label is compared by itself. A text that writes a declared number stands for the number, and a number for the
+    text that writes it.
     """
     places: dict[Any, int] = {label: place for place, label in enumerate(classes.tolist())}
     numeric = classes.dtype.kind not in "OUS"
@@ -94,15 +90,20 @@ def readable_array(X: NDArray[np.floating[Any]], *, nan: bool) -> NDArray[np.boo
 
 
 def units_or_none(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return what `named_units` returns, or raise if no record has a unit."""
+    names, present = named_units(units)
+    if not present.any():
+        raise DataError("units is missing for every record; give the owner of each record, or leave units out.")
+    return names, present
+
+
+def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return units as objects, and which records have one.
 
-    Parameters
-    ----------
-    units : array-like of shape (n_records,)
-        Whom each record belongs to; None, NaN or, for integers, a negative number where that is missing. Complex
-        numbers and those that no float can hold count as missing.
+    A unit is missing if it is None, NaN or, for integers, negative. Complex numbers and those that no float can hold
+    count as missing.
     """
-    declared = np.asarray(units)
+    declared = plain_array(units)
     if declared.dtype.kind in "iu":
         return declared, declared >= 0
     objects = np.asarray(units, dtype=object)

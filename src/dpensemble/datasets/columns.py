@@ -29,11 +29,11 @@ def is_number(column: pd.Series) -> bool:
 def number_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns hold numbers, shape (n_columns,)."""
     # By kind, not by column, of which there may be many.
-    known: dict[Any, bool] = {}
+    is_numeric: dict[Any, bool] = {}
     for kind in table.dtypes:
-        if kind not in known:
-            known[kind] = is_number(pd.Series(dtype=kind))
-    return np.array([known[kind] for kind in table.dtypes], dtype=bool)
+        if kind not in is_numeric:
+            is_numeric[kind] = is_number(pd.Series(dtype=kind))
+    return np.array([is_numeric[kind] for kind in table.dtypes], dtype=bool)
 
 
 def in_parts(
@@ -93,22 +93,22 @@ def texts_of(part: pd.DataFrame) -> pd.DataFrame:
 
 def as_text(column: pd.Series) -> pd.Series:
     """Return entries as they are written, each for itself: 5 and 5.0 as "5"; missing ones stay missing."""
-    return column.map(_written, na_action="ignore").astype(object)
+    return column.map(_text_of, na_action="ignore").astype(object)
 
 
-def _written(value: object) -> str:
+def _text_of(value: object) -> str:
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 
 
 def assembled(table: pd.DataFrame, places: NDArray[np.int64], numbers: Floats, others: pd.DataFrame) -> pd.DataFrame:
     """Return a table's columns in their order: those at `places` are `numbers`, the rest `others`."""
-    found = pd.DataFrame(numbers, index=table.index, columns=table.columns[places], copy=False)
+    numeric = pd.DataFrame(numbers, index=table.index, columns=table.columns[places], copy=False)
     if others.shape[1] == 0:
-        return found
+        return numeric
     rest = np.setdiff1d(np.arange(table.shape[1]), places)
     order = np.argsort(np.concatenate([places, rest]))
-    return pd.concat([found, others], axis=1).iloc[:, order]
+    return pd.concat([numeric, others], axis=1).iloc[:, order]
 
 
 def row_hashes(X: Any, y: Any) -> NDArray[np.uint64] | None:
@@ -122,13 +122,13 @@ def row_hashes(X: Any, y: Any) -> NDArray[np.uint64] | None:
             if X.ndim != 2 or X.dtype.kind not in "biufO":
                 return None
         plain = not isinstance(X, pd.DataFrame) and X.dtype.kind != "O"
-        found = _hashed(X) if plain else _by_pandas(pd.DataFrame(X))
+        rows = _hashed(X) if plain else _by_pandas(pd.DataFrame(X))
         labels = _by_pandas(pd.Series(np.asarray(y).ravel()))
     except (ArithmeticError, TypeError, ValueError):
         return None
-    if len(labels) != len(found):
+    if len(labels) != len(rows):
         return None
-    mixed: NDArray[np.uint64] = found * np.uint64(31) + labels
+    mixed: NDArray[np.uint64] = rows * np.uint64(31) + labels
     return mixed
 
 
@@ -138,21 +138,21 @@ def _by_pandas(entries: pd.DataFrame | pd.Series) -> NDArray[np.uint64]:
 
 def _hashed(rows: NDArray[Any]) -> NDArray[np.uint64]:
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    found = np.empty(len(rows), dtype=np.uint64)
+    hashes = np.empty(len(rows), dtype=np.uint64)
     size = max(1, _ENTRIES_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), size):
         bits = np.ascontiguousarray(rows[start : start + size], dtype=np.float64).view(np.uint64)
         # Low bits of most numbers are 0, and stay so in products.
-        found[start : start + size] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
-    return found
+        hashes[start : start + size] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 def infinite_columns(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns hold an infinite number."""
-    found = number_columns(table)
-    for part, infinite in in_parts(table, np.flatnonzero(found), _any_infinite):
-        found[part] = infinite
-    return found
+    infinite_here = number_columns(table)
+    for part, infinite in in_parts(table, np.flatnonzero(infinite_here), _any_infinite):
+        infinite_here[part] = infinite
+    return infinite_here
 
 
 def _any_infinite(part: pd.DataFrame) -> NDArray[np.bool_]:

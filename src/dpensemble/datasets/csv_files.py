@@ -103,7 +103,7 @@ def csv_chunks(path: Path, how: CSVFormat, rows: int) -> Iterator[pd.DataFrame]:
 def _tables(path: Path, how: CSVFormat, rows: int | None, keep_broken: bool) -> Iterator[pd.DataFrame]:
     sep = how.separator(path)
     _check_header(path, sep)
-    with _opened(path) as file:
+    with _open_text(path) as file:
         if how.multiline_text:
             tables = _multiline_tables(path, file, sep, rows)
         else:
@@ -119,14 +119,14 @@ def _multiline_tables(path: Path, file: TextIO, sep: str, rows: int | None) -> I
             # One long first row would shift the columns of all others.
             raise DataError(
                 f"{path} cannot be read: its rows have more entries than its header; separate columns by "
-                f"{_spoken(sep)} alone, or name another separator (--sep)."
+                f"{_separator_words(sep)} alone, or name another separator (--sep)."
             )
         yield table
 
 
 def _check_header(path: Path, sep: str) -> None:
     """Refuse repeated names, which would be renamed in silence, and another separator than the file has."""
-    with _opened(path) as file:
+    with _open_text(path) as file:
         names = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=sep).iloc[0]
     if names.dropna().duplicated().any():
         raise DataError(f"{path} names a column twice.")
@@ -136,20 +136,20 @@ def _check_header(path: Path, sep: str) -> None:
             if other in str(names[0]):
                 flag = "tab" if other == "\t" else other
                 raise DataError(
-                    f"{path} has one column only when {_spoken(sep)} separates columns, and {spoken} in its first "
-                    f'line; give --sep "{flag}".'
+                    f"{path} has one column only when {_separator_words(sep)} separates columns, and {spoken} in its "
+                    f'first line; give --sep "{flag}".'
                 )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[TextIOWrapper]:
+def _open_text(path: Path) -> Iterator[TextIOWrapper]:
     """Open a file as text, in the encoding that its first bytes tell."""
     with _binary(path) as start:
         first = start.read(4)
-    found = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
-    if found == "utf-8" and b"\0" in first:
+    encoding = next((name for mark, name in _BOMS if first.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and b"\0" in first:
         raise FileError(f"{path} cannot be read: it is not in UTF-8; save it as UTF-8.")
-    with _binary(path) as file, TextIOWrapper(file, encoding=found, errors=_ERRORS, newline="") as text:
+    with _binary(path) as file, TextIOWrapper(file, encoding=encoding, errors=_ERRORS, newline="") as text:
         yield text
 
 
@@ -211,7 +211,7 @@ def advice(error: Exception, kind: str) -> str:
     """Say what to do about a table that pandas could not read; its own words may quote entries."""
     if isinstance(error, pd.errors.ParserError):
         return _of_parser(str(error))
-    known: dict[type[Exception], str] = {
+    reasons: dict[type[Exception], str] = {
         FileNotFoundError: "there is no such file",
         IsADirectoryError: "it is a folder",
         PermissionError: "you may not read it",
@@ -221,7 +221,7 @@ def advice(error: Exception, kind: str) -> str:
         gzip.BadGzipFile: "it is no gzip file",
         EOFError: "it ends too soon",
     }
-    return next((words for one, words in known.items() if isinstance(error, one)), f"it is no {kind} table")
+    return next((words for one, words in reasons.items() if isinstance(error, one)), f"it is no {kind} table")
 
 
 def _of_parser(text: str) -> str:
@@ -240,5 +240,5 @@ def _as_character(sep: str | None) -> str | None:
     return "\t" if sep in ("tab", "\\t") else sep
 
 
-def _spoken(sep: str) -> str:
+def _separator_words(sep: str) -> str:
     return _SEPARATORS.get(sep, f"'{sep}'")

@@ -30,25 +30,9 @@ def tables_of_lines(
 ) -> Iterator[pd.DataFrame]:
     """Yield the records after a header as tables of texts, rows numbered through.
 
-    Parameters
-    ----------
-    path : path
-        Name of the file, for messages.
-    text : file
-        Opened with ``newline=""``, behind its header.
-    names : list of str
-        Names of the columns.
-    sep : str
-        What separates entries.
-    rows : int or None
-        Rows of a table; None yields all rows in tables of a size that suits.
-    keep_broken : bool
-        Whether a broken line becomes a row in which every entry is missing. By default a broken line raises.
-
-    Raises
-    ------
-    FileError
-        If a line has an open quotation mark or another number of entries than the header.
+    `path` is for messages, and `text` was opened with ``newline=""``. With ``rows=None`` tables are of a size that
+    suits. With `keep_broken` a broken line becomes a row in which every entry is missing. By default it raises: a line
+    with an open quotation mark, or another number of entries than the header.
     """
     start, n_tables = 0, 0
     lines = _whole_lines(path, text, len(names), sep, keep_broken)

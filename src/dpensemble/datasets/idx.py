@@ -42,12 +42,12 @@ def read_idx(content: bytes, n_dimensions: int, source: str) -> NDArray[np.uint8
 def labelled_images(images: bytes, labels: bytes, n_classes: int, source: str) -> tuple[NDArray[np.uint8], Integers]:
     """Return images (n_images, height, width) and their labels from two IDX files; `source` is for messages."""
     pixels = read_idx(images, 3, f"{source} images")
-    found = read_idx(labels, 1, f"{source} labels").astype(np.int64)
-    if len(pixels) != len(found):
+    ids = read_idx(labels, 1, f"{source} labels").astype(np.int64)
+    if len(pixels) != len(ids):
         raise DataError(
-            f"{source} images are {len(pixels)} and {source} labels {len(found)}; "
+            f"{source} images are {len(pixels)} and {source} labels {len(ids)}; "
             "use two files of one part of one data set."
         )
-    if found.max() >= n_classes:
-        raise DataError(f"{source} labels go up to {found.max()}; use labels from 0 to {n_classes - 1}.")
-    return pixels, found
+    if ids.max() >= n_classes:
+        raise DataError(f"{source} labels go up to {ids.max()}; use labels from 0 to {n_classes - 1}.")
+    return pixels, ids

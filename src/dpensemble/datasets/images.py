@@ -105,10 +105,6 @@ def load_mnist(
     progress : bool, default=False
         Show a progress bar on stderr while downloading.
 
-    Returns
-    -------
-    ImageDataset
-
     Raises
     ------
     InvalidParameterError
@@ -147,10 +143,6 @@ def load_fashion_mnist(
         Folder that holds the folder ``fashion-mnist``.
     progress : bool, default=False
         Show a progress bar on stderr while downloading.
-
-    Returns
-    -------
-    ImageDataset
 
     Raises
     ------
@@ -197,10 +189,6 @@ def load_cifar10(
     download : bool, default=True
         Whether it may be downloaded.
 
-    Returns
-    -------
-    ImageDataset
-
     Raises
     ------
     InvalidParameterError
@@ -218,11 +206,11 @@ def load_cifar10(
     >>> cifar.X_train.shape, cifar.image_shape  # doctest: +SKIP
     ((50000, 3072), (3, 32, 32))
     """
-    chosen = _chosen(classes)
+    chosen = _declared_classes(classes)
     content = retrieve_archive(CIFAR_10, data_home, progress=progress, download=download)
-    train = [_coloured(content[file.name]) for file in CIFAR_10.train]
+    train = [_colour_images(content[file.name]) for file in CIFAR_10.train]
     pixels, labels = (np.concatenate(parts) for parts in zip(*train, strict=True))
-    test = _coloured(content[CIFAR_10.test.name])
+    test = _colour_images(content[CIFAR_10.test.name])
     return _dataset(CIFAR_10.name, (pixels, labels), test, chosen, 255, CIFAR_10.licence)
 
 
@@ -236,10 +224,6 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     ----------
     classes : sequence of int, optional
         Digits to keep, at least two; all others are left out. The order of images stays as it is in scikit-learn.
-
-    Returns
-    -------
-    ImageDataset
 
     Raises
     ------
@@ -257,9 +241,9 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
     >>> digits.X_train.shape, digits.X_test.shape, digits.image_shape, digits.classes
     ((287, 64), (70, 64), (1, 8, 8), (3, 8))
     """
-    chosen = _chosen(classes)
-    found = load_digits()
-    pixels, labels = found.images.astype(np.uint8), found.target.astype(np.int64)
+    chosen = _declared_classes(classes)
+    digits = load_digits()
+    pixels, labels = digits.images.astype(np.uint8), digits.target.astype(np.int64)
     test = _every_fifth_of_its_class(labels)
     return _dataset(
         "Digits (scikit-learn, from UCI)",
@@ -276,7 +260,7 @@ def load_digit_images(*, classes: Sequence[int] | None = None) -> ImageDataset:
 def _load(
     published: PublishedImages, classes: Sequence[int] | None, data_home: Path | str | None, progress: bool
 ) -> ImageDataset:
-    chosen = _chosen(classes)
+    chosen = _declared_classes(classes)
 
     def part(images: PublishedFile, labels: PublishedFile, words: str) -> _Part:
         pixels = retrieve(published, images, data_home, progress=progress)
@@ -310,7 +294,7 @@ def _dataset(
     )
 
 
-def _coloured(content: bytes) -> _Part:
+def _colour_images(content: bytes) -> _Part:
     """Return pictures (n_images, 3, 32, 32) and their labels; each record is a label and three planes of pixels."""
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3 * 32 * 32)
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
@@ -323,7 +307,7 @@ def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:
     return images.reshape(len(images), -1)[kept], labels[kept]
 
 
-def _chosen(classes: Sequence[int] | None) -> tuple[int, ...]:
+def _declared_classes(classes: Sequence[int] | None) -> tuple[int, ...]:
     """Return the classes to keep, in ascending order."""
     if classes is None:
         return tuple(range(_N_CLASSES))

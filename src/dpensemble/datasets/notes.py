@@ -31,17 +31,7 @@ _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that stands out.
-
-    Parameters
-    ----------
-    column : str
-        Name of the column in the public table.
-    text : str
-        What stands out, and what to do, as one sentence.
-    is_doubtful : bool
-        Whether it should be seen to before training; else it is only told.
-    """
+    """What stands out in a column, and what to do; one that is doubtful should be seen to before training."""
 
     column: str
     text: str
@@ -51,14 +41,7 @@ class Note:
 def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
     """Return what stands out in a public table.
 
-    Parameters
-    ----------
-    public : DataFrame
-        Public rows, as they are read.
-    preparation : TablePreparation
-        Fitted on them; knows which columns are dates.
-    has_unit : bool
-        Whether it was said whose record each one is.
+    `preparation` was fitted on it and knows its dates. `has_unit` is whether units were given.
 
     Examples
     --------
@@ -81,22 +64,16 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 
 
 def warn_of_persons(public: Any) -> None:
-    """Warn of columns of public rows that look like whose record it is, where no units were given.
-
-    Parameters
-    ----------
-    public : DataFrame or array
-        Public rows; an array has no names, so nothing is said of it.
-    """
-    found = []
+    """Warn of named columns of public rows that look like whose record it is, if no units were given."""
+    names = []
     for place, name in enumerate(map(str, getattr(public, "columns", ()))):
         if _is_persons(name, True):
-            known = public.iloc[:, place].dropna()
-            if _may_be_key(known) and _is_persons(name, known.nunique() > _SOME * len(known)):
-                found.append(name)
-    if found:
+            entries = public.iloc[:, place].dropna()
+            if _may_be_key(entries) and _is_persons(name, entries.nunique() > _SOME * len(entries)):
+                names.append(name)
+    if names:
         warnings.warn(
-            f"column {found[0]!r} looks like whose record it is; give the private one as units= of fit, so that all "
+            f"column {names[0]!r} looks like whose record it is; give the private one as units= of fit, so that all "
             "records of one are protected together, and leave it out of X and X_public.",
             ColumnWarning,
             stacklevel=5,
@@ -106,19 +83,19 @@ def warn_of_persons(public: Any) -> None:
 def _worth_a_look(public: pd.DataFrame) -> list[int]:
     """Return the places of texts, and of numbers that are constant, blank or called like keys; there may be many."""
     numbers = number_columns(public)
-    found = ~numbers
+    doubtful = ~numbers
     for part, alike in in_parts(public, np.flatnonzero(numbers), _hardly_vary):
-        found[part] = alike
+        doubtful[part] = alike
     named = [is_unnamed(name) or _is_persons(name, True) or _is_called_key(name) for name in map(str, public.columns)]
     steps = public.iloc[:2].iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, na_value=np.nan)
-    found[np.flatnonzero(numbers)] |= (np.diff(steps, axis=0) == 1).all(axis=0)
-    return np.flatnonzero(found | np.array(named)).tolist()
+    doubtful[np.flatnonzero(numbers)] |= (np.diff(steps, axis=0) == 1).all(axis=0)
+    return np.flatnonzero(doubtful | np.array(named)).tolist()
 
 
 def _hardly_vary(part: pd.DataFrame) -> NDArray[np.bool_]:
     values = part.to_numpy(dtype=float, na_value=np.nan)
-    known = ~np.isnan(values)
-    low, high = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
+    present = ~np.isnan(values)
+    low, high = np.where(present, values, np.inf).min(axis=0), np.where(present, values, -np.inf).max(axis=0)
     return low >= high
 
 
@@ -126,28 +103,28 @@ def _of_column(name: str, values: pd.Series, kind: str, has_unit: bool) -> Itera
     drop = f"leave it out (--drop {_quoted(name)})"
     if kind == LEFT_OUT:
         drop = f"it is not used (--drop {_quoted(name)} says so)"
-    known = values.dropna()
-    different = known.nunique()
+    entries = values.dropna()
+    different = entries.nunique()
     if is_unnamed(name):
         yield Note(name, f"column {name!r} has no name, and is often the row number of a table saved before; {drop}.")
-    elif not has_unit and _may_be_key(known) and _is_persons(name, different > _SOME * len(known)):
+    elif not has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
         yield Note(
             name,
             f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one are "
             "protected together, without it only each record by itself.",
         )
-    elif not len(known):
+    elif not len(entries):
         yield Note(name, f"column {name!r} is blank in every public row, so nothing is known of it; {drop}.")
-    elif different == 1 and len(values) > 1 and len(known) == len(values):
+    elif different == 1 and len(values) > 1 and len(entries) == len(values):
         yield Note(name, f"column {name!r} has the same entry in every public row, which says nothing; {drop}.")
     elif kind.startswith("date"):
         parts = kind.removeprefix("date: ") or "nothing of them, as all public ones are alike"
         yield Note(name, f"column {name!r} holds dates, of which is used: {parts}.", is_doubtful=False)
     elif is_number(values):
-        if different > _NEARLY_ALL * len(known) and len(known) >= _FEWEST and _is_key(name, known):
-            yield Note(name, f"column {name!r} numbers the rows, it seems ({different:,} in {len(known):,}); {drop}.")
+        if different > _NEARLY_ALL * len(entries) and len(entries) >= _FEWEST and _is_key(name, entries):
+            yield Note(name, f"column {name!r} numbers the rows, it seems ({different:,} in {len(entries):,}); {drop}.")
     else:
-        yield from _of_text(name, known, different, drop)
+        yield from _of_text(name, entries, different, drop)
 
 
 def _of_text(name: str, known: pd.Series, different: int, drop: str) -> Iterator[Note]:
@@ -203,13 +180,7 @@ def _quoted(name: str) -> str:
 
 
 def refuse_doubts(notes: Sequence[Note]) -> None:
-    """Refuse to go on with what stands out.
-
-    Raises
-    ------
-    DataError
-        If anything is doubtful.
-    """
+    """Raise if one of the notes is doubtful."""
     doubts = [note.text.removesuffix(".") for note in notes if note.is_doubtful]
     if doubts:
         more = f"; and {len(doubts) - _MOST_SHOWN:,} more" if len(doubts) > _MOST_SHOWN else ""
@@ -220,5 +191,9 @@ def refuse_doubts(notes: Sequence[Note]) -> None:
 
 def lines(notes: Sequence[Note]) -> list[str]:
     """Return what to tell, doubts first, and of many notes how many there are."""
-    told = [note.text for note in sorted(notes, key=lambda note: not note.is_doubtful)]
-    return told if len(told) <= _MOST_SHOWN else [*told[:_MOST_SHOWN], f"and {len(told) - _MOST_SHOWN:,} more columns."]
+    texts = [note.text for note in sorted(notes, key=lambda note: not note.is_doubtful)]
+    return (
+        texts
+        if len(texts) <= _MOST_SHOWN
+        else [*texts[:_MOST_SHOWN], f"and {len(texts) - _MOST_SHOWN:,} more columns."]
+    )

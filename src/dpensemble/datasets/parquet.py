@@ -24,27 +24,8 @@ _BUFFER = 2**20
 class ParquetTable:
     """A Parquet file, or all parts of a folder as one table; refuses parts that do not belong together.
 
-    Parameters
-    ----------
-    path : path
-        A file ending in ``.parquet`` or ``.pq``, or a folder of such, in sub-folders too. What begins with a dot or
-        an underscore is passed over, as every reader of Parquet does. Parts may be empty.
-
-    Attributes
-    ----------
-    columns : list of str
-        Names, as the first part has them.
-    n_rows : int
-        Rows of all parts together.
-    n_bytes : int
-        What the columns take without compression.
-
-    Raises
-    ------
-    FileError
-        If there is no such table, or a part cannot be read.
-    DataError
-        If parts have different columns, or there are no rows.
+    Parts may lie in sub-folders, and may be empty. What begins with a dot or an underscore is passed over, as every
+    reader of Parquet does. `n_bytes` is what the columns take without compression.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -52,7 +33,7 @@ class ParquetTable:
         self._parts = _parts_of(self.path)
         self.n_rows, self.n_bytes, other = 0, 0, 0
         for place, part in enumerate(self._parts):
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 names = _names(file.schema_arrow)
                 self.n_rows += file.metadata.num_rows
                 self.n_bytes += sum(
@@ -74,18 +55,10 @@ class ParquetTable:
         self._seen = [_state(part) for part in self._parts]
 
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
-        """Yield the rows in blocks, every time in the same order; refuse parts that were changed since the first look.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Those to read, in this order; by default all.
-        rows : int
-            Most rows of a block.
-        """
+        """Yield the rows in blocks, always in the same order; raises if a part was changed since the first look."""
         wanted = list(self.columns if columns is None else columns)
         for part, seen in zip(self._parts, self._seen, strict=True):
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
                     yield exact_frame(batch)[wanted]
             if _state(part) != seen:
@@ -95,7 +68,7 @@ class ParquetTable:
         """Return all rows in one table."""
         tables = []
         for part in self._parts:
-            with _opened(part, self.path) as file:
+            with _open_part(part, self.path) as file:
                 tables.append(exact_frame(file.read(columns=self.columns))[self.columns])
         full = [table for table in tables if len(table)]
         return full[0] if len(full) == 1 else _stacked(full)
@@ -153,7 +126,7 @@ class ParquetBlocks:
                 raise DataError(f"{parameter}={name!r} is not a column of {path}.")
         self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
         self.n_records = self._table.n_rows
-        self.units = None if unit is None else _numbered(self._table, unit, keep_bad)
+        self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
@@ -161,21 +134,30 @@ class ParquetBlocks:
             yield block[self._features], block[self._target].to_numpy()
 
 
-def _numbered(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
+def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
     """Return a number for the unit of each record, the same wherever its records lie; 5 and 5.0 are one unit.
 
     A record without a unit is refused, or has the number -1.
     """
-    known: dict[str, int] = {}
-    found = []
+    number_of: dict[str, int] = {}
+    units = []
     for block in table.blocks([unit], 2**20):
-        places, names = pd.factorize(block[unit])
+        places, names = _distinct(block[unit])
         if (places < 0).any() and not keep_bad:
             raise DataError(f"the private table has rows without a unit in column {unit!r}; drop those rows.")
-        numbers = [known.setdefault(name, len(known)) for name in as_text(pd.Series(names, dtype=object))]
+        numbers = [number_of.setdefault(name, len(number_of)) for name in as_text(pd.Series(names, dtype=object))]
         # The place -1 of a missing name is that of the last number.
-        found.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
-    return np.concatenate(found)
+        units.append(np.asarray([*numbers, -1], dtype=np.int64)[places])
+    return np.concatenate(units)
+
+
+def _distinct(column: pd.Series) -> tuple[Integers, Any]:
+    """Return the place of each entry among the distinct entries, -1 for a missing one, and the distinct entries."""
+    try:
+        return pd.factorize(column)
+    except TypeError:
+        # Lists, structs and maps cannot be hashed. Their texts can.
+        return pd.factorize(as_text(column))
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -210,7 +192,7 @@ def _parts_of(path: Path) -> list[Path]:
     return [path / part for part in files]
 
 
-def _opened(part: Path, path: Path) -> Any:
+def _open_part(part: Path, path: Path) -> Any:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  takes long to import
 
     try:
@@ -229,5 +211,5 @@ def _names(schema: Any) -> list[str]:
 
 
 def _state(part: Path) -> tuple[int, int]:
-    found = part.stat()
-    return found.st_size, found.st_mtime_ns
+    status = part.stat()
+    return status.st_size, status.st_mtime_ns

@@ -16,16 +16,8 @@ import pandas as pd
 def exact_frame(data: Any) -> pd.DataFrame:
     """Return a table or batch of pyarrow as a DataFrame, every entry exactly as it is stored.
 
-    Parameters
-    ----------
-    data : pyarrow.Table or pyarrow.RecordBatch
-        Rows; may be private.
-
-    Returns
-    -------
-    DataFrame
-        Integers and truth values as pandas' types that may be missing, decoded dictionaries, and lists,
-        structs and maps as objects of Python.
+    Integers and truth values have pandas' types that may be missing, dictionaries are decoded, and lists, structs and
+    maps are objects of Python.
 
     Examples
     --------

@@ -96,13 +96,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return self
 
     def _read_texts(self, name: str, entries: pd.Series) -> str:
-        found = date_formats(entries)
-        if len(found) != 1:
+        formats = date_formats(entries)
+        if len(formats) != 1:
             return LEFT_OUT if _are_all_different(entries) else "category"
-        parts = _date_parts(entries, found[0])
+        parts = _date_parts(entries, formats[0])
         kept = [part for part in _PARTS if parts[part].nunique() > 1]
         fill = {part: _median(parts[part]) for part in kept if part != "weekday"}
-        self.dates_[name] = {"format": found[0], "parts": kept, "fill": fill}
+        self.dates_[name] = {"format": formats[0], "parts": kept, "fill": fill}
         return "date"
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -115,9 +115,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = self._as_fitted(X)
-        found = self._without_blanks(table.drop(columns=list(self.dates_)))
+        prepared = self._without_blanks(table.drop(columns=list(self.dates_)))
         parts = [self._parts_of(name, table[name]) for name in self.dates_]
-        return pd.concat([found, *parts], axis=1) if parts else found
+        return pd.concat([prepared, *parts], axis=1) if parts else prepared
 
     def _without_blanks(self, table: pd.DataFrame) -> pd.DataFrame:
         if self.fill is None:
@@ -134,13 +134,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _parts_of(self, name: str, entries: pd.Series) -> pd.DataFrame:
         date = self.dates_[name]
         parts = _date_parts(as_text(entries), date["format"])
-        found = {}
+        columns = {}
         for part in date["parts"]:
             middle, column = date["fill"].get(part), parts[part]
             if self.fill is not None and (middle is None or self.fill == "median"):
                 column = column.fillna(BLANK if middle is None else middle)
-            found[f"{name}: {part}"] = column
-        return pd.DataFrame(found, index=entries.index)
+            columns[f"{name}: {part}"] = column
+        return pd.DataFrame(columns, index=entries.index)
 
     def _as_fitted(self, X: Any) -> pd.DataFrame:
         require_readable("X", X)
@@ -192,8 +192,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def words(self) -> dict[str, str]:
         """Say how each column is read."""
-        found = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
-        return found | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
+        kinds = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+        return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -273,11 +273,11 @@ def counts_rows(values: pd.Series) -> bool:
 
 
 def _are_all_different(entries: pd.Series) -> bool:
-    known = entries.dropna()
-    if len(known) < _ENOUGH:
+    present = entries.dropna()
+    if len(present) < _ENOUGH:
         return False
-    counts = known.value_counts()
-    return len(counts) > _MOSTLY * len(known) and counts[counts >= _SHARED_BY].sum() < _FEW * len(known)
+    counts = present.value_counts()
+    return len(counts) > _MOSTLY * len(present) and counts[counts >= _SHARED_BY].sum() < _FEW * len(present)
 
 
 def date_formats(entries: pd.Series) -> list[str]:
@@ -320,10 +320,10 @@ def _date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
 
 def _medians(table: pd.DataFrame, numbers: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the median of each column of numbers, 0 of others."""
-    found = np.zeros(len(numbers))
+    medians = np.zeros(len(numbers))
     for part, middles in in_parts(table, np.flatnonzero(numbers), lambda part: part.median().to_numpy(dtype=float)):
-        found[part] = np.nan_to_num(middles)
-    return found
+        medians[part] = np.nan_to_num(middles)
+    return medians
 
 
 def _median(values: pd.Series) -> float:

@@ -36,9 +36,9 @@ class PublishedFile:
     def unpack(self, raw: bytes) -> bytes:
         """Return the content of a copy of this file, packed by gzip or not; NotAsPublished if it is none."""
         content = self._gunzip(raw) if raw.startswith(_GZIP) else raw
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
-            raise NotAsPublished(f"its SHA-256 is {found[:12]}..., not {self.sha256[:12]}...")
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
+            raise NotAsPublished(f"its SHA-256 is {digest[:12]}..., not {self.sha256[:12]}...")
         return content
 
     def _gunzip(self, raw: bytes) -> bytes:
@@ -80,7 +80,7 @@ class PublishedArchive:
 
     def members(self, raw: bytes) -> dict[str, bytes]:
         """Return the content of each file by name, from a copy of the archive; NotAsPublished if it is none."""
-        found = {}
+        contents = {}
         try:
             with tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as opened:
                 for file in (*self.train, self.test):
@@ -88,12 +88,12 @@ class PublishedArchive:
                     if member is None:
                         raise NotAsPublished(f"its {file.name} is no file")
                     # One byte more than there should be: what is too long differs.
-                    found[file.name] = file.unpack(member.read(file.n_bytes + 1))
+                    contents[file.name] = file.unpack(member.read(file.n_bytes + 1))
         except KeyError:
             raise NotAsPublished("it lacks one of the files") from None
         except (tarfile.TarError, OSError, EOFError, zlib.error):
             raise NotAsPublished("it is damaged or incomplete") from None
-        return found
+        return contents
 
 
 MNIST = PublishedImages(

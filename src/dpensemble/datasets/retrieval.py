@@ -17,7 +17,7 @@ _Content = TypeVar("_Content")
 
 def retrieve(published: PublishedImages, file: PublishedFile, data_home: Path | str | None, *, progress: bool) -> bytes:
     """Return the unpacked content of a file, from the named home, else the user's cache, else a download."""
-    content, searched = _found(published.folder, data_home, partial(_stored, file=file))
+    content, searched = _look_up(published.folder, data_home, partial(_stored, file=file))
     return _downloaded(published, file, searched, progress) if content is None else content
 
 
@@ -25,7 +25,7 @@ def retrieve_archive(
     published: PublishedArchive, data_home: Path | str | None, *, progress: bool, download: bool = True
 ) -> dict[str, bytes]:
     """Return the content of every file of an archive by name, from the same places as `retrieve`."""
-    content, searched = _found(published.folder, data_home, partial(_unpacked, published=published))
+    content, searched = _look_up(published.folder, data_home, partial(_unpacked, published=published))
     if content is not None:
         return content
     if not download:
@@ -36,7 +36,7 @@ def retrieve_archive(
     return _downloaded_archive(published, searched, progress)
 
 
-def _found(
+def _look_up(
     folder: str, data_home: Path | str | None, look: Callable[[Path], _Content | None]
 ) -> tuple[_Content | None, list[Path]]:
     """Return what is in the named home or else the user's cache, if anything, and the folders that were searched."""
@@ -60,9 +60,9 @@ def _homes(data_home: Path | str | None) -> Iterator[Path]:
 def _unpacked(folder: Path, published: PublishedArchive) -> dict[str, bytes] | None:
     """Return all files in a folder, unpacked ones or else those of the archive; None if not all are there."""
     for place in (folder / published.inside, folder):
-        found = {file.name: _stored(place, file) for file in (*published.train, published.test)}
-        whole = {name: content for name, content in found.items() if content is not None}
-        if len(whole) == len(found):
+        contents = {file.name: _stored(place, file) for file in (*published.train, published.test)}
+        whole = {name: content for name, content in contents.items() if content is not None}
+        if len(whole) == len(contents):
             return whole
     return _read(folder / published.archive, published.n_bytes, published.members)
 

@@ -137,9 +137,9 @@ def readable(path: Path) -> Iterator[None]:
 
 def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
     columns = np.arange(table.shape[1])
-    found = [(part, *numbers) for part, numbers in in_parts(table, columns, numbers_of)]
-    numeric = np.concatenate([~odd & ~np.isnan(values).all(axis=0) for _, values, odd in found])
-    values = np.concatenate([values for _, values, _ in found], axis=1)[:, numeric]
+    parts = [(part, *numbers) for part, numbers in in_parts(table, columns, numbers_of)]
+    numeric = np.concatenate([~odd & ~np.isnan(values).all(axis=0) for _, values, odd in parts])
+    values = np.concatenate([values for _, values, _ in parts], axis=1)[:, numeric]
     return assembled(table, columns[numeric], values, table.iloc[:, columns[~numeric]])
 
 
@@ -158,8 +158,8 @@ def decimals_as_numbers(public: pd.DataFrame) -> pd.DataFrame:
     """
     for place in np.flatnonzero([kind.kind == "O" for kind in public.dtypes]):
         column = public.iloc[:, int(place)]
-        known = column.dropna()
-        if len(known) and all(isinstance(entry, Decimal) for entry in known):
+        entries = column.dropna()
+        if len(entries) and all(isinstance(entry, Decimal) for entry in entries):
             public = public.copy(deep=False)
             public.isetitem(int(place), numbers_of(column.to_frame())[0][:, 0])
     return public
@@ -225,10 +225,10 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bo
     numbers, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
     values = np.empty((len(numbers), len(table))).T
     done = 0
-    for part, (found, odd) in in_parts(table, numbers, numbers_of):
+    for part, (read, odd) in in_parts(table, numbers, numbers_of):
         if odd.any() and not keep_bad:
             raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
-        values[:, done : done + len(part)] = found
+        values[:, done : done + len(part)] = read
         done += len(part)
     written = [texts for _, texts in in_parts(table, others, texts_of)]
     return assembled(table, numbers, values, pd.concat(written, axis=1) if written else table.iloc[:, others])

@@ -2,6 +2,7 @@
 
 from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.design.averages import Answers, TeacherAverages, answers_of
+from dpensemble.design.bagged_models import BaggedModels
 from dpensemble.design.base import Design, VotingDesign
 from dpensemble.design.budget_request import BudgetRequest, parse_budgets
 from dpensemble.design.by_group import ByGroup
@@ -9,8 +10,8 @@ from dpensemble.design.drawn import Drawn
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation
 from dpensemble.design.least_error import LeastError, with_least_error
-from dpensemble.design.moments import SoftVotes, soft_votes
 from dpensemble.design.noise import with_least_noise
+from dpensemble.design.noisy_sums import NoisySums, noisy_sums
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.plan import GroupPlan, Plan, plan, plan_of
 from dpensemble.design.private import DaRRM, MajorityRule, PrivateTeachersDesign, PrivateWhat, private_teachers
@@ -21,6 +22,7 @@ from dpensemble.design.smallest import SmallestEnsemble, smallest_ensemble
 __all__ = [
     "AggregatorComparison",
     "Answers",
+    "BaggedModels",
     "BudgetRequest",
     "ByGroup",
     "Census",
@@ -34,6 +36,7 @@ __all__ = [
     "InfluenceRule",
     "LeastError",
     "MajorityRule",
+    "NoisySums",
     "Partitioned",
     "Personalisation",
     "Plan",
@@ -41,20 +44,19 @@ __all__ = [
     "PrivateWhat",
     "Sampling",
     "SmallestEnsemble",
-    "SoftVotes",
     "TeacherAverages",
     "VotingDesign",
     "answer_rate",
     "answers_of",
     "compare_aggregators",
     "fitted_answer",
+    "noisy_sums",
     "parse_budgets",
     "plan",
     "plan_of",
     "private_teachers",
     "quality_table",
     "smallest_ensemble",
-    "soft_votes",
     "with_least_error",
     "with_least_noise",
     "wrong_label_rate",

@@ -11,14 +11,9 @@ import numpy as np
 from dpensemble._checks import integer_between, real_between
 from dpensemble.budget import Budget
 from dpensemble.cost import optimal_composition
-from dpensemble.darrm import (
-    AlikeTeachers,
-    AnswerAllowance,
-    MajorityAggregator,
-    answer_allowance,
-    general_composition,
-    wrong_answers,
-)
+from dpensemble.darrm import AlikeTeachers, MajorityAggregator
+from dpensemble.darrm.answers import AnswerAllowance, answer_allowance, wrong_answers
+from dpensemble.darrm.composition import general_composition
 from dpensemble.design.private_answers import FittedAnswer, fitted_answer
 from dpensemble.errors import AccountingError
 from dpensemble.laws import RandomizedResponseMajority

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between, member
-from dpensemble.allocation import Allocation, grouped_partitions, partitions, teachers_of_groups
-from dpensemble.design.moments import SoftVotes
+from dpensemble.allocation import Allocation, partitions
+from dpensemble.allocation.personal import grouped_partitions, teachers_of_groups
+from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.errors import InvalidParameterError
 
 
@@ -24,13 +25,13 @@ class Answers(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TeacherAverages(SoftVotes):
+class TeacherAverages(NoisySums):
     """One noisy sum, of a vector that every teacher of a partition adds. Public.
 
     Parameters
     ----------
     name, title, everyone, n_classes, relation
-        As for `SoftVotes`.
+        As for `NoisySums`.
     answers : Answers
         What a teacher answers with.
     n_teachers : int

@@ -12,18 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Accounting, Change, Group, Meter, data_dependent_meter, worst_case_meter
-from dpensemble.accounting.meters.affordable import change_by, costs_of, prices_of
+from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter, data_dependent_meter, worst_case_meter
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.budget_search import change_by, costs_of, prices_of
 from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
-from dpensemble.accounting.meters.groups import EVERYONE
+from dpensemble.accounting.meters.filter import FilterMeter
 from dpensemble.accounting.published.moments import has_published
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion, PrivacyCost
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
+
+#: Plain values by name, as records and JSON have them.
+Fields = dict[str, Any]
 
 
 class Design(ABC):
@@ -252,6 +256,25 @@ class VotingDesign(Design):
         ]
         return list(zip(counts, zip(*curves, strict=True), strict=True))
 
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State that as many answers keep the budget of every group; see `dpensemble.certificates`.
+
+        Raises
+        ------
+        AccountingError
+            If the accounting is not exact composition of one law, or a verifier could not follow it.
+        """
+        first, *others = self.schedule.stages
+        if self.accounting is not Accounting.EXACT or others:
+            raise not_certified()
+        if self.gated:
+            FilterMeter(self.schedule, self.groups, self.n_classes, self.accounting).certify(certificate, labels)
+            return
+        for group, one in zip(self.groups, self.costs, strict=True):
+            turns = first.pools[group.pool].turns(labels)
+            if one is not None and turns:
+                certificate.add_votes(group.budget, first.law, self.change(group), one, turns)
+
     def change(self, group: Group) -> Change:
         """Return what a record of a group can do to the votes on a query."""
         return change_by(self.schedule.stages[0], group, self.n_classes)
@@ -285,13 +308,20 @@ class VotingDesign(Design):
         """Return what distinguishes a group, by its number; nothing where all records are treated alike."""
         return {}
 
-    def plain_fields(self, labels: int) -> dict[str, Any] | None:  # noqa: ARG002
+    def plain_fields(self, labels: int) -> Fields | None:  # noqa: ARG002
         """Return what the same noise would cost without groups; None where there are none."""
         return None
 
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
         """Return what a plan of so many labels says besides."""
         return {}
+
+
+def not_certified() -> AccountingError:
+    """Return the error of a run that no certificate is for."""
+    return AccountingError(
+        "certificates are for exact accounting of votes under one law; use accounting='exact', and ordinary teachers."
+    )
 
 
 def one_group(budget: Budget | None, votes: int = 1) -> tuple[Group, ...]:

@@ -23,16 +23,10 @@ _SHARES_OFF = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """Where the records' budgets come from.
+    """Where the records' budgets come from: a private column, or shares of groups that are assigned at random.
 
-    Parameters
-    ----------
-    column : str or None
-        Private column that holds them; None where they are assigned at random.
-    levels : dict or None
-        Epsilon of each consent level; None where records have epsilons.
-    shares : dict or None
-        Share of the records with each level (or epsilon).
+    `levels` has the epsilon of each consent level, None if records have epsilons. `shares` has the share of the records
+    with each level (or epsilon).
     """
 
     column: str | None
@@ -40,18 +34,7 @@ class BudgetRequest:
     shares: dict[Any, float] | None
 
     def census(self, delta: float) -> Census:
-        """Return the groups by their declared shares.
-
-        Parameters
-        ----------
-        delta : float
-            Delta of every budget.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there are no shares, or an epsilon is out of range.
-        """
+        """Return the groups by their declared shares."""
         if self.shares is None:
             raise InvalidParameterError(
                 f"budgets={self.column!r} names a column; give budgets and shares, such as {_EXAMPLE}."
@@ -61,9 +44,9 @@ class BudgetRequest:
 
 def declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
     """Return groups of records by declared shares; levels of one epsilon count together."""
-    found = personal_budgets(list(shares), delta=delta, levels=levels)
-    together = np.bincount(found.group_of_record, weights=list(shares.values()))
-    return Census(names=found.names, budgets=found.budgets, shares=tuple(together.tolist()))
+    personal = personal_budgets(list(shares), delta=delta, levels=levels)
+    together = np.bincount(personal.group_of_record, weights=list(shares.values()))
+    return Census(names=personal.names, budgets=personal.budgets, shares=tuple(together.tolist()))
 
 
 def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetRequest | None:

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Group, Meter, vanishing_end
-from dpensemble.allocation import Allocation, grouped_partitions, upsampled_partition
+from dpensemble.accounting import Group, Meter
+from dpensemble.accounting.meters.vanishing import vanishing_end
+from dpensemble.allocation import Allocation
+from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
-from dpensemble.design.base import VotingDesign
+from dpensemble.design.base import Fields, VotingDesign
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation, Seats, published_influence, seated
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.solve_influence import queries_of_groups, solved
@@ -195,7 +197,7 @@ class ByGroup(VotingDesign):
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
 
-    def plain_fields(self, labels: int) -> dict[str, Any]:
+    def plain_fields(self, labels: int) -> Fields:
         """Return what the same noise would cost, and one budget for all would buy, without groups."""
         # The curve reaches at least `labels`.
         found = self.baselines()

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Accounting, Group, Meter, SubsampledCost, SubsampledMeter, subsampled_cost
+from dpensemble.accounting import Accounting, Group, Meter, subsampled_cost
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.scheduled import subsampled_meter
+from dpensemble.accounting.subsampled import SubsampledCost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
@@ -96,7 +99,7 @@ class Drawn(VotingDesign):
 
     @cached_property
     def cost(self) -> SubsampledCost:
-        """What any number of answers costs."""
+        """What one answer costs."""
         return subsampled_cost(
             self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
         )
@@ -105,24 +108,30 @@ class Drawn(VotingDesign):
         """Return the meter of a run of at most so many queries."""
         (group,) = self.groups
         group.budget.check_delta_for(self.n_units)
-        meter = SubsampledMeter(self.cost, group.budget, queries)
+        meter = subsampled_meter(self.schedule, group, self.cost, queries)
         if queries is not None and meter.sure_queries >= queries:
             # Below the budget, too, answers are composed exactly.
             delta = group.budget.delta
-            self.cost.refine(queries, self.cost.epsilon(queries, delta), delta)
+            run = self.cost * queries
+            run.refine(run.epsilon(delta), delta)
         return meter
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
         """Return the epsilon of so many answers; by Renyi curves alone where another conversion is asked for."""
-        (group,) = self.groups
+        (group,), run = self.groups, self.cost * labels
         if conversion is None:
             # As the meter does, so that a search by this agrees with it.
-            self.cost.refine(labels, group.budget.epsilon, group.budget.delta)
-        return (self.cost.epsilon(labels, group.budget.delta),)
+            run.refine(group.budget.epsilon, group.budget.delta)
+        return (run.epsilon(group.budget.delta),)
 
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
         """Return the epsilon of so many answers."""
         return self.spent(labels)
+
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State that as many answers keep the budget."""
+        (group,), run = self.groups, self.cost * labels
+        certificate.add_drawn(group.budget, self.law, run, self.scheme, self.n_units, self.n_classes)
 
     def how_converted(self, labels: int) -> Conversion:  # noqa: ARG002
         """Return what composes whole runs."""
@@ -131,7 +140,7 @@ class Drawn(VotingDesign):
     def spend_curve(self, most: int, points: int = 12) -> list[tuple[int, tuple[float, ...]]]:
         """Return the epsilons of numbers of answers up to the most."""
         counts = np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist()
-        return [(count, (self.cost.epsilon(count, self.groups[0].budget.delta),)) for count in counts]
+        return [(count, ((self.cost * count).epsilon(self.groups[0].budget.delta),)) for count in counts]
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:
         """Return that the draws stay secret, and what is public."""

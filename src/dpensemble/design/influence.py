@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import member
 from dpensemble.accounting import Group
-from dpensemble.allocation import teachers_of_groups
+from dpensemble.allocation.personal import teachers_of_groups
 from dpensemble.budget import Budget
 from dpensemble.budget_groups import whole_number_ratios
 from dpensemble.errors import InvalidParameterError

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpensemble._checks import integer_between, shown
-from dpensemble.accounting import Meter, PrivateModelsMeter, PureAnswersMeter
+from dpensemble.accounting import Meter
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.meters.private_teachers import PrivateModelsMeter
+from dpensemble.accounting.meters.scheduled import pure_answers_meter
 from dpensemble.budget import Budget
-from dpensemble.darrm import AlikeTeachers, Plurality
+from dpensemble.darrm import AlikeTeachers
+from dpensemble.darrm.plurality import Plurality
+from dpensemble.design.base import not_certified
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
+from dpensemble.voting_schedule import VotingSchedule
 
 if TYPE_CHECKING:
     from dpensemble.teachers.accountants import Privacy
@@ -114,7 +120,12 @@ class PrivateTeachersDesign(Partitioned):
             return PrivateModelsMeter(models, group.budget, zcdp)
         assert self.queries is not None  # noqa: S101
         what = "randomised ballots" if self.ordinary else "freshly trained private models"
-        return PureAnswersMeter(self.answer_epsilon, self.queries, group.budget, f"{self.rule.value} of {what}")
+        voting = VotingSchedule.everyone(self.law, self.n_teachers if self.drawn is None else self.drawn)
+        return pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
+
+    def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
+        """Refuse: a verifier knows no privacy of models."""
+        raise not_certified()
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
         """Return what must hold for the guarantee besides what all methods assume, one sentence each."""

@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 
 from dpensemble.budget import Budget
-from dpensemble.darrm import (
-    AlikeTeachers,
-    AnswerAllowance,
-    Plurality,
-    answer_allowance,
-    majority_law,
-    most_drawn,
-    plurality_epsilon,
-)
+from dpensemble.darrm import AlikeTeachers
+from dpensemble.darrm.answers import AnswerAllowance, answer_allowance, majority_law
+from dpensemble.darrm.plurality import Plurality, most_drawn, plurality_epsilon
 from dpensemble.design.noise import with_least_noise
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.errors import BudgetError, InvalidParameterError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from dpensemble._checks import member
 from dpensemble.design import Census
 from dpensemble.relations import Relation
 
@@ -15,6 +17,11 @@ class Analysis(StrEnum):
     WORST_CASE = "worst-case"
     DATA_DEPENDENT = "data-dependent"
     UNTIL_SPENT = "until-spent"
+
+    @classmethod
+    def of(cls, value: Any) -> Analysis:
+        """Return the analysis of that name."""
+        return member("analysis", value, cls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

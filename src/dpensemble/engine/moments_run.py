@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._guard import on_public_rows
-from dpensemble.accounting import WeightedGroup
-from dpensemble.design import SoftVotes
+from dpensemble.accounting import Group
+from dpensemble.design import NoisySums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments import (
     MANY_COLUMNS,
@@ -35,7 +35,7 @@ class MomentsRun:
 
     Parameters
     ----------
-    design : SoftVotes
+    design : NoisySums
         Groups, rounds, shares.
     public : DataFrame
         Public rows; none where columns are declared.
@@ -47,17 +47,17 @@ class MomentsRun:
         Cells of columns, where synthetic rows are drawn.
     feature_map : fitted map or None
         Made from public rows; None where synthetic rows are drawn.
-    after_alarm : SoftVotes or None
+    after_alarm : NoisySums or None
         How the run goes on where public rows turn out to be unlike the private ones.
     """
 
-    design: SoftVotes
+    design: NoisySums
     public: Any
     classes: NDArray[Any]
     total: float
     grid: Grid | None = None
     feature_map: Any = None
-    after_alarm: SoftVotes | None = None
+    after_alarm: NoisySums | None = None
 
     @classmethod
     def of(
@@ -65,7 +65,7 @@ class MomentsRun:
         estimator: Any,
         public: Any,
         classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
+        groups: tuple[Group, ...] | None,
         total: float,
     ) -> MomentsRun:
         """Return how a fit of a `LabelMomentsClassifier` goes about it."""

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpensemble._checks import names_checked
-from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
+from dpensemble._given import read_rows, require_rows
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.student import class_probabilities
 
 
-class ArrayClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class ArrayClassifier(PrivateClassifier, metaclass=ABCMeta):
     """A classifier of rows of numbers, whose ``student_`` predicts."""
 
     teacher: Any

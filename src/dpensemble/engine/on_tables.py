@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble._given import ScoresGivenLabels
-from dpensemble.engine import inputs
+from dpensemble.engine import table_inputs
+from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.student import class_probabilities
 
 
-class TableClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
+class TableClassifier(PrivateClassifier):
     """A classifier whose ``student_`` takes rows as they were given, and whose ``columns_`` says of which kinds."""
 
-    #: Rows go to `fit` as tables, with texts and blanks as they are.
     takes_tables: ClassVar[bool] = True
-    takes_budgets: ClassVar[bool] = False
+    #: A table without rows, with the kinds of its columns.
+    columns_: Any
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy.
@@ -53,4 +52,4 @@ class TableClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         # A student may have been told of some classes only.
-        return class_probabilities(self.student_, inputs.new_rows(self, X, self.columns_), self.classes_)
+        return class_probabilities(self.student_, table_inputs.new_rows(self, X, self.columns_), self.classes_)

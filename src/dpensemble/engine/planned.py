@@ -23,7 +23,7 @@ class Planned(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
 
-    classes: Sequence[Any] | None
+    classes: Sequence[object] | None
     law: ReleaseLaw | str
     epsilon: float
     delta: float
@@ -33,7 +33,7 @@ class Planned(ABC):
     accounting: str = Accounting.EXACT
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Self:
+    def of(cls, settings: Mapping[str, object]) -> Self:
         """Return the method with all settings of its estimator, which is not imported."""
         method = cls()
         store_params(method, dict(settings))

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import integer_between
+from dpensemble.accounting import Group, weighted_groups
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget import Budget
+from dpensemble.budget_groups import PersonalBudgets, personal_budgets
+from dpensemble.engine.labels_and_units import one_per_record
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -55,8 +58,8 @@ class PrivateRecords:
     """Checked private records, and whose they are.
 
     `X` (an array, or `RowsInBlocks`), `targets` (class ids) and `identities` (unit of each record: declared, by
-    position, or by content) are private; `units`, where declared, and `group_of_record`, where budgets differ, are
-    public. So is `fewest_units`, a lower bound on their number that was declared.
+    position, or by content) are private. `units`, where declared, and `group_of_record`, where budgets differ, are
+    public.
     """
 
     X: Any
@@ -64,16 +67,14 @@ class PrivateRecords:
     units: ArrayLike | None
     identities: Sequence[Hashable]
     group_of_record: NDArray[np.int64] | None = None
-    fewest_units: int | None = None
 
-    def check_delta(self, budget: Budget, relation: Relation) -> None:
+    def check_delta(self, budget: Budget, relation: Relation, fewest_units: int | None = None) -> None:
         """Refuse a delta that would allow publishing one record or unit outright."""
         if self.units is None:
             # By content, equal records are one unit; the number to beat is still that of records.
-            require_small_delta(budget, relation, len(self.X), "records", self.fewest_units)
+            require_small_delta(budget, relation, len(self.X), "records", fewest_units)
         else:
-            n_units = len(number_units(self.identities)[0])
-            require_small_delta(budget, relation, n_units, "units", self.fewest_units)
+            require_small_delta(budget, relation, len(number_units(self.identities)[0]), "units", fewest_units)
 
 
 def require_small_delta(
@@ -117,3 +118,23 @@ def require_small_delta(
         budget.check_delta_for(n_units, noun)
     elif fewest_units is not None:
         budget.check_delta_for(integer_between("fewest_units", fewest_units, 1), f"{noun} at least")
+
+
+def groups_by_epsilon(
+    epsilons: ArrayLike, n_records: int, *, relation: Relation, delta: float
+) -> tuple[PersonalBudgets, tuple[Group, ...]]:
+    """Return the groups of records by epsilon, and their weights in a sum.
+
+    Raises
+    ------
+    InvalidParameterError
+        Under add-or-remove-one.
+    """
+    if relation is not Relation.REPLACE_ONE:
+        raise InvalidParameterError(
+            f"personal_epsilons need relation='replace-one', not {relation.value!r}, under which the number of "
+            "records in each group would be private."
+        )
+    values = one_per_record("personal_epsilons", epsilons, n_records)
+    personal = personal_budgets(values, delta=delta)
+    return personal, weighted_groups(personal.names, personal.budgets)

@@ -136,7 +136,7 @@ def uncounted() -> Iterator[None]:
 def _count_if_released(estimator: Any, X: Any, y: Any, told: _Told, *, failed: bool) -> None:
     if failed:
         # What failed midway has spent what it was allowed to.
-        seeded = getattr(getattr(estimator, "method", estimator), "insecure_release_seed", None) is not None
+        seeded = estimator.insecure_release_seed is not None
         epsilon = told.epsilon
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon

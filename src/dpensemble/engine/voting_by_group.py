@@ -10,27 +10,72 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpensemble._checks import real_between, shown
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.design import Census, InfluenceRule, VotingDesign
+from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.labels_and_units import one_per_record
 from dpensemble.engine.params import store_params
 from dpensemble.engine.records import DeclaredBudgets, PrivateRecords
-from dpensemble.engine.voting import VotingEnsembleClassifier, all_or_nothing
+from dpensemble.engine.run import run
+from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import GroupGuarantee, Guarantee
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis, Relation
 
 
+class GroupSteps(VotingSteps):
+    """A vote in which groups of records have budgets of their own; without budgets it is any other vote."""
+
+    def facts(self) -> Facts:
+        """Return public facts, with the groups by their public shares."""
+        if self.budgets is None:
+            return super().facts()
+        personal = self._personal_budgets(self.budgets)
+        identities = _identities(self.records, personal, self.relation)
+        self.records = replace(self.records, identities=identities, group_of_record=personal.group_of_record)
+        census = _census(personal, identities, self.budgets)
+        return replace(super().facts(), n_units=None, census=census)
+
+    def _personal_budgets(self, budgets: DeclaredBudgets) -> PersonalBudgets:
+        values, shares = one_per_record("budgets", budgets.values, len(self.records.X)), budgets.group_shares
+        if shares is not None and not (isinstance(shares, Mapping) and shares):
+            raise InvalidParameterError(
+                f"group_shares={shown(shares)} is no mapping from budgets to shares; give one such as "
+                "{'low': 0.8, 'high': 0.2}."
+            )
+        if shares is None and self.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise InvalidParameterError(
+                "relation='add-or-remove-one' needs group_shares, the public share of each budget among records: "
+                "read off the records, it would change when one is added."
+            )
+        return personal_budgets(values, delta=self.method._budget().delta, levels=budgets.levels, declared=shares)
+
+    def guarantee(self) -> Guarantee:
+        """Return what is promised, to each group its own."""
+        stated = super().guarantee()
+        if self.budgets is None:
+            return stated
+        worst_case = self.meter.basis is Basis.WORST_CASE
+        groups = tuple(
+            GroupGuarantee(
+                name=group.name, epsilon=epsilon if worst_case else group.budget.epsilon, budget=group.budget.epsilon
+            )
+            for group, epsilon in zip(self.design.groups, self.meter.group_epsilons, strict=True)
+        )
+        membership = guarantee_text.MEMBERSHIP[self.allocation.relation]
+        return replace(stated, groups=groups, assumptions=(*stated.assumptions, membership))
+
+
 class PersonalisedPATEClassifier(VotingEnsembleClassifier):
     """Template of the personalised variants; a subclass names its kind. Parameters: see `WeightingPATEClassifier`."""
 
     takes_budgets: ClassVar[bool] = True
+    steps: ClassVar[type[VotingSteps]] = GroupSteps
 
     def __init__(
         self,
@@ -110,64 +155,13 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
                 "record."
             )
-        with all_or_nothing(self, ledger, (X, y)):
-            return self._fit(X, y, X_public, units, diagnostics, declared, fewest_units=fewest_units)
-
-    def _prepare(
-        self,
-        records: PrivateRecords,
-        n_classes: int,
-        relation: Relation,
-        entropy: int,
-        queries: int,
-        budgets: DeclaredBudgets | None,
-    ) -> tuple[VotingDesign, Allocation, Meter]:
-        self._has_budgets = budgets is not None
-        if budgets is None:
-            return super()._prepare(records, n_classes, relation, entropy, queries, budgets)
-        personal = self._personal_budgets(budgets, len(records.X), relation)
-        records = replace(
-            records, identities=_identities(records, personal, relation), group_of_record=personal.group_of_record
-        )
-        facts = Facts(
-            n_classes=n_classes,
-            relation=relation,
-            entropy=entropy,
-            has_units=records.units is not None,
-            max_labels=self.max_labels,
-            census=_census(personal, records.identities, budgets),
-        )
-        return self._allocated(self._design(facts), records, facts, queries)
-
-    def _personal_budgets(self, budgets: DeclaredBudgets, n_records: int, relation: Relation) -> PersonalBudgets:
-        values, shares = inputs.one_per_record("budgets", budgets.values, n_records), budgets.group_shares
-        if shares is not None and not (isinstance(shares, Mapping) and shares):
-            raise InvalidParameterError(
-                f"group_shares={shown(shares)} is no mapping from budgets to shares; give one such as "
-                "{'low': 0.8, 'high': 0.2}."
-            )
-        if shares is None and relation is Relation.ADD_OR_REMOVE_ONE:
-            raise InvalidParameterError(
-                "relation='add-or-remove-one' needs group_shares, the public share of each budget among records: "
-                "read off the records, it would change when one is added."
-            )
-        return personal_budgets(values, delta=self._budget().delta, levels=budgets.levels, declared=shares)
-
-    def _state(
-        self, design: VotingDesign, meter: Meter, allocation: Allocation, for_release: bool, has_units: bool
-    ) -> Guarantee:
-        stated = super()._state(design, meter, allocation, for_release, has_units)
-        if not self._has_budgets:
-            return stated
-        worst_case = meter.basis is Basis.WORST_CASE
-        groups = tuple(
-            GroupGuarantee(
-                name=group.name, epsilon=epsilon if worst_case else group.budget.epsilon, budget=group.budget.epsilon
-            )
-            for group, epsilon in zip(design.groups, meter.group_epsilons, strict=True)
-        )
-        membership = guarantee_text.MEMBERSHIP[allocation.relation]
-        return replace(stated, groups=groups, assumptions=(*stated.assumptions, membership))
+        given: dict[str, Any] = {
+            "units": units,
+            "diagnostics": diagnostics,
+            "fewest_units": fewest_units,
+            "budgets": declared,
+        }
+        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:

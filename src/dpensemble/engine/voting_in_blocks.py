@@ -17,8 +17,11 @@ from dpensemble.allocation.units import declared_units
 from dpensemble.datasets.bad_records import BAD, as_numbers, class_ids_or_bad, readable_array, zeroes_bad
 from dpensemble.engine import inputs
 from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.labels_and_units import Owners, class_ids, sorted_classes
 from dpensemble.engine.records import PrivateRecords
-from dpensemble.engine.voting import VotingEnsembleClassifier, all_or_nothing
+from dpensemble.engine.run import run
+from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.teachers.turns import RowsInBlocks
@@ -72,31 +75,42 @@ class VotesInBlocks(VotingEnsembleClassifier):
         DataError
             Also if a later pass finds another number of records.
         """
-        with all_or_nothing(self, ledger):
-            relation = member("relation", self.relation, Relation)
-            if relation is Relation.ADD_OR_REMOVE_ONE:
-                # Numbers of units in a file are those of their first appearance, which other units decide.
-                raise InvalidParameterError(
-                    "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
-                    "'replace-one', or fit on all records at once.",
-                    parameter="relation",
-                )
-            if X_public is not None:
-                validate_data(self, X_public, skip_check_array=True)
-            rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
-            inputs.require_workers(self.n_jobs)
-            classes, targets = self._first_pass(read)
-            units, present = inputs.whose(self, units, len(targets))
-            (targets,) = inputs.having_unit(present, targets)
-            X = RowsInBlocks(lambda: self._rows_having_unit(read, present), len(targets), rows.shape[1])
-            records = PrivateRecords(X, targets, units, _identities(units, len(targets)), fewest_units=fewest_units)
-            return self._learn(records, classes, rows, diagnostics)
+        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
+        return run(self, lambda: self._checked_blocks(read, X_public, **given), ledger=ledger)
 
-    def _first_pass(self, read: _Read) -> tuple[NDArray[Any], Integers]:
-        """Check every record before anything is spent; return the classes, and each record's class."""
-        classes, zeroes = inputs.class_ids(self, np.asarray(self.classes))[0], zeroes_bad(self)
+    def _checked_blocks(
+        self,
+        read: _Read,
+        X_public: Any,
+        *,
+        units: ArrayLike | None,
+        diagnostics: PrivateDiagnostics | None,
+        fewest_units: int | None,
+    ) -> VotingSteps:
+        """Check what `fit_blocks` was given, every record among it; return the steps of the run."""
+        if member("relation", self.relation, Relation) is Relation.ADD_OR_REMOVE_ONE:
+            # Numbers of units in a file are those of their first appearance, which other units decide.
+            raise InvalidParameterError(
+                "relation='add-or-remove-one' compares records by content or name, which blocks do not allow; use "
+                "'replace-one', or fit on all records at once.",
+                parameter="relation",
+            )
+        if X_public is not None:
+            validate_data(self, X_public, skip_check_array=True)
+        rows = inputs.public_rows(self, X_public, nan=self._takes_nan())
+        inputs.require_workers(self.n_jobs)
+        classes = sorted_classes(self.classes)
+        targets = self._first_pass(read, classes)
+        owners = Owners.of(units, len(targets), zeroes=zeroes_bad(self))
+        (targets,) = owners.kept(targets)
+        X = RowsInBlocks(lambda: self._rows_of(read, owners), len(targets), rows.shape[1])
+        records = PrivateRecords(X, targets, owners.units, _identities(owners.units, len(targets)))
+        return self.steps(self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics)
+
+    def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
+        """Return each record's class; refuse bad records, or note them, before anything is spent."""
         found: list[Integers] = []
-        done = 0
+        done, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
         for X, y in read():
             if len(X) != len(y):
                 raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
@@ -106,21 +120,21 @@ class VotesInBlocks(VotingEnsembleClassifier):
             require_labels(y, keep_bad=zeroes, first=done)
             if zeroes:
                 ids = class_ids_or_bad(classes, y)
-                ids[~readable_array(rows, nan=self._takes_nan())] = BAD
+                ids[~readable_array(rows, nan=nan)] = BAD
             else:
-                inputs.require_finite("X", rows, nan=self._takes_nan(), first=done)
-                ids = inputs.class_ids(self, np.asarray(y), first=done)[1]
+                inputs.require_finite("X", rows, nan=nan, first=done)
+                ids = class_ids(classes, y, first=done)
             found.append(ids.astype(np.min_scalar_type(-len(classes))))
             done += len(ids)
         if done < 2:
             raise DataError(f"the blocks hold {done} records, of which nothing can be learned in private; give more.")
-        return classes, np.concatenate(found).astype(np.int64)
+        return np.concatenate(found).astype(np.int64)
 
-    def _rows_having_unit(self, read: _Read, present: NDArray[np.bool_]) -> Iterator[Floats]:
+    def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:
         done = 0
         for X, _ in read():
             if len(X):
-                (rows,) = inputs.having_unit(present[done : done + len(X)], self._block(X))
+                (rows,) = owners.part(done, len(X)).kept(self._block(X))
                 done += len(X)
                 yield rows
 

@@ -5,7 +5,7 @@ from dpensemble.laws.by_law import ByLaw
 from dpensemble.laws.choice import LAWS, LIBRARY_LAWS, LawChoice
 from dpensemble.laws.decisive import HockeyStickRule, RenyiRule, decisive_law
 from dpensemble.laws.exponential import ExponentialVote
-from dpensemble.laws.gates import AgainstStudent, ConfidentNoisyMax, GaussianGate, InteractiveNoisyMax
+from dpensemble.laws.gates import ConfidentNoisyMax, InteractiveNoisyMax
 from dpensemble.laws.gaussian import GaussianNoisyMax
 from dpensemble.laws.majority import RandomizedResponseMajority
 from dpensemble.laws.noisy_max import LaplaceNoisyMax
@@ -17,11 +17,9 @@ from dpensemble.laws.tables import RandomizedResponse, TableLaw
 __all__ = [
     "LAWS",
     "LIBRARY_LAWS",
-    "AgainstStudent",
     "ByLaw",
     "ConfidentNoisyMax",
     "ExponentialVote",
-    "GaussianGate",
     "GaussianNoisyMax",
     "HockeyStickRule",
     "InteractiveNoisyMax",

@@ -81,17 +81,17 @@ class LawChoice:
         if isinstance(law, LawChoice):
             if law.fixed is not None:
                 return cls.of(law.fixed, **given)
-            return cls(law.kind, {**law.given, **_known(law.kind, given)})
+            return cls(law.kind, {**law.given, **_checked_settings(law.kind, given)})
         if isinstance(law, ReleaseLaw):
-            given = _known(type(law), given)
+            given = _checked_settings(type(law), given)
             return cls(type(law), given, replace(law, **given) if given else law)  # type: ignore[type-var]
         if isinstance(law, type) and issubclass(law, ReleaseLaw) and is_dataclass(law):
-            return cls(law, _known(law, given))
+            return cls(law, _checked_settings(law, given))
         if not isinstance(law, str) or law not in LAWS:
             raise InvalidParameterError(
                 f"law={shown(law)} is unknown; use one of {', '.join(LAWS)}, or an object such as GaussianNoisyMax(40)."
             )
-        return cls(LAWS[law], _known(LAWS[law], given))
+        return cls(LAWS[law], _checked_settings(LAWS[law], given))
 
     @property
     def noise_is_open(self) -> bool:
@@ -108,19 +108,19 @@ class LawChoice:
         noise : float, optional
             Noise on the answer, in votes, where it is open.
         """
-        found = self.fixed
-        if found is None:
+        chosen = self.fixed
+        if chosen is None:
             complete = set(self.given) >= {item.name for item in fields(self.kind)}  # type: ignore[arg-type]
-            found = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
+            chosen = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
             if noise is not None and self.noise_is_open:
-                found = found.with_noise(noise)
-            found = replace(found, **self.given)  # type: ignore[type-var]
-        found.check_ballots(ballots, n_classes)
-        found.mixing_weight(n_classes)
-        return found
+                chosen = chosen.with_noise(noise)
+            chosen = replace(chosen, **self.given)  # type: ignore[type-var]
+        chosen.check_ballots(ballots, n_classes)
+        chosen.mixing_weight(n_classes)
+        return chosen
 
 
-def _known(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
+def _checked_settings(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
     """Return settings that are given, refusing those that the law has not."""
     for name, value in given.items():
         if name not in {item.name for item in fields(kind)}:  # type: ignore[arg-type]

@@ -130,15 +130,6 @@ def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: Ar
     prior : array-like of shape (n_teachers + 1,), optional
         Weight of each margin by which the winner leads. With one vote a unit the law is best for every prior.
 
-    Returns
-    -------
-    TableLaw
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     Examples
     --------
     >>> law = decisive_law(RenyiRule(20.0, 0.01), n_teachers=50)
@@ -153,10 +144,10 @@ def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: Ar
     margins = np.arange(n_teachers % 2, n_teachers + 1, 2)
     weights = None
     if prior is not None:
-        found = np.asarray(prior, dtype=np.float64)
-        if found.shape != (n_teachers + 1,) or not (np.all(found >= 0) and np.all(np.isfinite(found))):
+        weighted = np.asarray(prior, dtype=np.float64)
+        if weighted.shape != (n_teachers + 1,) or not (np.all(weighted >= 0) and np.all(np.isfinite(weighted))):
             raise InvalidParameterError(f"prior must be {n_teachers + 1} weights, of margins from 0 to all votes.")
-        weights = found[margins]
+        weights = weighted[margins]
     trailing = _Outwards(rule, margins, votes, weights).trailing()
     rows = np.empty((n_teachers + 1, 2))
     ahead = (n_teachers + margins) // 2
@@ -187,14 +178,14 @@ class _Outwards:
 
     def _completed(self, fixed: float, inner: Floats) -> Floats:
         """Return the law, one column for each column of free chances."""
-        found = np.empty((len(self._margins), inner.shape[1]))
-        found[self._margins == 0], found[self._margins == self._votes] = 0.5, fixed
-        found[self._free] = inner
+        chances = np.empty((len(self._margins), inner.shape[1]))
+        chances[self._margins == 0], chances[self._margins == self._votes] = 0.5, fixed
+        chances[self._free] = inner
         for place in np.flatnonzero(self._margins > self._votes):
             near = self._margins[place] - 2 * self._votes
-            beside = found[(abs(near) - self._margins[0]) // 2]
-            found[place] = self._rule.least(beside if near >= 0 else 1 - beside)
-        return found
+            beside = chances[(abs(near) - self._margins[0]) // 2]
+            chances[place] = self._rule.least(beside if near >= 0 else 1 - beside)
+        return chances
 
     def _best(self, grid: Floats, errors: Floats) -> Floats:
         """Return the free chances, falling with the margin, of least expected error."""

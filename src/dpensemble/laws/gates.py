@@ -19,19 +19,7 @@ from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities
 
 @dataclass(frozen=True, slots=True)
 class GaussianGate:
-    """A noisy threshold: pass where ``statistic + N(0, sigma**2) >= threshold``.
-
-    Parameters
-    ----------
-    threshold : float
-        In votes.
-    sigma : float
-        Standard deviation of the noise, in votes.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
+    """A noisy threshold in votes: pass where ``statistic + N(0, sigma**2) >= threshold``.
 
     Examples
     --------
@@ -65,11 +53,6 @@ class ConfidentNoisyMax(ReleaseLaw):
         Deviation of the noise on the check, in votes.
     sigma : float
         Deviation of answers' noise, in votes.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
 
     References
     ----------
@@ -189,15 +172,7 @@ class InteractiveNoisyMax(ConfidentNoisyMax):
 
 @dataclass(frozen=True, slots=True)
 class AgainstStudent(ReleaseLaw):
-    """An `InteractiveNoisyMax` for given queries.
-
-    Parameters
-    ----------
-    law : InteractiveNoisyMax
-        Public settings.
-    predictions : tuple of tuples of float
-        The student's class probabilities, one row per query. Public.
-    """
+    """An `InteractiveNoisyMax` for given queries, with the student's public class probabilities, one row a query."""
 
     title: ClassVar[str] = InteractiveNoisyMax.title
     gated: ClassVar[bool] = True

@@ -107,11 +107,6 @@ class RandomizedResponseMajority(ReleaseLaw):
         RandomizedResponseMajority
             With one value throughout.
 
-        Raises
-        ------
-        InvalidParameterError
-            If an argument is out of range.
-
         References
         ----------
         "Optimized Tradeoffs for Private Prediction with Majority Ensembling", Lemma A.1.
@@ -165,11 +160,6 @@ class RandomizedResponseMajority(ReleaseLaw):
         RandomizedResponseMajority
             Correctly rounded.
 
-        Raises
-        ------
-        InvalidParameterError
-            If an argument is out of range.
-
         References
         ----------
         "Optimized Tradeoffs for Private Prediction with Majority Ensembling", Lemma 3.1.
@@ -213,11 +203,6 @@ class RandomizedResponseMajority(ReleaseLaw):
         -------
         RandomizedResponseMajority
             With gamma equal to 1 where ``m >= (K + 1) / 2``.
-
-        Raises
-        ------
-        InvalidParameterError
-            If an argument is out of range.
 
         References
         ----------

@@ -54,11 +54,6 @@ class OptimalVote(ReleaseLaw):
     shape : float, default=0.25
         From 0.1 to 0.5; how fast the steps shrink towards certainty. The shape 0.5 is ``sin**2``.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     See Also
     --------
     dpensemble.design.with_least_error : Finds both settings for a budget.

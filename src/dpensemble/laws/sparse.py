@@ -44,11 +44,6 @@ class SparseNoisyMax:
     threshold : float
         Least noisy count that is released, in votes; above 1. See `threshold_for`.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     References
     ----------
     The idea of a threshold on counts of what occurs: A. Korolova, K. Kenthapadi, N. Mishra and A. Ntoulas, "Releasing
@@ -127,10 +122,10 @@ class SparseNoisyMax:
 
     def mixed_probabilities(self, counts: NDArray[Any]) -> Floats:
         """Return the probabilities that are sampled: mixed with a law that gives every class the same small chance."""
-        found = (1 - MIXING) * self.probabilities(counts)
-        found[:-1] += FLOOR
-        found[-1] += MIXING - FLOOR * (len(found) - 1)
-        return found
+        chances = (1 - MIXING) * self.probabilities(counts)
+        chances[:-1] += FLOOR
+        chances[-1] += MIXING - FLOOR * (len(chances) - 1)
+        return chances
 
     def sample(self, counts: NDArray[Any], noise: NoiseSource) -> int:
         """Draw the place of a class among those with votes; their number stands for no answer."""

@@ -1,20 +1,16 @@
 """A ledger that never forgets: lifetime budgets of data sets, charged before noise is drawn."""
 
-from dpensemble.ledger.accounts import AccountState, Charge, LedgerAccount
-from dpensemble.ledger.filters import Amount, Filter, Terms
-from dpensemble.ledger.grants import LedgerBook, LedgerGrant
+from dpensemble.ledger.account_state import AccountState
+from dpensemble.ledger.accounts import Charge, LedgerAccount
+from dpensemble.ledger.filters import Terms
 from dpensemble.ledger.ledger import Ledger
 from dpensemble.ledger.verify import Verified
 
 __all__ = [
     "AccountState",
-    "Amount",
     "Charge",
-    "Filter",
     "Ledger",
     "LedgerAccount",
-    "LedgerBook",
-    "LedgerGrant",
     "Terms",
     "Verified",
 ]

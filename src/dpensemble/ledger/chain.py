@@ -24,8 +24,8 @@ class Entry:
     @property
     def fields(self) -> dict[str, Any]:
         """The text's content."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        fields: dict[str, Any] = json.loads(self.body)
+        return fields
 
     def holds(self) -> bool:
         """Tell whether the entry's hash is that of what it says."""

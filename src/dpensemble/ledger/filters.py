@@ -39,7 +39,7 @@ is a rounded one: probabilities are within a factor of ``exp(1e-6)`` of Gaussian
 millionths, so there are no more than ``n = 2000 m**2``, and all probabilities of all of them are within ``exp(s)``,
 ``s = 1e-6 n``: if Gaussian noise gives ``(e, d)``, they give ``(e + 2 s, d exp(s))``, and ``m`` is what converts to
 ``(epsilon - 2 s, delta exp(-s))``, with the ``s`` of an ``m`` that is larger. A grant of which only epsilon is known is
-Gaussian private at the ``mu`` of `dpensemble.accounting.sums.pure_mu`.
+Gaussian private at the ``mu`` of `dpensemble.cost.pure_mu`.
 
 *Basic.* Epsilons and deltas add up. That sum, too, may be stopped at any time (R. Rogers, A. Roth, J. Ullman and S.
 Vadhan, "Privacy odometers and filters", NeurIPS 2016, section 3). It wastes more over many releases, and nothing on
@@ -62,11 +62,10 @@ import numpy as np
 
 from dpensemble._checks import member, real_between
 from dpensemble._spending import Spending
-from dpensemble.accounting.meters.allowances import allowance
-from dpensemble.accounting.sums import gaussian_mu, pure_mu
+from dpensemble.accounting.meters.gate_budget import allowance
 from dpensemble.accounting.worst_case.answers import pure_cost
 from dpensemble.budget import Budget
-from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost
+from dpensemble.cost import DEFAULT_ORDERS, Conversion, PrivacyCost, gaussian_mu, pure_mu
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
@@ -181,12 +180,12 @@ class Terms:
         """Return what a release takes, rounded up."""
         if self.filter is Filter.BASIC:
             return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
-        known = self._known(spending.cost) if isinstance(spending.cost, PrivacyCost) else None
-        if known is not None:
-            return Amount(known, 0)
+        loss = self._loss_of_curve(spending.cost) if isinstance(spending.cost, PrivacyCost) else None
+        if loss is not None:
+            return Amount(loss, 0)
         return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, DELTA_UNITS))
 
-    def _known(self, cost: PrivacyCost) -> int | None:
+    def _loss_of_curve(self, cost: PrivacyCost) -> int | None:
         """Return the loss of a release whose curve is known; None where that says nothing to this filter."""
         if self.filter is Filter.GDP:
             if cost.mu is None:
@@ -206,9 +205,9 @@ class Terms:
     def _of_randomized_response(self, epsilon: float) -> int:
         if self.filter is Filter.GDP:
             return _up(pure_mu(epsilon) ** 2, LOSS_UNITS) if epsilon < _MOST_EPSILON else TOO_MUCH
-        known = self._known(pure_cost(epsilon))
-        assert known is not None  # noqa: S101
-        return known
+        loss = self._loss_of_curve(pure_cost(epsilon))
+        assert loss is not None  # noqa: S101
+        return loss
 
     def gaussian_left(self, left: Amount) -> float | None:
         """Return the ``mu`` of the largest release by Gaussian noise that would still fit; None if epsilons add up."""

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpensemble._spending import Spending
 from dpensemble.aggregation.answers import other_payload, require_left
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import canonical
+from dpensemble.ledger.charges import DataSetCharges
 from dpensemble.ledger.names import now, require_new_name
 from dpensemble.ledger.standing import GrantStanding
-from dpensemble.ledger.store import Transaction, answers, grants, requests
-
-if TYPE_CHECKING:
-    from dpensemble.ledger.accounts import LedgerAccount
+from dpensemble.ledger.tables import answers, grants, requests
+from dpensemble.ledger.transaction import Transaction
 
 
 class LedgerGrant:
     """A grant by its name: charged when its first answer is asked for, and gone on with afterwards.
 
-    Parameters
-    ----------
-    account : LedgerAccount
-        Whose.
-    name : str
-        Name of the grant.
-    more : dict, optional
-        Further public settings that the name stands for.
+    `more` are further public settings that the name stands for.
     """
 
-    def __init__(self, account: LedgerAccount, name: str, more: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, account: DataSetCharges, name: str, more: Mapping[str, Any] | None = None) -> None:
         self.account, self.name, self._more = account, name, dict(more or {})
 
     def resumed(self, design: Any) -> LedgerBook | None:
-        """Return the grant's book if it was charged before; None if it was not.
-
-        Raises
-        ------
-        LedgerError
-            If it was charged with other settings, or its name is new and looks like another grant's.
-        """
+        """Return the grant's book if it was charged before, with these settings; None if its name is new."""
         with self.account.ledger.reading() as transaction:
             standing = self._standing(transaction)
             if standing is None:
@@ -50,23 +36,10 @@ class LedgerGrant:
         return LedgerBook(self)
 
     def book(self, design: Any) -> LedgerBook:
-        """Charge the grant unless it was charged before, and return its book.
-
-        Parameters
-        ----------
-        design : GivenVotes
-            Law, voters, number of answers and budget.
-
-        Raises
-        ------
-        BudgetError
-            If the account does not allow it.
-        LedgerError
-            If the name stands for other settings, or is new and looks like another grant's.
-        """
+        """Charge the grant unless it was charged before with these settings, and return its book."""
         settings, account = self._settings(design), self.account
         (group,) = design.groups
-        curve = design.cost.renyi(design.most_answers)
+        curve = (design.cost * design.most_answers).renyi
         spending = Spending(
             name=group.name,
             epsilon=design.spent,
@@ -110,13 +83,7 @@ class LedgerGrant:
 
 
 class LedgerBook:
-    """The book of one grant: answers by key, as `dpensemble.aggregation` uses it.
-
-    Parameters
-    ----------
-    grant : LedgerGrant
-        Which.
-    """
+    """The book of one grant: answers by key, as `dpensemble.aggregation` uses it."""
 
     def __init__(self, grant: LedgerGrant) -> None:
         self._ledger, self._name = grant.account.ledger, (grant.account.data_set, grant.name)
@@ -134,14 +101,14 @@ class LedgerBook:
         plain = self._key.hash_votes(payload)
 
         def work(transaction: Transaction) -> str | None:
-            known = transaction.row(requests, request=key, **self._where)
-            if known is not None:
-                self._require_charged(transaction, key, known, plain)
-                if known.votes not in (self._bound(key, known.total, plain), plain):
+            row = transaction.row(requests, request=key, **self._where)
+            if row is not None:
+                self._require_charged(transaction, key, row, plain)
+                if row.votes not in (self._bound(key, row.total, plain), plain):
                     raise other_payload(key)
-                told = transaction.row(answers, request=key, **self._where)
+                answer = transaction.row(answers, request=key, **self._where)
                 # None where the process ended before anything was told.
-                return None if told is None else str(told.told)
+                return None if answer is None else str(answer.told)
             grant = transaction.standing.grants[self._name]
             require_left(answers_, grant.answers, grant.used)
             total = grant.used + answers_
@@ -174,9 +141,9 @@ class LedgerBook:
         """Keep what was drawn for a key, unless another process did first; return what is to be told."""
 
         def work(transaction: Transaction) -> str:
-            told = transaction.row(answers, request=key, **self._where)
-            if told is not None:
-                return str(told.told)
+            answer = transaction.row(answers, request=key, **self._where)
+            if answer is not None:
+                return str(answer.told)
             transaction.append("answer", {**self._where, "request": key, "told": text})
             transaction.add(answers, request=key, told=text, **self._where)
             return text

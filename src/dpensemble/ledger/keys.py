@@ -98,9 +98,9 @@ def checked(statement: dict[str, Any], public: str) -> dict[str, Any]:
 def read_statement(path: Path) -> dict[str, Any]:
     """Read a signed statement from a file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        statement = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path} cannot be read as a checkpoint ({type(error).__name__}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(statement, dict):
         raise LedgerError(f"{path} is no checkpoint of a ledger.")
-    return found
+    return statement

@@ -31,13 +31,6 @@ def require_new_name(parameter: str, name: str, others: Iterable[str]) -> None:
     """Refuse a new name that people could take for another one, which would have a budget of its own.
 
     Names that are in a ledger already stay as they are, however they look.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the name holds other characters than those of ASCII.
-    LedgerError
-        If it looks like one of the others.
     """
     if not name.isascii():
         raise InvalidParameterError(

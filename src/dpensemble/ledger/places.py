@@ -15,13 +15,7 @@ _FILE = "ledgers.json"
 
 
 class Places:
-    """Remembers the id of the ledger in each place.
-
-    Parameters
-    ----------
-    folder : path
-        Where the file is: the folder of the witness.
-    """
+    """Remembers the id of the ledger in each place, in a file in the folder of the witness."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / _FILE
@@ -31,13 +25,7 @@ class Places:
         return self._read().get(place)
 
     def require(self, place: str, ledger: str | None) -> None:
-        """Refuse a place where another ledger was charged before.
-
-        Raises
-        ------
-        ReplacedLedgerError
-            With both ids, and what to do.
-        """
+        """Refuse a place where another ledger was charged before."""
         before = self.ledger_in(place)
         if before is not None and before != ledger:
             new = "a new ledger" if ledger is None else f"ledger {ledger}"
@@ -62,13 +50,7 @@ class Places:
             raise self._unusable("written", type(error).__name__) from None
 
     def forget(self, place: str, ledger: str) -> None:
-        """Forget which ledger was in a place.
-
-        Raises
-        ------
-        LedgerError
-            If another ledger, or none, is remembered.
-        """
+        """Forget which ledger was in a place; raises if another ledger, or none, is remembered."""
         try:
             with FileLock(f"{self.path}.lock", timeout=60):
                 places = self._read()

@@ -16,15 +16,7 @@ INTERVAL = 1000
 
 
 class SignedStanding:
-    """A file with a signed checkpoint that also states where accounts and grants stand.
-
-    Parameters
-    ----------
-    path : path
-        Where the file is.
-    ledger, public_key : str
-        Id of the ledger, and the key that has to have signed.
-    """
+    """A file with a signed checkpoint that also states where accounts and grants stand."""
 
     def __init__(self, path: Path, ledger: str, public_key: str) -> None:
         self.path, self._ledger, self._public_key = path, ledger, public_key

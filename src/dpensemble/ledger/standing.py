@@ -41,20 +41,9 @@ class GrantStanding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a ledger stands after an entry.
+    """Where a ledger stands after an entry: its number (0 before the first) and hash, and the version of the entries.
 
-    Parameters
-    ----------
-    number : int
-        Of the entry; 0 before the first.
-    hash : str
-        Of the entry.
-    schema : int
-        Version of the entries.
-    accounts : mapping
-        From data set and person or group.
-    grants : mapping
-        From data set and name.
+    Accounts are by data set and person or group, grants by data set and name.
     """
 
     number: int = 0
@@ -66,10 +55,7 @@ class Standing:
     def after(self, entry: Entry) -> Standing:
         """Return where the ledger stands after the next entry.
 
-        Raises
-        ------
-        TamperedLedgerError
-            If the entry does not follow from this one, or no release of the library writes such an entry.
+        Raises `TamperedLedgerError` if the entry does not follow, or if no release of the library writes such an entry.
         """
         if entry.number != self.number + 1 or entry.previous != self.hash or not entry.holds():
             _refuse(self.number + 1, "was changed, removed or put in")

@@ -9,24 +9,19 @@ decide what may be charged (`standing.py`). What the other tables hold follows f
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpensemble.errors import LedgerError, TamperedLedgerError
-from dpensemble.ledger import protection
-from dpensemble.ledger.chain import Entry, following
-from dpensemble.ledger.standing import Standing, follow
+import sqlalchemy as sa
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
-try:
-    import sqlalchemy as sa
-    from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
-    from sqlalchemy.pool import NullPool
-except ImportError as error:
-    raise LedgerError("a ledger needs SQLAlchemy and others; install dpensemble[ledger].") from error
+from dpensemble.errors import LedgerError
+from dpensemble.ledger import protection
+from dpensemble.ledger.tables import METADATA, entries
+from dpensemble.ledger.transaction import Transaction
 
 # Connections that a service keeps.
 _KEPT_OPEN = 5
@@ -35,210 +30,13 @@ _PATIENCE = 60
 # Advisory lock of a ledger's writers in PostgreSQL, by its tables' name.
 _LOCK = 0x6470656E73656D62
 
-_METADATA = sa.MetaData()
-
-
-def _table(name: str, *columns: Any) -> sa.Table:
-    return sa.Table(f"dpensemble_{name}", _METADATA, *columns)
-
-
-_key, _text, _count = sa.String(200), sa.Text, sa.BigInteger
-entries = _table(
-    "entries",
-    sa.Column("number", _count, primary_key=True, autoincrement=False),
-    sa.Column("kind", _key, nullable=False),
-    sa.Column("body", _text, nullable=False),
-    sa.Column("previous", sa.String(64), nullable=False, unique=True),
-    sa.Column("hash", sa.String(64), nullable=False, unique=True),
-)
-accounts = _table(
-    "accounts",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("whom", _key, primary_key=True),
-    sa.Column("terms", _text, nullable=False),
-)
-charges = _table(
-    "charges",
-    sa.Column("number", _count, primary_key=True),
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("whom", _key, primary_key=True),
-    sa.Column("loss", _count, nullable=False),
-    sa.Column("delta", _count, nullable=False),
-)
-grants = _table(
-    "grants",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("name", _key, primary_key=True),
-    sa.Column("settings", _text, nullable=False),
-    sa.Column("answers", _count, nullable=False),
-)
-requests = _table(
-    "requests",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("grant_name", _key, primary_key=True),
-    sa.Column("request", _key, primary_key=True),
-    sa.Column("votes", sa.String(64), nullable=False),
-    sa.Column("total", _count, nullable=False),
-    sa.Index("dpensemble_requests_total", "data_set", "grant_name", "total"),
-    sa.UniqueConstraint("data_set", "grant_name", "total"),
-)
-answers = _table(
-    "answers",
-    sa.Column("data_set", _key, primary_key=True),
-    sa.Column("grant_name", _key, primary_key=True),
-    sa.Column("request", _key, primary_key=True),
-    sa.Column("told", _text, nullable=False),
-)
-for _made in _METADATA.tables.values():
-    for _check in protection.checks(column for column in _made.columns if isinstance(column.type, sa.Integer)):
-        _made.append_constraint(_check)
-
-
-# Statements are put together once: that takes longer than what SQLite does with them.
-_NEWEST = sa.select(entries).order_by(entries.c.number.desc()).limit(1)
-# Entries that are read at once.
-_BATCH = 1000
-_FROM = sa.select(entries).where(entries.c.number >= sa.bindparam("first")).order_by(entries.c.number).limit(_BATCH)
-
-
-@cache
-def _selected(table: sa.Table, names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(table).where(*_given(table, names)).order_by(table.columns[0])
-
-
-@cache
-def _added(table: sa.Table) -> sa.Insert:
-    return sa.insert(table)
-
-
-def _given(table: sa.Table, names: tuple[str, ...]) -> list[Any]:
-    return [table.c[name] == sa.bindparam(name) for name in names]
-
 
 def step(name: str) -> None:
     """Stand for one step on the way to the disk; tests put something here that kills."""
 
 
-class Transaction:
-    """Reads and additions that happen together, or not at all."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        # Nobody else adds meanwhile, so what was found stays the newest until this adds one.
-        self._last: Entry | None = None
-        #: Where accounts and grants stand, by all entries so far.
-        self.standing = Standing()
-
-    def catch_up(self, standing: Standing) -> None:
-        """Check and follow the entries since `standing`, which this process or a signature vouches for.
-
-        Raises
-        ------
-        TamperedLedgerError
-            If they do not follow from it.
-        """
-        later = self._entries_from(standing.number)
-        if standing.number:
-            same = next(later, None)
-            if same is None or (same.number, same.hash) != (standing.number, standing.hash):
-                raise TamperedLedgerError(
-                    f"the ledger lacks entry {standing.number:,} as it was: the ledger is an old copy, or was changed; "
-                    "put back the newest copy. Nothing is charged until then."
-                )
-        self.standing = follow(standing, later)
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Undo within the transaction what the block added, if it raises."""
-        last, standing = self._last, self.standing
-        try:
-            with self._connection.begin_nested():
-                yield
-        except BaseException:
-            self._last, self.standing = last, standing
-            raise
-
-    def rows(self, table: sa.Table, **where: Any) -> list[Any]:
-        """Return the rows of a table with these values, in the order of its first column."""
-        return list(self._connection.execute(_selected(table, tuple(where)), where))
-
-    def row(self, table: sa.Table, **where: Any) -> Any:
-        """Return the one row with these values, or None."""
-        found = self.rows(table, **where)
-        return found[0] if found else None
-
-    def sums(self) -> dict[tuple[str, str], tuple[int, int, int]]:
-        """Return the sums of losses and deltas, and the number of rows, in the table of charges."""
-        columns = (sa.func.sum(charges.c.loss), sa.func.sum(charges.c.delta), sa.func.count())
-        query = sa.select(charges.c.data_set, charges.c.whom, *columns).group_by(charges.c.data_set, charges.c.whom)
-        return {
-            (data_set, whom): (int(loss), int(delta), int(number))
-            for data_set, whom, loss, delta, number in self._connection.execute(query)
-        }
-
-    def containing(self, kind: str, text: str) -> list[Entry]:
-        """Return the entries of a kind whose body contains a text; reads all of that kind."""
-        query = sa.select(entries).where(entries.c.kind == kind, entries.c.body.contains(text, autoescape=True))
-        return [Entry(*row) for row in self._connection.execute(query)]
-
-    def of_kind(self, kind: str) -> list[Entry]:
-        """Return the entries of a kind, oldest first."""
-        return [Entry(*row) for row in self.rows(entries, kind=kind)]
-
-    def last(self) -> Entry | None:
-        """Return the newest entry."""
-        if self._last is None:
-            found = self._connection.execute(_NEWEST).first()
-            self._last = None if found is None else Entry(*found)
-        return self._last
-
-    def entry(self, number: int) -> Entry | None:
-        """Return an entry by its number."""
-        found = self.row(entries, number=number)
-        return None if found is None else Entry(*found)
-
-    def all_entries(self) -> Iterator[Entry]:
-        """Yield all entries in turn."""
-        return self._entries_from(0)
-
-    def _entries_from(self, number: int) -> Iterator[Entry]:
-        while rows := self._connection.execute(_FROM, {"first": number}).all():
-            yield from (Entry(*row) for row in rows)
-            if len(rows) < _BATCH:
-                return
-            number = rows[-1].number + 1
-
-    def add(self, table: sa.Table, **values: Any) -> None:
-        """Add a row."""
-        self._connection.execute(_added(table), values)
-
-    def append(self, kind: str, fields: dict[str, Any]) -> Entry:
-        """Add an entry to the chain."""
-        if kind != "ledger" and self.standing.schema > 1:
-            # Two copies of a ledger never have the same entry, whatever both are charged for.
-            fields = fields | {"nonce": secrets.token_hex(8)}
-        entry = following(self.last(), kind, fields)
-        self.standing = self.standing.after(entry)
-        self.add(
-            entries,
-            number=entry.number,
-            kind=entry.kind,
-            body=entry.body,
-            previous=entry.previous,
-            hash=entry.hash,
-        )
-        self._last = entry
-        return entry
-
-
 class Store:
-    """A database with the tables of a ledger.
-
-    Parameters
-    ----------
-    where : str or path
-        A file, for SQLite, or an address such as ``postgresql://user@host/name``.
-    """
+    """A database with the tables of a ledger: a file (SQLite), or an address such as ``postgresql://user@host/name``."""
 
     def __init__(self, where: str | Path) -> None:
         address = str(where)
@@ -258,7 +56,7 @@ class Store:
                     f"ledger={self.place!r} is neither a file nor a PostgreSQL database; give one of them."
                 )
         # A connection for each transaction: none is shared with a fork.
-        self._engine = self._made(poolclass=NullPool)
+        self._engine = self._new_engine(poolclass=NullPool)
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -268,7 +66,7 @@ class Store:
             return tuple(dict.fromkeys((os.path.realpath(self.file), os.path.abspath(self.file))))
         return (self._url.set(username=None, password=None, drivername="postgresql").render_as_string(),)
 
-    def _made(self, **pooled: Any) -> sa.Engine:
+    def _new_engine(self, **pooled: Any) -> sa.Engine:
         if self.file is not None:
             pooled["connect_args"] = {"timeout": _PATIENCE, "isolation_level": None}
         try:
@@ -285,18 +83,18 @@ class Store:
         """Tell whether there are tables of a ledger."""
         if self.file is not None and not self.file.exists():
             return False
-        with self._told("read"):
+        with self._database_errors("read"):
             return bool(sa.inspect(self._engine).has_table(entries.name))
 
     def create(self) -> None:
         """Make the tables, whose rows can be added and never changed."""
-        with self._told("made"), self._engine.begin() as connection:
-            _METADATA.create_all(connection)
+        with self._database_errors("made"), self._engine.begin() as connection:
+            METADATA.create_all(connection)
             self._protect(connection)
 
     def protect(self) -> None:
         """Make the triggers that are missing."""
-        with self._told("protected"), self._engine.begin() as connection:
+        with self._database_errors("protected"), self._engine.begin() as connection:
             self._protect(connection)
 
     def _protect(self, connection: sa.Connection) -> None:
@@ -308,17 +106,17 @@ class Store:
 
     def missing(self) -> tuple[set[str], set[str]]:
         """Return the names of missing triggers: those of every version, and those of the present version alone."""
-        with self._told("read"), self._engine.connect() as connection:
+        with self._database_errors("read"), self._engine.connect() as connection:
             missing = set(self._triggers()) - protection.installed(connection)
         dialect = self._engine.dialect.name
-        first = {name for table in _METADATA.tables.values() for name in protection.first_names(table, dialect)}
+        first = {name for table in METADATA.tables.values() for name in protection.first_names(table, dialect)}
         return missing & first, missing - first
 
     def _triggers(self) -> dict[str, list[str]]:
         dialect = self._engine.dialect.name
         return {
             name: statements
-            for table in _METADATA.tables.values()
+            for table in METADATA.tables.values()
             for name, statements in protection.statements(table, dialect).items()
         }
 
@@ -330,10 +128,10 @@ class Store:
         """
         alone = self._engine
         # A database that was restarted has forgotten its connections, which a ping finds out.
-        self._engine = self._made(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
+        self._engine = self._new_engine(pool_size=_KEPT_OPEN, max_overflow=-1, pool_pre_ping=self.file is None)
         try:
             if self.file is not None:
-                with self._told("read"), self._engine.connect() as connection:
+                with self._database_errors("read"), self._engine.connect() as connection:
                     # Only what was read from is open.
                     connection.execute(sa.select(entries.c.number).limit(1)).all()
                     connection.rollback()
@@ -345,7 +143,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """Read within the block, as of one moment."""
-        with self._told("read"), self._engine.connect() as connection:
+        with self._database_errors("read"), self._engine.connect() as connection:
             connection.exec_driver_sql(
                 "BEGIN" if self.file is not None else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
             )
@@ -355,7 +153,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Read and add within the block while nobody else does; on the disk when the block is left, or not at all."""
-        with self._told("written"), self._engine.connect() as connection:
+        with self._database_errors("written"), self._engine.connect() as connection:
             if self.file is not None:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
@@ -382,20 +180,20 @@ class Store:
     def _identity(self) -> tuple[int, int] | None:
         assert self.file is not None  # noqa: S101
         try:
-            found = self.file.stat()
+            status = self.file.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _database_errors(self, what: str) -> Iterator[None]:
         """Say in one sentence what a database cannot do, without what was in it."""
         try:
             yield
         except SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
+            reason = str(getattr(error, "orig", None) or type(error).__name__).split("\n")[0]
             raise LedgerError(
-                f"ledger {self.place} cannot be {what} ({said[:200]}), so no noise is drawn; mend it and try again."
+                f"ledger {self.place} cannot be {what} ({reason[:200]}), so no noise is drawn; mend it and try again."
             ) from None
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from dpensemble.errors import TamperedLedgerError
 from dpensemble.ledger.chain import Entry, canonical
 from dpensemble.ledger.standing import Standing
-from dpensemble.ledger.store import Transaction, accounts, answers, charges, grants, requests
+from dpensemble.ledger.tables import accounts, answers, charges, grants, requests
+from dpensemble.ledger.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,7 @@ def verified(transaction: Transaction) -> Verified:
 
 
 def require_tables(transaction: Transaction) -> None:
-    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds.
-
-    Raises
-    ------
-    TamperedLedgerError
-        With the name of the table.
-    """
+    """Refuse a ledger whose small tables do not follow from its entries; takes milliseconds."""
     standing = transaction.standing
     sums = {
         name: (one.spent.loss, one.spent.delta, one.charges) for name, one in standing.accounts.items() if one.charges
@@ -88,29 +83,30 @@ _Rows = list[tuple[Any, tuple[Any, ...]]]
 
 
 def _account(entry: Entry) -> _Rows:
-    said = entry.fields
-    return [(accounts, (said["data_set"], said["whom"], canonical(said["terms"])))]
+    fields = entry.fields
+    return [(accounts, (fields["data_set"], fields["whom"], canonical(fields["terms"])))]
 
 
 def _grant(entry: Entry) -> _Rows:
-    said = entry.fields
-    found: _Rows = [
-        (charges, (entry.number, said["data_set"], one["whom"], one["loss"], one["delta"])) for one in said["charges"]
+    fields = entry.fields
+    rows: _Rows = [
+        (charges, (entry.number, fields["data_set"], one["whom"], one["loss"], one["delta"]))
+        for one in fields["charges"]
     ]
-    if "name" in said:
-        settings = said["settings"]
-        found.append((grants, (said["data_set"], said["name"], canonical(settings), settings["answers"])))
-    return found
+    if "name" in fields:
+        settings = fields["settings"]
+        rows.append((grants, (fields["data_set"], fields["name"], canonical(settings), settings["answers"])))
+    return rows
 
 
 def _request(entry: Entry) -> _Rows:
-    said = entry.fields
-    return [(requests, (said["data_set"], said["grant_name"], said["request"], said["votes"], said["total"]))]
+    fields = entry.fields
+    return [(requests, (fields["data_set"], fields["grant_name"], fields["request"], fields["votes"], fields["total"]))]
 
 
 def _answer(entry: Entry) -> _Rows:
-    said = entry.fields
-    return [(answers, (said["data_set"], said["grant_name"], said["request"], said["told"]))]
+    fields = entry.fields
+    return [(answers, (fields["data_set"], fields["grant_name"], fields["request"], fields["told"]))]
 
 
 _ROWS: dict[str, Callable[[Entry], _Rows]] = {

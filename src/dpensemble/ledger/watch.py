@@ -9,13 +9,7 @@ from dpensemble.errors import LedgerError, TamperedLedgerError
 
 
 class Watch:
-    """Verifies once in a thread, and remembers a problem.
-
-    Parameters
-    ----------
-    work : callable
-        Verifies, and raises `TamperedLedgerError` when something was changed.
-    """
+    """Runs `work`, which verifies, once in a thread, and remembers the `TamperedLedgerError` that it raised."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -40,13 +34,7 @@ class Watch:
             self._thread.join()
 
     def require(self) -> None:
-        """Raise when the verification found a problem.
-
-        Raises
-        ------
-        TamperedLedgerError
-            The same each time.
-        """
+        """Raise when the verification found a problem, the same error each time."""
         if self._problem is not None:
             raise TamperedLedgerError(self._problem)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpensemble.errors import LedgerError, TamperedLedgerError
 from dpensemble.ledger.chain import Entry
-from dpensemble.ledger.store import Transaction
+from dpensemble.ledger.transaction import Transaction
 
 try:
     from filelock import FileLock
@@ -42,11 +42,6 @@ class Witness:
 
     The file has two places, of which the one that holds the older entry is written over: that takes one trip to the
     disk where a new file takes several, needs no room on it, and a write that was cut short leaves the other place.
-
-    Parameters
-    ----------
-    path : path
-        Where it is; the folder is made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,15 +50,15 @@ class Witness:
     def seen(self) -> tuple[int, str] | None:
         """Return number and hash of the newest entry that was seen; None where there is no file yet."""
         try:
-            found = _places(self.path.read_bytes())
+            places = _places(self.path.read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._unreadable(type(error).__name__) from None
-        known = [one for one in found if one is not None]
-        if not known:
+        whole = [one for one in places if one is not None]
+        if not whole:
             raise self._unreadable("it is damaged")
-        return max(known)
+        return max(whole)
 
     def check(self, transaction: Transaction) -> None:
         """Refuse a ledger that lacks what was seen of it."""
@@ -80,17 +75,10 @@ class Witness:
             )
 
     def note(self, entry: Entry) -> bool:
-        """Keep an entry as seen, unless a newer one is; on the disk when this returns.
+        """Keep an entry as seen, unless a newer one is, which returns False; on the disk when this returns.
 
-        Returns
-        -------
-        bool
-            False when a newer entry was seen. Then the ledger must have that entry, too; see `check`.
-
-        Raises
-        ------
-        TamperedLedgerError
-            If another entry of this number was seen, so that two copies of the ledger are in use.
+        If a newer entry was seen, the ledger must have that entry too: see `check`. Another entry of the same number
+        raises, because two copies of the ledger are in use.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -140,22 +128,22 @@ class Witness:
 
 def _line(entry: Entry) -> bytes:
     """Return what one place holds: a line that is padded to the place's length."""
-    said = {"number": entry.number, "hash": entry.hash, "check": _check(entry.number, entry.hash)}
-    return (json.dumps(said).ljust(_PLACE - 1) + "\n").encode()
+    place = {"number": entry.number, "hash": entry.hash, "check": _check(entry.number, entry.hash)}
+    return (json.dumps(place).ljust(_PLACE - 1) + "\n").encode()
 
 
 def _places(content: bytes) -> list[tuple[int, str] | None]:
     """Return what each place says, None for one that was not written to its end."""
     if len(content) != 2 * _PLACE:
-        return [_said(content, checked=False)]
-    return [_said(content[:_PLACE], checked=True), _said(content[_PLACE:], checked=True)]
+        return [_parsed_place(content, checked=False)]
+    return [_parsed_place(content[:_PLACE], checked=True), _parsed_place(content[_PLACE:], checked=True)]
 
 
-def _said(line: bytes, *, checked: bool) -> tuple[int, str] | None:
+def _parsed_place(line: bytes, *, checked: bool) -> tuple[int, str] | None:
     try:
-        found = json.loads(line)
-        number, digest = int(found["number"]), str(found["hash"])
-        return None if checked and found["check"] != _check(number, digest) else (number, digest)
+        place = json.loads(line)
+        number, digest = int(place["number"]), str(place["hash"])
+        return None if checked and place["check"] != _check(number, digest) else (number, digest)
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -62,7 +62,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> type:
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = vars(import_module(f"{__name__}.{_MODULES[name]}"))[name]
         return globals()[name]
 
 

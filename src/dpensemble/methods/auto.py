@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,12 +17,14 @@ from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import PrivateClassifier
+from dpensemble.engine.labels_and_units import Owners
 from dpensemble.engine.on_tables import TableClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.voting import all_or_nothing
+from dpensemble.engine.run import all_or_nothing
+from dpensemble.engine.table_inputs import tables
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
-from dpensemble.methods.results import take_results
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
 
@@ -223,7 +225,7 @@ class AutoClassifier(TableClassifier):
         """
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):
-            X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
+            X, y, public = tables(self, X, inputs.required(y), X_public)
             facts = PublicFacts(
                 n_public=len(public),
                 n_units=_public_number(self, X, units),
@@ -233,9 +235,10 @@ class AutoClassifier(TableClassifier):
                 has_blanks=bool(public.isna().to_numpy().any()),
                 epsilon=self.epsilon,
             )
-            self.recommendation_ = recommend(facts)
-            shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-            self._fit_recommended(shared, X, y, public, {"units": units, "fewest_units": fewest_units})
+            recommendation = recommend(facts)
+            model, student = self._fitted(recommendation.method, X, y, public, units, fewest_units)
+            self.fitted_, self.columns_ = model, public.iloc[:0]
+            self.result_ = replace(model.result_, student=student, recommendation=recommendation)
             return self
 
     def _encoded(self, encoder: Any, X: Any) -> Any:
@@ -247,32 +250,33 @@ class AutoClassifier(TableClassifier):
         rows[~readable] = np.nan
         return rows
 
-    def _fit_recommended(self, shared: dict[str, Any], X: Any, y: Any, public: Any, whose: dict[str, Any]) -> None:
-        model: Any
-        if self.recommendation_.method == LabelMomentsClassifier.name:
+    def _fitted(
+        self, name: str, X: Any, y: Any, public: Any, units: ArrayLike | None, fewest_units: int | None
+    ) -> tuple[PrivateClassifier, Any]:
+        """Return the fitted estimator of that name, and its student as a reader of tables."""
+        shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+        whose: dict[str, Any] = {"units": units, "fewest_units": fewest_units}
+        if name == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
             rows = None if self.declared_columns is not None else public
-            model = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **whose)
-            self.student_ = model.student_
-        else:
-            shared.pop("declared_columns", None)
-            if whose["units"] is None:
-                warn_of_persons(public)
-            with on_public_rows():
-                encoder = fit_encoder(public)
-            model = PrivateMajorityClassifier(**shared)
-            model.fit(self._encoded(encoder, X), y, X_public=encoder.transform(public), **whose)
-            student = Pipeline([("encoder", encoder), ("student", model.student_)])
-            self.student_ = marked(
-                with_names(student, n_columns=public.shape[1]), for_release=model.guarantee_.for_release
-            )
-        self.fitted_, self.columns_ = model, public.iloc[:0]
-        take_results(self, model)
+            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **whose)
+            return moments, moments.student_
+        shared.pop("declared_columns", None)
+        if units is None:
+            warn_of_persons(public)
+        with on_public_rows():
+            encoder = fit_encoder(public)
+        majority = PrivateMajorityClassifier(**shared)
+        majority.fit(self._encoded(encoder, X), y, X_public=encoder.transform(public), **whose)
+        student = with_names(
+            Pipeline([("encoder", encoder), ("student", majority.student_)]), n_columns=public.shape[1]
+        )
+        return majority, marked(student, for_release=majority.guarantee_.for_release)
 
 
 def _public_number(estimator: AutoClassifier, X: Any, units: ArrayLike | None) -> int | None:
     """Return how many units there are, where that is public; a record without a unit counts for none."""
     if estimator.relation != Relation.REPLACE_ONE:
         return None
-    owners, present = inputs.whose(estimator, units, len(X))
-    return len(X) if owners is None else len(set(declared_units(owners, int(present.sum()))))
+    owners = Owners.of(units, len(X), zeroes=zeroes_bad(estimator))
+    return len(X) if owners.units is None else len(set(declared_units(owners.units, int(owners.present.sum()))))

@@ -4,19 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation
-from dpensemble.design import VotingDesign
-from dpensemble.engine.facts import Facts
+from dpensemble.engine.facts import Analysis, Facts
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import BaggedPATE
 from dpensemble.relations import Relation
+
+
+class DrawnSteps(VotingSteps):
+    """Teachers whose records were drawn by chance."""
+
+    def facts(self) -> Facts:
+        """Return public facts; equal records are records of their own, as draws are tied to nothing."""
+        if self.records.units is None:
+            self.records = replace(self.records, identities=range(len(self.records.X)))
+        return super().facts()
+
+    def check(self) -> Analysis:
+        """Refuse to find what would differ between data sets of unlike size."""
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            given = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
+            lacking = [name for name, value in given.items() if value is None]
+            if self.design.choice.noise_is_open:
+                lacking.append("law")
+            if lacking:
+                raise InvalidParameterError(
+                    f"{lacking[0]}={given.get(lacking[0], self.method.law)!r} would be found from the number of "
+                    "records, which an added or removed record changes; give subsample, max_labels and a law object "
+                    "(plan finds them), or use relation='replace-one'."
+                )
+        return super().check()
+
+    def prepare(self) -> None:
+        """Refuse labels that do not fit the budget, as fewer would be found from the number of records."""
+        super().prepare()
+        method = self.method
+        if self.relation is Relation.ADD_OR_REMOVE_ONE and self.meter.sure_queries < method.max_labels:
+            raise BudgetError(
+                f"max_labels={method.max_labels} do not fit epsilon={method.epsilon:g} at delta={method.delta:g}, "
+                f"which pays for {self.meter.sure_queries}; ask for fewer, or use more noise."
+            )
 
 
 class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
@@ -78,6 +110,8 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     (6, 199)
     """
 
+    steps: ClassVar[type[VotingSteps]] = DrawnSteps
+
     def __init__(
         self,
         teacher: Any = None,
@@ -98,33 +132,3 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _allocated(
-        self, design: VotingDesign, records: PrivateRecords, facts: Facts, queries: int
-    ) -> tuple[VotingDesign, Allocation, Meter]:
-        if facts.relation is Relation.ADD_OR_REMOVE_ONE:
-            self._require_settings(design)
-        # Equal records are records of their own here, under either relation: draws are tied to nothing.
-        if records.units is None:
-            records = replace(records, identities=range(len(records.X)))
-            design = replace(design, n_units=len(records.X))  # type: ignore[call-arg]
-        design, allocation, meter = super()._allocated(design, records, facts, queries)
-        fits = self.max_labels is None or meter.sure_queries >= self.max_labels
-        if facts.relation is Relation.ADD_OR_REMOVE_ONE and not fits:
-            raise BudgetError(
-                f"max_labels={self.max_labels} do not fit epsilon={self.epsilon:g} at delta={self.delta:g}, "
-                f"which pays for {meter.sure_queries}; ask for fewer, or use more noise."
-            )
-        return design, allocation, meter
-
-    def _require_settings(self, design: VotingDesign) -> None:
-        """Refuse to find what would differ between data sets of unlike size."""
-        lacking = [name for name in ("subsample", "max_labels") if getattr(self, name) is None]
-        if design.choice.noise_is_open:
-            lacking.append("law")
-        if lacking:
-            raise InvalidParameterError(
-                f"{lacking[0]}={getattr(self, lacking[0])!r} would be found from the number of records, which an added "
-                "or removed record changes; give subsample, max_labels and a law object (plan finds them), or use "
-                "relation='replace-one'."
-            )

@@ -7,40 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble._checks import integer_between, member, names_checked
-from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
-from dpensemble._progress import progress_bar
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
-from dpensemble._rounding import round_up
-from dpensemble._spending import announce
-from dpensemble.accounting import largest_subsample, published_bagging
-from dpensemble.accounting.bagging import bagging_delta_below_one
-from dpensemble.accounting.meters.groups import EVERYONE, Group
-from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.allocation.base import Taught
-from dpensemble.allocation.partition import number_units
-from dpensemble.budget import Budget
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.engine import inputs
-from dpensemble.engine.guarantee_text import UNITS_TOGETHER
+from dpensemble.engine.bagging_steps import BaggingSteps
+from dpensemble.engine.on_arrays import ArrayClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.voting import all_or_nothing
-from dpensemble.errors import InvalidParameterError
-from dpensemble.guarantee import Guarantee
-from dpensemble.relations import Basis, Relation
-from dpensemble.student import class_probabilities, published
-from dpensemble.teachers.ensemble import constant_voters
-from dpensemble.teachers.separate import fit_separately
+from dpensemble.engine.run import run
+from dpensemble.relations import Relation
+from dpensemble.student import class_probabilities
 from dpensemble.votes import Votes
 
 
-class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
+class BaggingPrivacyClassifier(ArrayClassifier):
     """Bagging without noise, at a large delta.
 
     Each model learns a subsample that was drawn in secret, and the models themselves are published. A record is in some
@@ -163,88 +143,29 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
             If every fit raised.
         """
         inputs.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y)):
-            return self._fit(X, y, units)
 
-    def _fit(self, X: Any, y: Any, units: ArrayLike | None) -> BaggingPrivacyClassifier:
-        X, classes, targets = inputs.array_records(self, X, y, nan=False)
-        units, present = inputs.whose(self, units, len(targets))
-        X, targets = inputs.having_unit(present, X, targets)
-        inputs.require_workers(self.n_jobs)
-        relation = member("relation", self.relation, Relation)
-        # By position under either relation: equal records are separate units, and no position favours a record.
-        owners = inputs.identities(X, targets, units, Relation.REPLACE_ONE)
-        n_units = len(number_units(owners)[0])
-        scheme = self._scheme(n_units, relation)
-        delta = bagging_delta_below_one(scheme, n_units)
-        entropy, noise = public_entropy(self.random_state), noise_source(self.insecure_release_seed)
+        def checked() -> BaggingSteps:
+            # By position under either relation: equal records are separate units, and no position favours a record.
+            relation = Relation.REPLACE_ONE
+            records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
+            return BaggingSteps(self, records, classes)
 
-        # An epsilon of 0 is no budget; the smallest one stands for it.
-        announce([Group(EVERYONE, Budget(epsilon=1e-9, delta=delta), pool=0)], relation=relation)
-        allocation = scheme.draw(owners, relation=relation, noise=noise).without(targets == BAD)
-        models = self._fit_models(X, targets, allocation, classes, entropy)
-        names = getattr(self, "feature_names_in_", None)
-        self.models_ = [published(model, for_release=noise.for_release, names=names) for model in models]
-        self.classes_, self.subsample_ = classes, scheme.subsample
-        self.published_ = published_bagging(scheme, n_units)
-        self.guarantee_ = Guarantee(
-            epsilon=0.0,
-            delta=delta,
-            basis=Basis.WORST_CASE,
-            relation=relation,
-            unit="record" if units is None else "unit",
-            accounting=_accounting(scheme, n_units, self.published_),
-            assumptions=_assumptions(scheme, relation, units is not None),
-            for_release=noise.for_release,
-            n_units=n_units,
-        )
-        return self
+        return run(self, checked, ledger=ledger, records=(X, y))
 
-    def _scheme(self, n_units: int, relation: Relation) -> BootstrapScheme:
-        """Return how to draw, with the largest subsample that keeps `delta` where that is given."""
-        if (self.subsample is None) == (self.delta is None):
-            raise InvalidParameterError(
-                f"subsample={self.subsample!r} and delta={self.delta!r}: give exactly one of them; delta finds "
-                "the largest subsample."
-            )
-        scheme, subsample = member("scheme", self.scheme, Bootstrap), self.subsample
-        n_teachers = integer_between("n_teachers", self.n_teachers, 1)
-        if self.delta is not None:
-            if relation is Relation.ADD_OR_REMOVE_ONE:
-                raise InvalidParameterError(
-                    f"delta={self.delta!r} would let the size of subsamples depend on the number of records, "
-                    "which adding or removing one changes; give subsample, or use relation='replace-one'."
-                )
-            subsample = largest_subsample(self.delta, n_units, n_teachers, scheme)
-        return BootstrapScheme(scheme, n_teachers, subsample)
+    @property
+    def models_(self) -> list[Any]:
+        """Models, each of which may be published."""
+        models: list[Any] = self.result_.student
+        return models
 
-    def _fit_models(
-        self, X: Floats, targets: NDArray[np.int64], allocation: Taught, classes: NDArray[Any], entropy: int
-    ) -> list[Any]:
-        shards = allocation.shards
-        with progress_bar("Fitting models", len(shards)) as advance:
-            fitted = fit_separately(
-                LogisticRegression() if self.teacher is None else self.teacher,
-                X,
-                targets,
-                shards,
-                classes=classes,
-                constant_votes=constant_voters(targets, shards, len(classes)),
-                seeds=[seed_integer(entropy, Stream.TEACHERS, t) for t in range(len(shards))],
-                n_jobs=self.n_jobs,
-                on_done=advance,
-                # They are published, and answer with labels.
-                as_labels=True,
-            )
-        return [
-            _constant(classes[[fallback]], X.shape[1]) if model is None else model
-            for model, fallback in zip(fitted.models, fitted.fallback_votes.tolist(), strict=True)
-        ]
+    @property
+    def subsample_(self) -> int:
+        """Number of records (or units) that each model drew."""
+        return int(self.result_.design.scheme.subsample)
 
-    def _new_rows(self, X: ArrayLike) -> Floats:
-        require_rows("X", X)
-        with names_checked():
-            return read_rows("X", lambda: validate_data(self, X, dtype=np.float64, reset=False))
+    def _takes_nan(self) -> bool:
+        """Never: models may be of any kind."""
+        return False
 
     def _votes(self, X: Floats) -> Votes:
         ids = [np.searchsorted(self.classes_, model.predict(X.copy())) for model in self.models_]
@@ -286,43 +207,3 @@ class BaggingPrivacyClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):
             return class_probabilities(self.models_[0], rows, self.classes_)
         return self._votes(rows).counts / len(self.models_)
-
-
-def _constant(label: NDArray[Any], n_features: int) -> DummyClassifier:
-    """Return an ordinary classifier that always says one label."""
-    return DummyClassifier(strategy="constant", constant=label).fit(np.zeros((1, n_features)), label)
-
-
-def _accounting(scheme: BootstrapScheme, n_units: int, published: tuple[float, float] | None) -> str:
-    models = "1 model" if scheme.n_models == 1 else f"each of {scheme.n_models:,} models"
-    text = (
-        f"probability that one of {n_units:,} is drawn, where {models} draws {scheme.subsample:,}, "
-        f"{_DRAWN[scheme.scheme]} (On the Intrinsic Differential Privacy of Bagging, Theorems 3 to 6; "
-        "that epsilon is 0 is this library's)"
-    )
-    if published is None:
-        return text
-    epsilon, delta = (f"{round_up(value, 4):g}" for value in published)
-    return f"{text}; the paper's pair is epsilon = {epsilon} and delta = {delta}"
-
-
-def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -> tuple[str, ...]:
-    noun = "unit" if has_units else "record"
-    found = [
-        f"Which {noun}s were drawn stays secret.",
-        f"The subsamples hold at most {scheme.n_draws:,} {noun}s, and a model may contain them as they are.",
-        f"The number of {noun}s is public{_ALTHOUGH if relation is Relation.ADD_OR_REMOVE_ONE else ''}.",
-        "Neighbouring data sets list their other records in the same order.",
-        "Declared classes, settings and seeds do not depend on the private records.",
-        "That a run completed, or was refused, is not covered.",
-        "This covers one training run; the deltas of further runs on the same records add to it.",
-    ]
-    return (UNITS_TOGETHER, *found) if has_units else tuple(found)
-
-
-_ALTHOUGH = ", although a neighbouring data set has one more or one fewer"
-_DRAWN = {
-    Bootstrap.WITH_REPLACEMENT: "with replacement",
-    Bootstrap.DISTINCT: "all draws distinct",
-    Bootstrap.SUBSETS: "as independent subsets",
-}

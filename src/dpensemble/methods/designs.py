@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dpensemble._checks import integer_between, member, real_between
-from dpensemble.accounting.meters.groups import EVERYONE
+from dpensemble.accounting import EVERYONE
 from dpensemble.allocation import Bootstrap, BootstrapScheme
 from dpensemble.design import ByGroup, Census, Drawn, InfluenceRule, Partitioned, Personalisation, VotingDesign
 from dpensemble.engine.facts import Facts

@@ -9,29 +9,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
 from dpensemble._entries import require_readable
-from dpensemble._given import ScoresGivenLabels, require_labels
+from dpensemble._given import require_labels
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.voting import all_or_nothing
+from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
-from dpensemble.methods.results import take_results
 from dpensemble.student import NamedPipeline, marked, with_names
 
 _ROWS_TRIED = 20
 _ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."
 
 
-class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
+class EncodedClassifier(PrivateClassifier):
     """A private classifier of rows that an encoder makes numbers of; the encoder learns from public rows only.
 
     A scikit-learn ``Pipeline`` around a method would fit its encoder on private rows, and leave public ones as they
@@ -76,6 +76,12 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         self, method: Any = None, *, encoder: Any = None, fill: str | None = None, in_batches: bool = False
     ) -> None:
         store_params(self, locals())
+
+    @property
+    def insecure_release_seed(self) -> int | None:
+        """Seed of the method's noise."""
+        seed: int | None = self.method.insecure_release_seed
+        return seed
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,7 +128,7 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
-        zeroes = getattr(self.method, "on_bad_record", None) is not None and zeroes_bad(self.method)
+        zeroes = zeroes_bad(self.method)
         require_readable("X", X, keep_bad=zeroes)
         require_labels(y, keep_bad=True)
         require_readable("X_public", X_public)
@@ -141,10 +147,10 @@ class EncodedClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             self.fitted_, self.encoder_ = model, encoder
             student = Pipeline([("encoder", encoder), ("student", model.student_)])
             student = with_names(student, inputs.names_of(X_public))
-            self.student_ = marked(student, for_release=model.guarantee_.for_release)
-            take_results(self, model)
-            stated = model.guarantee_
-            self.guarantee_ = replace(stated, assumptions=(*stated.assumptions, _ASSUMPTION))
+            stated = replace(model.guarantee_, assumptions=(*model.guarantee_.assumptions, _ASSUMPTION))
+            self.result_ = replace(
+                model.result_, student=marked(student, for_release=stated.for_release), guarantee=stated
+            )
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import perf_counter
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import validate_data
+from numpy.typing import ArrayLike
 
-from dpensemble._arrays import Floats, Integers
-from dpensemble._checks import integer_between, member
-from dpensemble._progress import progress_bar
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer
-from dpensemble._spending import announce
-from dpensemble.accounting import WeightedGroup, weighted_groups
-from dpensemble.allocation.partition import number_units
-from dpensemble.allocation.units import declared_units
+from dpensemble._checks import integer_between
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.budget_groups import personal_budgets
-from dpensemble.datasets.bad_records import zeroes_bad
-from dpensemble.datasets.notes import warn_of_persons
-from dpensemble.design import SoftVotes, soft_votes
-from dpensemble.engine import guarantee_text, inputs
-from dpensemble.engine.moments_run import MomentsRun
+from dpensemble.design import NoisySums, noisy_sums
+from dpensemble.engine import inputs
+from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
 from dpensemble.engine.on_tables import TableClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import ReleasedLabels, require_small_delta
-from dpensemble.engine.voting import all_or_nothing
-from dpensemble.errors import DataError, InvalidParameterError, UnlikeRowsWarning
-from dpensemble.moments import MomentsSource, PrivateBlocks, blocks_of, column_effects, distilled, require_no_blanks
-from dpensemble.relations import Relation
-from dpensemble.student import marked, with_names
+from dpensemble.engine.run import run
 
 _EVERYONE = "everyone"
 
@@ -87,7 +68,7 @@ class LabelMomentsClassifier(TableClassifier):
         What was released in each round. May be published.
     guarantee_ : Guarantee
         What is promised.
-    design_ : SoftVotes
+    design_ : NoisySums
         Groups, rounds, noise. Public.
     charges_ : tuple of dict
         ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
@@ -149,16 +130,16 @@ class LabelMomentsClassifier(TableClassifier):
         self,
         *,
         n_classes: int | None = None,
-        groups: tuple[WeightedGroup, ...] | None = None,
+        groups: tuple[Group, ...] | None = None,
         synthetic_rows: bool | None = None,
-    ) -> SoftVotes:
+    ) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
         synthetic = self.declared_columns is not None if synthetic_rows is None else synthetic_rows
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
         n_classes = integer_between("n_classes", n_classes, 2)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
-        return soft_votes(
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        return noisy_sums(
             name=self.name,
             title=self.title,
             groups=everyone if groups is None else groups,
@@ -219,21 +200,12 @@ class LabelMomentsClassifier(TableClassifier):
             If delta is not below 1 / n_units.
         """
         inputs.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y)):
-            X, y, public = inputs.tables(self, X, inputs.required(y), X_public)
-            X, classes, targets = inputs.table_targets(self, X, y)
-            units, present = inputs.whose(self, units, len(targets))
-            X, targets = inputs.having_unit(present, X, targets)
-            personal_epsilons = inputs.values_having_unit("personal_epsilons", personal_epsilons, present)
-            units_of = _numbered(units, len(targets))
-            weights, groups, total = self._weights(units_of, personal_epsilons)
-            self._check_delta(int(units_of.max()) + 1, "records" if units is None else "units", fewest_units)
-            self._learn(blocks_of(X, targets, weights), public, classes, groups, total, has_units=units is not None)
-            return self
+        given = (X, y, X_public, units, personal_epsilons, fewest_units)
+        return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y))
 
     def fit_blocks(
         self,
-        read: Callable[[], Iterator[tuple[Any, Any]]],
+        read: Read,
         *,
         X_public: Any = None,
         n_records: int | None = None,
@@ -266,146 +238,4 @@ class LabelMomentsClassifier(TableClassifier):
         -------
         self
         """
-        with all_or_nothing(self, ledger):
-            public = inputs.public_table(self, X_public)
-            validate_data(self, public, skip_check_array=True)
-            classes = inputs.class_ids(self, np.asarray(self.classes))[0]
-
-            n_of_units = 0 if units is None else len(np.asarray(units))
-            units, present = inputs.whose(self, units, n_of_units)
-            units_of = None if units is None else _numbered(units, int(present.sum()))
-            weights = None if units_of is None else _weights_of_records(units_of, present)
-
-            def blocks() -> Iterator[tuple[Any, Integers, Floats]]:
-                done = 0
-                for X, y in read():
-                    if len(X) != len(y):
-                        raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
-                    if not len(X):
-                        continue
-                    table = inputs.block(self, X, public, first=done)
-                    table, _, targets = inputs.table_targets(self, table, y, first=done)
-                    done += len(targets)
-                    own = np.ones(len(targets)) if weights is None else weights[done - len(targets) : done]
-                    if len(own) != len(targets):
-                        raise DataError("units has fewer entries than blocks have records; give one for each.")
-                    if weights is not None:
-                        table, targets, own = inputs.having_unit(present[done - len(own) : done], table, targets, own)
-                    yield from blocks_of(table, targets, own)()
-                if weights is not None and done != len(weights):
-                    raise DataError("units has more entries than blocks have records; give one for each.")
-
-            n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
-            n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
-            self._check_delta(n, "records" if units is None else "units", fewest_units)
-            self._learn(blocks, public, classes, None, float(n), has_units=units is not None)
-            return self
-
-    def _check_delta(self, n_units: int, noun: str, fewest_units: int | None) -> None:
-        budget, relation = Budget(epsilon=self.epsilon, delta=self.delta), member("relation", self.relation, Relation)
-        require_small_delta(budget, relation, n_units, noun, fewest_units)
-
-    def _weights(
-        self, units_of: Integers, epsilons: ArrayLike | None
-    ) -> tuple[Floats, tuple[WeightedGroup, ...] | None, float]:
-        """Return records' weights, groups where budgets differ, and the sum of units' weights from public counts."""
-        weights = 1 / np.bincount(units_of)[units_of]
-        n_units = int(units_of.max()) + 1
-        if epsilons is None:
-            return weights, None, float(n_units)
-        if self.relation != Relation.REPLACE_ONE:
-            raise InvalidParameterError(
-                f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
-                "records in each group would be private."
-            )
-        values = inputs.one_per_record("personal_epsilons", epsilons, len(units_of))
-        personal = personal_budgets(values, delta=self.delta)
-        units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
-        groups = weighted_groups(personal.names, personal.budgets)
-        parts = [group.weight for group in groups]
-        return weights * np.asarray(parts)[personal.group_of_record], groups, float(units @ np.asarray(parts))
-
-    def _learn(
-        self,
-        read: Callable[[], Iterator[tuple[Any, Integers, Floats]]],
-        public: Any,
-        classes: NDArray[Any],
-        groups: tuple[WeightedGroup, ...] | None,
-        total: float,
-        *,
-        has_units: bool,
-    ) -> None:
-        """Release the rounds, fit the model, train the student and state the guarantee."""
-        start = perf_counter()
-        if not has_units:
-            warn_of_persons(public)
-        require_no_blanks(self.student, public)
-        run = MomentsRun.of(self, public, classes, groups, total)
-        noise, meter = noise_source(self.insecure_release_seed), run.design.meter()
-        source = MomentsSource(
-            blocks=PrivateBlocks(
-                read,
-                run.transform,
-                alone=run.reads_alone(has_units, zeroes_bad=zeroes_bad(self)),
-                zeroes_bad=zeroes_bad(self),
-                n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
-            ),
-            n_classes=len(classes),
-            nonnegative=run.nonnegative,
-            relation=run.design.relation,
-            meter=meter,
-            noise=noise,
-        )
-        announce(run.design.groups, meter.renyi_costs, relation=run.design.relation)
-        with progress_bar("Releasing moments", run.design.rounds) as advance:
-            learned = run.learn(source, advance)
-        design = run.after_alarm if learned.synthetic and run.after_alarm is not None else run.design
-        self.drift_, self.readable_share_ = learned.drift, learned.readable
-        if learned.drift is not None and learned.drift.alarm:
-            warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=4)
-        seconds = {"moments": perf_counter() - start}
-        start = perf_counter()
-        model = Pipeline([("encoder", learned.feature_map), ("student", learned.model)])
-        self.model_ = marked(
-            with_names(model, inputs.names_of(public), n_columns=public.shape[1]), for_release=noise.for_release
-        )
-        entropy = public_entropy(self.random_state)
-        self.student_ = self.model_
-        if self.student is not None:
-            # Synthetic rows may have blanks by chance of the noise.
-            rows = learned.table.dropna() if learned.synthetic else learned.table
-            student = distilled(self.student, self.model_, rows, seed_integer(entropy, Stream.STUDENT))
-            self.student_ = marked(
-                with_names(student, inputs.names_of(public), n_columns=public.shape[1]), for_release=noise.for_release
-            )
-        seconds["student"] = perf_counter() - start
-        self.effects_ = column_effects(learned.feature_map, learned.model.coefficients_, learned.table)
-        found = np.empty(0, dtype=classes.dtype)
-        if len(public):
-            found = classes[np.asarray(self.model_.predict_proba(public)).argmax(axis=1)]
-        self.classes_, self.moments_ = classes, learned.rounds
-        self.labels_ = ReleasedLabels(np.arange(len(public)), found, len(public))
-        self.design_, self.law_, self.seconds_ = design, design.law, seconds
-        # No rows, but what kinds of columns they have.
-        self.columns_ = public.iloc[:0]
-        self.spend_, self.charges_ = meter.spend_curve(), meter.charges
-        told = guarantee_text.of_moments(design.relation, has_units, len(meter.groups) > 1)
-        self.guarantee_ = guarantee_text.of_sums(
-            meter, design.relation, told, has_units=has_units, for_release=noise.for_release
-        )
-
-
-def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Floats:
-    """Return each record's share of its unit; 0 for records without a unit, which are left out of every sum."""
-    weights = np.zeros(len(present))
-    weights[present] = 1 / np.bincount(units_of)[units_of]
-    return weights
-
-
-def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
-    if units is None:
-        return np.arange(n_records)
-    known = np.asarray(units)
-    if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
-        return np.unique(known, return_inverse=True)[1]
-    return number_units(declared_units(units, n_records))[1]
+        return run(self, lambda: of_blocks(self, read, X_public, n_records, units, fewest_units), ledger=ledger)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from dpensemble._checks import integer_between, member
-from dpensemble._random import NoiseSource, Stream, noise_source, seed_integer
-from dpensemble._spending import announce
-from dpensemble.accounting import Meter
+from dpensemble._random import NoiseSource, Stream, seed_integer
 from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
 from dpensemble.design.private import touched_models
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.private_teacher import declared_pair, default_teacher
-from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting import VotingEnsembleClassifier
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
 from dpensemble.teachers.accountants import spent_privacy
 from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
@@ -33,6 +31,64 @@ class Sharing(StrEnum):
 
     EVERYONE = "everyone"
     PARTITION = "partition"
+
+
+class PrivateTeachersSteps(VotingSteps):
+    """Teachers that are private by themselves, or whose ballots are."""
+
+    design: Any
+
+    @property
+    def draws_to_teach(self) -> bool:
+        """Whether the noise of the models is drawn when they are fitted."""
+        return not self.design.ordinary and self.design.private is PrivateWhat.MODELS
+
+    @property
+    def default_teacher(self) -> Any:
+        """The teacher when none is given: for ordinary ones a classifier, else in words."""
+        return LogisticRegression() if self.design.ordinary else "private logistic regression"
+
+    def teach(self) -> None:
+        """Fit the teachers; models whose accountants speak after the fit are paid for."""
+        design = self.design
+        if design.ordinary:
+            super().teach()
+            if design.private is PrivateWhat.BALLOTS:
+                # The released labels' noise must not repeat that of the ballots.
+                source = self.secret_source(Stream.PARTICIPATION)
+                epsilon = max(epsilon for epsilon, _ in design.teachers or ())
+                self.voters = _drawn(RandomizedBallots(self.voters, epsilon, source), design, source)
+        elif design.private is PrivateWhat.FRESH_MODELS:
+            fresh = FreshTeachers(self._models(), self.classes)
+            self.voters = _drawn(fresh, design, self.secret_source(Stream.PARTICIPATION))
+        else:
+            self.voters = self._models()()
+            if design.teachers is None:
+                self.design = replace(design, teachers=_pay(self.meter, self.voters, self.allocation))
+
+    def _models(self) -> Callable[[], PrivateTeachers]:
+        """Return what fits all private teachers, each time with other noise."""
+        seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
+        teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
+
+        def fit() -> PrivateTeachers:
+            first = next(turns) * n_teachers
+            seeds = None
+            if seed is not None:
+                seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
+            return fit_private(
+                teacher,
+                self.records.X,
+                # A private teacher needs a label from every record: that of a bad one is the first class.
+                np.maximum(self.records.targets, 0),
+                allocation.shards,
+                classes=self.classes,
+                seeds=seeds,
+                n_jobs=self.method.n_jobs,
+                units=None if self.records.units is None else allocation.unit_of_record,
+            )
+
+        return fit
 
 
 class PrivateMajorityClassifier(VotingEnsembleClassifier):
@@ -113,6 +169,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     Examples
     --------
     >>> import numpy as np
+    from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> model = PrivateMajorityClassifier(classes=[0, 1], sharing="partition", epsilon=1.0)
@@ -123,6 +180,7 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
 
     name: ClassVar[str] = "private-majority"
     title: ClassVar[str] = "Majority of private teachers"
+    steps: ClassVar[type[VotingSteps]] = PrivateTeachersSteps
 
     def __init__(
         self,
@@ -179,53 +237,6 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
             declared_pair(self.teacher_privacy),
         )
-
-    def _fit_teachers(
-        self,
-        design: Any,
-        meter: Meter,
-        records: PrivateRecords,
-        allocation: Allocation,
-        classes: NDArray[Any],
-        entropy: int,
-    ) -> tuple[Any, VotingDesign]:
-        seed = self.insecure_release_seed
-        if design.ordinary:
-            ensemble, design = super()._fit_teachers(design, meter, records, allocation, classes, entropy)
-            if design.private is not PrivateWhat.BALLOTS:
-                return ensemble, design
-            # The released labels' noise must not repeat that of the ballots.
-            source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
-            ballots = RandomizedBallots(ensemble, max(e for e, _ in design.teachers or ()), source)
-            return _drawn(ballots, design, source), design
-        teacher, n_teachers, turns = self._resolved_teacher(), allocation.n_teachers, count()
-
-        def fit() -> PrivateTeachers:
-            first = next(turns) * n_teachers
-            seeds = None
-            if seed is not None:
-                seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
-            return fit_private(
-                teacher,
-                records.X,
-                # A private teacher needs a label from every record: that of a bad one is the first class.
-                np.maximum(records.targets, 0),
-                allocation.shards,
-                classes=classes,
-                seeds=seeds,
-                n_jobs=self.n_jobs,
-                units=None if records.units is None else allocation.unit_of_record,
-            )
-
-        if design.private is PrivateWhat.FRESH_MODELS:
-            source = noise_source(None if seed is None else seed_integer(seed, Stream.PARTICIPATION))
-            return _drawn(FreshTeachers(fit, classes), design, source), design
-        # Their noise is drawn as they are fitted.
-        announce(design.groups, relation=allocation.relation)
-        fitted = fit()
-        # Models whose accountants speak after the fit are paid for now.
-        paid = design if design.teachers is not None else replace(design, teachers=_pay(meter, fitted, allocation))
-        return fitted, paid
 
 
 def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:

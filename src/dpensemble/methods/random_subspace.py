@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from dpensemble._random import Stream, noise_source, seed_integer
-from dpensemble.accounting import Meter
-from dpensemble.allocation import Allocation
-from dpensemble.design import VotingDesign
+from dpensemble._random import Stream
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
+from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw
 from dpensemble.methods.designs import RandomSubspace
+
+
+class SubspaceSteps(VotingSteps):
+    """Teachers that each see some of the columns."""
+
+    def base_learner(self) -> Any:
+        """Return a classifier of some columns."""
+        return OnColumns(super().base_learner(), self.method.columns)
+
+    def teaching_entropy(self) -> int:
+        """Return the seed of the columns, which is secret when they are."""
+        if not self.method.secret_columns:
+            return self.entropy
+        return int(self.secret_source(Stream.TEACHERS).uniform_bits(1)[0])
 
 
 class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
@@ -63,6 +74,8 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
     (4, 'random-subspace')
     """
 
+    steps: ClassVar[type[VotingSteps]] = SubspaceSteps
+
     def __init__(
         self,
         teacher: Any = None,
@@ -84,25 +97,6 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _base_learner(self) -> Any:
-        return OnColumns(super()._base_learner(), self.columns)
-
-    def _fit_teachers(
-        self,
-        design: VotingDesign,
-        meter: Meter,
-        records: PrivateRecords,
-        allocation: Allocation,
-        classes: NDArray[Any],
-        entropy: int,
-    ) -> tuple[Any, VotingDesign]:
-        if self.secret_columns:
-            # It must not repeat the noise of the released labels.
-            seed = self.insecure_release_seed
-            source = noise_source(None if seed is None else seed_integer(seed, Stream.TEACHERS))
-            entropy = int(source.uniform_bits(1)[0])
-        return super()._fit_teachers(design, meter, records, allocation, classes, entropy)
 
 
 class OnColumns(ClassifierMixin, BaseEstimator):

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.linear_model import LogisticRegression
+from numpy.typing import ArrayLike
 
 from dpensemble._arrays import Floats
 from dpensemble._checks import integer_between, member
-from dpensemble._guard import on_public_rows
-from dpensemble._progress import progress_bar
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
-from dpensemble._spending import announce
-from dpensemble.accounting import WeightedGroup, weighted_groups
-from dpensemble.allocation.partition import number_units
+from dpensemble.accounting import Group
 from dpensemble.budget import Budget
-from dpensemble.budget_groups import personal_budgets
-from dpensemble.datasets.bad_records import BAD
 from dpensemble.design import Answers, TeacherAverages, answers_of
-from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine import inputs
+from dpensemble.engine.averages_steps import AveragesSteps
 from dpensemble.engine.on_arrays import ArrayClassifier
 from dpensemble.engine.params import store_params
-from dpensemble.engine.records import PrivateRecords, ReleasedLabels
-from dpensemble.engine.voting import all_or_nothing
-from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import AnswerBound, noisy_average
+from dpensemble.engine.run import run
+from dpensemble.errors import DataError
 from dpensemble.relations import Relation
-from dpensemble.student import fit_soft_student, published
-from dpensemble.teachers import SoftTeacherEnsemble
-from dpensemble.teachers.soft import require_linear
 
 _EVERYONE = "everyone"
 # Of public rows: squares and products must be numbers still.
@@ -109,8 +96,6 @@ class SoftVotesClassifier(ArrayClassifier):
 
     name: ClassVar[str] = "soft-votes"
     title: ClassVar[str] = "Soft votes"
-    #: Whether `fit` takes budgets as methods that vote do.
-    takes_budgets: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -132,13 +117,11 @@ class SoftVotesClassifier(ArrayClassifier):
     ) -> None:
         store_params(self, locals())
 
-    def design(
-        self, *, n_classes: int | None = None, groups: tuple[WeightedGroup, ...] | None = None
-    ) -> TeacherAverages:
+    def design(self, *, n_classes: int | None = None, groups: tuple[Group, ...] | None = None) -> TeacherAverages:
         """Return everything public about a run with these settings, before any record is touched."""
         if n_classes is None:
             n_classes = 2 if self.classes is None else len(self.classes)
-        everyone = (WeightedGroup(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
+        everyone = (Group(_EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),)
         answers = answers_of(self.answers)
         return TeacherAverages(
             name=self.name,
@@ -206,20 +189,16 @@ class SoftVotesClassifier(ArrayClassifier):
             If no teacher could be fitted.
         """
         inputs.refuse_others(others)
-        with all_or_nothing(self, ledger, (X, y)):
-            if X_public is X and X is not None:
-                raise DataError("X_public is X itself; the public rows must be others than the private records.")
-            X, classes, targets = inputs.array_records(self, X, y, nan=self._takes_nan())
+
+        def checked() -> AveragesSteps:
+            inputs.require_others(X, X_public)
+            relation, nan = member("relation", self.relation, Relation), self._takes_nan()
+            records, classes, owners = inputs.private_records(self, X, y, units, nan=nan, relation=relation)
+            epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
             rows = self._public_rows(X_public)
-            units, present = inputs.whose(self, units, len(targets))
-            X, targets = inputs.having_unit(present, X, targets)
-            personal_epsilons = inputs.values_having_unit("personal_epsilons", personal_epsilons, present)
-            inputs.require_workers(self.n_jobs)
-            relation = member("relation", self.relation, Relation)
-            identities = inputs.identities(X, targets, units, relation)
-            records = PrivateRecords(X, targets, units, identities, fewest_units=fewest_units)
-            self._release(records, rows, classes, personal_epsilons)
-            return self
+            return AveragesSteps(self, records, classes, rows, fewest_units=fewest_units, epsilons=epsilons)
+
+        return run(self, checked, ledger=ledger, records=(X, y))
 
     def _public_rows(self, X_public: Any) -> Floats:
         if X_public is None and answers_of(self.answers) is Answers.PARAMETERS and self.student is None:
@@ -232,121 +211,3 @@ class SoftVotesClassifier(ArrayClassifier):
                 "statistics of the public ones."
             )
         return rows
-
-    def _release(
-        self,
-        records: PrivateRecords,
-        rows: Floats,
-        classes: NDArray[Any],
-        epsilons: ArrayLike | None,
-    ) -> None:
-        """Check every setting, fit the teachers, charge and draw the average, and train the student on it."""
-        start, entropy = perf_counter(), public_entropy(self.random_state)
-        groups, by_record, by_unit = self._groups(records, epsilons)
-        design = self.design(n_classes=len(classes), groups=groups)
-        records.check_delta(Budget(epsilon=self.epsilon, delta=self.delta), member("relation", self.relation, Relation))
-        asked = self._asked(len(rows), entropy)
-        bound = self._bound(design, records.X.shape[1], len(asked), len(classes))
-        allocation, weights = design.allocate(
-            records.identities, entropy=entropy, group_of_record=by_record, group_of_unit=by_unit
-        )
-        teacher = LogisticRegression() if self.teacher is None else self.teacher
-        taught = allocation.without(records.targets == BAD)
-        ensemble = SoftTeacherEnsemble(teacher, taught, classes, entropy=entropy, n_jobs=self.n_jobs)
-        with progress_bar("Fitting teachers", allocation.n_teachers) as advance:
-            ensemble.fit(records.X, records.targets, advance)
-        seconds, start = {"teachers": perf_counter() - start}, perf_counter()
-        meter, noise = design.meter(), noise_source(self.insecure_release_seed)
-        announce(design.groups, meter.renyi_costs, relation=design.relation)
-        with progress_bar("Averaging answers", None):
-            answers = _answers(ensemble, design.answers, rows[asked], len(classes))
-            found, spread = noisy_average(answers, weights, bound, meter=meter, noise=noise)
-        seconds["average"], start = perf_counter() - start, perf_counter()
-        seed = seed_integer(entropy, Stream.STUDENT)
-        with on_public_rows():
-            if design.answers is Answers.PROBABILITIES:
-                averages, spread = _probabilities(found, spread, len(classes), design.clip)
-                student = fit_soft_student(self.student, rows[asked], averages, classes, seed, spread=spread)
-            else:
-                averages = found.reshape(-1, records.X.shape[1] + 1)
-                student = _averaged_model(averages, classes)
-                if self.student is not None:
-                    student = fit_soft_student(self.student, rows, student.predict_proba(rows), classes, seed)
-        seconds["student"] = perf_counter() - start
-        names = getattr(self, "feature_names_in_", None)
-        self.student_ = published(student, for_release=noise.for_release, names=names)
-        self.classes_, self.averages_, self.spread_ = classes, averages, spread
-        labels = student.predict(rows[asked]) if len(asked) else classes[:0]
-        self.labels_ = ReleasedLabels(asked, labels, len(asked))
-        self.design_, self.law_, self.seconds_ = design, design.law, seconds
-        self.spend_, self.charges_ = meter.spend_curve(), meter.charges
-        has_units = records.units is not None
-        told = guarantee_text.of_answers(design.relation, has_units, len(design.groups) > 1)
-        self.guarantee_ = guarantee_text.of_sums(
-            meter, design.relation, told, has_units=has_units, for_release=noise.for_release
-        )
-
-    def _groups(
-        self, records: PrivateRecords, epsilons: ArrayLike | None
-    ) -> tuple[tuple[WeightedGroup, ...] | None, NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Return groups with their weights, and the group of each record and unit, where budgets differ."""
-        if epsilons is None:
-            return None, None, None
-        if self.relation != Relation.REPLACE_ONE:
-            raise InvalidParameterError(
-                f"personal_epsilons need relation='replace-one', not {self.relation!r}, under which the number of "
-                "records in each group would be private."
-            )
-        values = inputs.one_per_record("personal_epsilons", epsilons, len(records.X))
-        personal = personal_budgets(values, delta=self.delta)
-        by_unit = personal.group_of_unit(number_units(records.identities)[1])
-        return weighted_groups(personal.names, personal.budgets), personal.group_of_record, by_unit
-
-    def _asked(self, n_rows: int, entropy: int) -> NDArray[np.int64]:
-        order = np.random.default_rng(seed_sequence(entropy, Stream.PUBLIC_ROWS)).permutation(n_rows)
-        return order if self.max_labels is None else order[: integer_between("max_labels", self.max_labels, 1)]
-
-    def _bound(self, design: TeacherAverages, n_features: int, n_rows: int, n_classes: int) -> AnswerBound:
-        """Return how long an answer may be; refuse a teacher that cannot give such an answer."""
-        if design.answers is Answers.PROBABILITIES:
-            if self.teacher is not None and not hasattr(self.teacher, "predict_proba"):
-                raise InvalidParameterError(
-                    f"teacher={type(self.teacher).__name__} has no predict_proba, which answers='probabilities' "
-                    "averages; use one that has, such as a tree, a forest or logistic regression."
-                )
-            return AnswerBound.of_probabilities(n_rows, n_classes, clip=design.clip)
-        if self.teacher is not None:
-            require_linear(self.teacher, n_features, n_classes)
-        n_outputs = 1 if n_classes == 2 else n_classes
-        return AnswerBound.of_parameters(n_outputs * (n_features + 1), clip=design.clip)
-
-
-def _answers(ensemble: SoftTeacherEnsemble, kind: Answers, rows: Floats, n_classes: int) -> Iterator[Floats]:
-    """Yield the answers of a few teachers at a time, one row each."""
-    if kind is Answers.PARAMETERS:
-        parameters = ensemble.parameters()
-        yield parameters.reshape(len(parameters), -1)
-        return
-    for chances in ensemble.probabilities(rows):
-        yield chances[:, :, 1] - 0.5 if n_classes == 2 else chances.reshape(len(chances), -1)
-
-
-def _probabilities(average: Floats, spread: float, n_classes: int, clip: float) -> tuple[Floats, float]:
-    """Return averaged probabilities that add up to 1 in each row, and the spread of their noise."""
-    if n_classes == 2:
-        return np.stack([0.5 - average, 0.5 + average], axis=1), spread
-    found = average.reshape(-1, n_classes)
-    if clip < 1:
-        # Shortened answers add up to less than 1 in a row, by the same factor in all rows.
-        kept = float(np.clip(found.sum(axis=1).mean(), clip, 1.0))
-        found, spread = found / kept, spread / kept
-    return found + (1 - found.sum(axis=1, keepdims=True)) / n_classes, spread
-
-
-def _averaged_model(averages: Floats, classes: NDArray[Any]) -> LogisticRegression:
-    """Return the model with averaged coefficients."""
-    model = LogisticRegression()
-    model.coef_, model.intercept_ = averages[:, :-1].copy(), averages[:, -1].copy()
-    model.classes_, model.n_features_in_ = classes, averages.shape[1] - 1
-    model.n_iter_ = np.zeros(1, dtype=np.int32)
-    return model

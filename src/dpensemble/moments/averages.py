@@ -22,7 +22,7 @@ Lengths are enforced, not trusted. A vector is scaled to ``(1 - 1e-9)`` of the a
 cut towards zero to whole multiples of ``1 / UNIT``, which makes no entry longer. The length is computed in doubles; its
 relative error is below ``(n + 4) 2**-53``, less than 1e-9 for up to `MOST_ENTRIES` entries. Sums of whole numbers are
 exact in 64 bits, in any order. Every entry gets discrete Gaussian noise, which is charged before it is drawn
-(`dpensemble.moments.noisy`); its cost is that of `dpensemble.accounting.SumsMeter`.
+(`dpensemble.releases.SumReleaser`); its cost is that of `dpensemble.accounting.SumsMeter`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ import numpy as np
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble._checks import integer_between, real_between
-from dpensemble._random import NoiseSource
-from dpensemble.accounting.sums import SumsMeter
-from dpensemble.moments.noisy import noisy_sum
+from dpensemble.releases import SumQuery, SumReleaser
 
 #: Whole units in 1 of an answer.
 UNIT = 2**30
@@ -51,15 +49,6 @@ _ROUND_UP = 1 + 1e-12
 @dataclass(frozen=True, slots=True)
 class AnswerBound:
     """How long an answer may be, and how far another answer of one teacher moves the sum.
-
-    Parameters
-    ----------
-    n_entries : int
-        Numbers in an answer.
-    length : float
-        Largest length.
-    nonnegative : bool
-        Whether negative entries are cut to 0.
 
     Examples
     --------
@@ -102,15 +91,7 @@ class AnswerBound:
         return math.ceil(self.distance * UNIT * _ROUND_UP)
 
     def whole(self, answers: Floats, weights: Floats) -> Integers:
-        """Return answers in whole units, none longer than its weight allows.
-
-        Parameters
-        ----------
-        answers : ndarray of shape (n_teachers, n_entries)
-            Finite; private.
-        weights : ndarray of shape (n_teachers,)
-            From 0 to 1; public.
-        """
+        """Return finite answers, shape (n_teachers, n_entries), in whole units, none longer than its weight allows."""
         allowed = answers.clip(0.0, None) if self.nonnegative else answers
         # Dividing by the largest entry first keeps squares from overflowing.
         top = np.maximum(np.abs(allowed).max(axis=1, initial=0.0), self.length)
@@ -122,35 +103,40 @@ class AnswerBound:
         return np.trunc(scaled * factors[:, None]).astype(np.int64)
 
 
-def noisy_average(
-    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, *, meter: SumsMeter, noise: NoiseSource
-) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers, and return it with the noise's standard deviation.
+@dataclass(frozen=True)
+class AnswersSum(SumQuery[tuple[Floats, float]]):
+    """The sum of all teachers' answers, of which a unit can change one."""
 
-    Parameters
-    ----------
-    chunks : iterable of ndarray of shape (n_teachers, n_entries)
-        Answers of all teachers, in order; private.
-    weights : ndarray of shape (n_teachers,)
-        Weight of each teacher, the largest 1; public.
-    bound : AnswerBound
-        How long an answer may be.
-    meter : SumsMeter
-        What charges; the whole budget is used.
-    noise : NoiseSource
-        Secret bits.
+    bound: AnswerBound
+    description = "the average of the teachers' answers"
+    unit = UNIT
 
-    Returns
-    -------
-    average : ndarray of shape (n_entries,)
-        May be published.
-    spread : float
-        Standard deviation of the noise on each entry; public.
-    """
+    @property
+    def replacing(self) -> int:
+        """Whole units by which another answer of one teacher moves the sum."""
+        return self.bound.sensitivity
+
+    removing = replacing
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the average, and the standard deviation of its noise."""
+        return sums, spread
+
+
+def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound) -> Integers:
+    """Return the exact sum of all teachers' answers in whole units; private."""
     total, done = np.zeros(bound.n_entries, dtype=np.int64), 0
     for answers in chunks:
         total += bound.whole(answers, weights[done : done + len(answers)]).sum(axis=0)
         done += len(answers)
-    noisy, variance = noisy_sum(total, 1.0, bound.sensitivity, meter, noise)
-    whole = UNIT * float(weights.sum())
-    return noisy / whole, math.sqrt(variance) / whole
+    return total
+
+
+def noisy_average(
+    chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
+) -> tuple[Floats, float]:
+    """Release the average of all teachers' answers for the whole budget, and return it with the deviation of its noise.
+
+    Chunks hold the answers of all teachers in order, shape (n_teachers, n_entries); the largest weight is 1.
+    """
+    return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

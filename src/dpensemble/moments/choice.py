@@ -29,18 +29,7 @@ VERY_FEW_ROWS = 200
 def bounded_map(feature_map: Any, *, n_public: int, n_columns: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
     """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded.
 
-    Parameters
-    ----------
-    feature_map : transformer or None
-        What was asked for.
-    n_public, n_columns : int
-        Public rows and their columns.
-    n_rows : int
-        Public number that stands for that of private units.
-    n_classes : int
-        Number of classes.
-    epsilon : float
-        Budget.
+    `n_rows` is a public number that stands for that of the private units.
     """
     if feature_map is None and n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
         return TableMap()

@@ -45,19 +45,7 @@ class Drift:
 
 
 def drift(mean: Floats, spread: float, features: Any, n_units: float) -> Drift:
-    """Compare a released mean of private features with public rows; costs no privacy.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        Noisy mean over private units.
-    spread : float
-        Standard deviation of the noise on each entry.
-    features : ndarray or sparse matrix of shape (n_rows, n_features)
-        Public rows, in units of 1.
-    n_units : float
-        Number of private units, or an estimate.
-    """
+    """Compare a released mean of private features with public rows; costs no privacy."""
     rows, size = features.shape
     dense = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
     own = dense.mean(axis=0)

@@ -21,22 +21,10 @@ _MISSING, _OTHER = "missing", "any other"
 def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
     """Return how far each column pushes towards each class, the most important column first; public.
 
-    Parameters
-    ----------
-    feature_map : TableMap, DirectionsMap of one, or SnappedMap
-        Fitted map; of another one nothing can be said column by column. Where rows were made equally long, effects
-        are those of rows of average length.
-    coefficients : ndarray of shape (n_features, n_columns)
-        Of the published model.
-    public : DataFrame
-        Public (or synthetic) rows, over which effects are centred and importances taken.
-
-    Returns
-    -------
-    list of dict
-        ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the effect over
-        public rows, in logits; of the class where it is largest) and ``points``: entries (knots, or categories) with
-        the effect on the logit of each class (of two, the second alone), public mean 0.
+    Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the
+    effect over public rows, in logits; of the class where it is largest) and ``points``: entries (knots, or categories)
+    with the effect on the logit of each class (of two, the second alone), public mean 0. If rows were made equally
+    long, effects are those of rows of average length. Maps that do not read column by column have no effects.
 
     Examples
     --------

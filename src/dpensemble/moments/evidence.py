@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dpensemble._arrays import Floats
-from dpensemble.moments.model import probabilities
-from dpensemble.moments.release import Moments, columns, expected
+from dpensemble.moments.model import columns, expected, probabilities
+from dpensemble.moments.queries import Moments
 
 # Standard deviation of the constant's coefficient in logits, and bounds of all other prior scales.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE, _FIRST_SCALE = 5.0, 0.3, 300.0, 30.0
@@ -38,20 +38,9 @@ _JITTER = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Features of public rows, and what the fit needs to know about them.
+    """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    Parameters
-    ----------
-    features : ndarray or csr_matrix of shape (n_rows, n_features)
-        In units of 1.
-    blocks : ndarray of shape (n_features,)
-        Block of each feature; the last one holds the constant.
-    n_classes : int
-        Number of classes.
-    kappa : float, default=1.0
-        How much worse than a sample of the same population the rows stand for private ones.
-    shares : ndarray of shape (n_rows,), optional
-        Share of each row in every mean; by default all alike.
+    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share.
     """
 
     features: Any
@@ -104,23 +93,7 @@ def starting_fit(public: PublicRows) -> Fit:
 
 
 def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_units: float) -> Fit:
-    """Fit coefficients to all rounds together.
-
-    Parameters
-    ----------
-    rounds : sequence of Moments
-        What was released.
-    public : PublicRows
-        Rows that say what a model expects.
-    start : Fit
-        Where to begin.
-    n_units : float
-        Number of private units, or an estimate.
-
-    Returns
-    -------
-    Fit
-    """
+    """Fit coefficients to all rounds together."""
     coefficients, scales = start.coefficients, start.scales
     about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
     for _ in range(_MOST_STEPS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
+from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import DISTRUST, Drift, drift
 from dpensemble.moments.evidence import PublicRows
@@ -21,11 +22,12 @@ from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
+from dpensemble.moments.queries import FeatureMean, FeatureProducts, Moments, UnitCount
 from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
-from dpensemble.moments.release import Moments, MomentsSource
-from dpensemble.moments.rounds import Rounds
+from dpensemble.moments.rounds import MomentsSource, Rounds
 from dpensemble.moments.synthetic import Scores, Shares
 from dpensemble.moments.whole import UNIT, whole_features
+from dpensemble.releases import ReleasedSum
 
 # Synthetic rows, their knots, how much worse than a sample they are taken for, and public rows that count as half.
 _SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
@@ -33,46 +35,9 @@ _SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
 _ROWS_APART, _SHARE_APART = 2000, 0.3
 
 
-class Plan(Protocol):
-    """What a run's design says of shares of the budget."""
-
-    @property
-    def shares(self) -> tuple[float, ...]: ...  # noqa: D102
-
-    @property
-    def mean_share(self) -> float: ...  # noqa: D102
-
-    @property
-    def cells_share(self) -> float: ...  # noqa: D102
-
-    @property
-    def products_share(self) -> float: ...  # noqa: D102
-
-    @property
-    def count_share(self) -> float: ...  # noqa: D102
-
-
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A published model and its map, what they were learned from, and rows that stand for the private ones.
-
-    Parameters
-    ----------
-    model : MomentsModel
-        Published model.
-    feature_map : fitted map
-        Its map.
-    rounds : tuple of Moments
-        What was released.
-    drift : Drift or None
-        How public rows compare with private ones.
-    table : DataFrame
-        Public rows, or synthetic ones.
-    synthetic : bool
-        Whether rows were drawn.
-    readable : ReadableShare or None
-        How many private records could be read, where bad ones add zeros and a mean was released.
-    """
+    """A published model, its map and its rounds, and rows (public or drawn) that stand for the private ones; public."""
 
     model: MomentsModel
     feature_map: Any
@@ -80,6 +45,7 @@ class Learned:
     drift: Drift | None
     table: pd.DataFrame
     synthetic: bool
+    releases: tuple[ReleasedSum, ...]
     readable: ReadableShare | None = None
 
 
@@ -88,68 +54,125 @@ def learn(
     feature_map: Any,
     public: pd.DataFrame,
     classes: NDArray[Any],
-    plan: Plan,
+    design: NoisySums,
     total_weight: float,
     *,
-    after_alarm: Plan | None = None,
+    after_alarm: NoisySums | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
     """Release all rounds and fit a model to them, by public rows.
 
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records behind their meter, read by the map.
-    feature_map : fitted map
-        Made from public rows alone.
-    public : DataFrame
-        Public rows.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    plan : Plan
-        Shares of the budget.
-    total_weight : float
-        Sum of the units' weights; where it is private it is not used, but released with noise.
-    after_alarm : Plan, optional
-        How to go on with synthetic rows where a mean that was released first shows public rows to be unlike the private
-        ones. By default public rows are trusted less.
-    on_done : callable
-        Told after every round.
+    The number of units is released with noise if it is private, and then takes the place of `total_weight`. If a mean
+    that is released first shows public rows to be unlike the private ones, `after_alarm` is how to go on with synthetic
+    rows; without it public rows are trusted less.
     """
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes))
-    found: Drift | None = None
+    difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
-    count_error = 0.0
     # Many small products: threads that wait for each other take many times as long on a busy machine.
     with threadpool_limits(1, user_api="blas"):
-        if plan.count_share:
-            total_weight, count_error = source.count(plan.count_share)
-        if plan.mean_share:
-            mean = source.mean(plan.mean_share, total_weight)
-            found = drift(*mean, features, total_weight)
-            if found.alarm and after_alarm is not None:
-                grid = observed_grid(public)
-                drawn = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
-                return replace(drawn, drift=found)
-        rounds = Rounds(source, feature_map, _trusted(rows, found), total_weight)
-        for number, share in enumerate(plan.shares):
-            if number:
-                rounds.later(share)
-            else:
-                first = rounds.first(share)
-                if first.mean is not None:
-                    mean = first.mean, first.mean_spread
-                    found = drift(*mean, features, total_weight)
-                    rounds.rows = _trusted(rows, found)
-            rounds.fit()
-            on_done(1)
-    model = MomentsModel.of(rounds.fitted.coefficients, classes)
+        total_weight, count_error = _units(source, design, total_weight)
+        if design.mean_share:
+            mean = source.release(FeatureMean(source.nonnegative), design.mean_share, total_weight)
+            difference = drift(*mean, features, total_weight)
+            if difference.alarm and after_alarm is not None:
+                learned = _by_synthetic_rows(
+                    source, observed_grid(public), None, classes, after_alarm, total_weight, on_done
+                )
+                return replace(learned, drift=difference)
+        rounds = Rounds(source, feature_map, _trusted(rows, difference), total_weight)
+
+        def compare(first: Moments) -> None:
+            nonlocal mean, difference
+            if first.mean is not None:
+                mean = first.mean, first.mean_spread
+                difference = drift(*mean, features, total_weight)
+                rounds.rows = _trusted(rows, difference)
+
+        rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
         made_up = _features_apart(feature_map, public) if isinstance(feature_map, TableMap) else features
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
-    return Learned(model, feature_map, tuple(rounds.released), found, public, synthetic=False, readable=readable)
+    return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
+
+
+def learn_by_synthetic_rows(
+    source: MomentsSource,
+    grid: Grid,
+    public: pd.DataFrame | None,
+    classes: NDArray[Any],
+    design: NoisySums,
+    total_weight: float,
+    *,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> Learned:
+    """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
+
+    A few `public` rows count beside the synthetic ones. Which map reads the source is decided here.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        counted = source.reading(grid.one_hot, nonnegative=True)
+        total_weight, count_error = _units(counted, design, total_weight)
+        learned = _by_synthetic_rows(counted, grid, public, classes, design, total_weight, on_done)
+        if learned.readable is None:
+            return learned
+        error = math.hypot(learned.readable.error, learned.readable.share * count_error / total_weight)
+        return replace(learned, readable=replace(learned.readable, error=error))
+
+
+def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tuple[float, float]:
+    """Return the number of units and its error: the public number, or a noisy one where the number is private."""
+    return source.release(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
+
+
+def _by_synthetic_rows(
+    source: MomentsSource,
+    grid: Grid,
+    public: pd.DataFrame | None,
+    classes: NDArray[Any],
+    design: NoisySums,
+    total_weight: float,
+    on_done: Callable[[int], None],
+) -> Learned:
+    cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
+    released = source.reading(grid.one_hot, nonnegative=True).release(cells, design.cells_share, total_weight)
+    shares = Shares.of(grid, *released)
+    table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
+    snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
+    source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
+    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes)), total_weight)
+
+    def draw_again(_: Moments) -> None:
+        """Draw rows that have the correlations of what the first round made of their columns."""
+        nonlocal table
+        rounds.fit()
+        scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
+        scored = source.reading(scores.of_rows, nonnegative=False)
+        products = scored.release(FeatureProducts(), design.products_share, total_weight)
+        table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
+        rounds.rows = _rows(snapped, table, public, len(classes))
+
+    rounds.run(design.shares, draw_again, on_done)
+    readable = None
+    if source.blocks.zeroes_bad:
+        readable = readable_share(*released, always_one_of_cells(grid.sizes.tolist()))
+    return _learned(rounds, classes, table, None, synthetic=True, readable=readable)
+
+
+def _learned(
+    rounds: Rounds,
+    classes: NDArray[Any],
+    table: pd.DataFrame,
+    difference: Drift | None,
+    *,
+    synthetic: bool,
+    readable: ReadableShare | None,
+) -> Learned:
+    model = MomentsModel.of(rounds.fitted.coefficients, classes)
+    releases = tuple(rounds.source.sums.released)
+    return Learned(model, rounds.feature_map, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
 def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
@@ -176,79 +199,9 @@ def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: 
     return PublicRows(both, feature_map.blocks_, n_classes, kappa=kappa, shares=shares)
 
 
-def _trusted(rows: PublicRows, found: Drift | None) -> PublicRows:
+def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
     """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
-    return rows if found is None or not found.alarm else replace(rows, kappa=DISTRUST)
-
-
-def learn_by_synthetic_rows(
-    source: MomentsSource,
-    grid: Grid,
-    public: pd.DataFrame | None,
-    classes: NDArray[Any],
-    plan: Plan,
-    total_weight: float,
-    *,
-    on_done: Callable[[int], None] = lambda _: None,
-) -> Learned:
-    """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
-
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records behind their meter; which map reads them is decided here.
-    grid : Grid
-        Public cells of columns.
-    public : DataFrame or None
-        A few public rows that count beside the synthetic ones.
-    classes, plan, total_weight, on_done
-        As for `learn`.
-    """
-    with threadpool_limits(1, user_api="blas"):
-        counted = source.reading(grid.one_hot, nonnegative=True)
-        count_error = 0.0
-        if plan.count_share:
-            total_weight, count_error = counted.count(plan.count_share)
-        drawn = _by_synthetic_rows(counted, grid, public, classes, plan, total_weight, on_done)
-        if drawn.readable is None:
-            return drawn
-        error = math.hypot(drawn.readable.error, drawn.readable.share * count_error / total_weight)
-        return replace(drawn, readable=replace(drawn.readable, error=error))
-
-
-def _by_synthetic_rows(
-    source: MomentsSource,
-    grid: Grid,
-    public: pd.DataFrame | None,
-    classes: NDArray[Any],
-    plan: Plan,
-    total_weight: float,
-    on_done: Callable[[int], None],
-) -> Learned:
-    released = source.reading(grid.one_hot, nonnegative=True).mean(plan.cells_share, total_weight)
-    shares = Shares.of(grid, *released)
-    cells = shares.draw(_SYNTHETIC_ROWS)
-    table = shares.grid.rows(cells)
-    snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
-    source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
-    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes)), total_weight)
-    for number, share in enumerate(plan.shares):
-        if number:
-            rounds.later(share)
-        else:
-            rounds.first(share)
-            rounds.fit()
-            scores = Scores.of(shares, _effects_of_cells(snapped, shares.grid, rounds.fitted.coefficients))
-            products = source.reading(scores.of_rows, nonnegative=False).products(plan.products_share, total_weight)
-            table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
-            rounds.rows = _rows(snapped, table, public, len(classes))
-        rounds.fit()
-        on_done(1)
-    model = MomentsModel.of(rounds.fitted.coefficients, classes)
-    readable = None
-    if source.blocks.zeroes_bad:
-        readable = readable_share(*released, always_one_of_cells(grid.sizes.tolist()))
-    return Learned(model, snapped, tuple(rounds.released), None, table, synthetic=True, readable=readable)
+    return rows if difference is None or not difference.alarm else replace(rows, kappa=DISTRUST)
 
 
 def _rows(snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int) -> PublicRows:

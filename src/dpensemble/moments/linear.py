@@ -17,7 +17,8 @@ from scipy import linalg
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.release import Moments, expected
+from dpensemble.moments.model import expected
+from dpensemble.moments.queries import Moments
 
 #: Logits are that many times the fitted linear chances; how many exactly hardly matters.
 SHARPNESS = 15.0
@@ -30,22 +31,7 @@ _LEAST_VARIANCE = 0.02
 
 
 def fit_linear(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
-    """Fit coefficients of several classes to all rounds together.
-
-    Parameters
-    ----------
-    rounds : sequence of Moments
-        What was released.
-    public : PublicRows
-        Rows that say what a model expects.
-    n_units : float
-        Number of private units, or an estimate.
-
-    Returns
-    -------
-    Fit
-        Coefficients of logits, and prior scales of linear chances.
-    """
+    """Fit coefficients of several classes to all rounds together."""
     n_classes = public.n_classes
     about = [expected(m.centre, public.features, n_classes, m.even_weight) for m in rounds]
     systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]

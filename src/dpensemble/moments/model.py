@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.whole import UNIT
 
-# Units in 1 of features (as in `dpensemble.moments.whole`), of coefficients and of probabilities and odds.
-_FEATURE, _COEFFICIENT, _CHANCE = 2.0**14, 2.0**16, 2.0**24
+# Units in 1 of coefficients, and of probabilities and odds.
+_COEFFICIENT, _CHANCE = 2.0**16, 2.0**24
 _LARGEST_COEFFICIENT = 2.0**12
 
 
@@ -24,15 +26,38 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
     and on the coefficients alone, whichever rows are read together with it. A private row's centre rests on that.
     """
     # Products stay below 2**14 * 2**28 in length, since rows are at most 1 long.
-    whole = np.rint(features * _FEATURE) if isinstance(features, np.ndarray) else (features * _FEATURE).rint()
+    whole = np.rint(features * UNIT) if isinstance(features, np.ndarray) else (features * UNIT).rint()
     rounded = np.rint(np.clip(coefficients, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT) * _COEFFICIENT)
-    scores = np.asarray(whole @ rounded) / (_FEATURE * _COEFFICIENT)
+    scores = np.asarray(whole @ rounded) / (UNIT * _COEFFICIENT)
     if scores.shape[1] == 1:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
     odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
     found: Floats = np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE) / _CHANCE
     return found
+
+
+def expected(centre: Floats | None, features: Any, n_classes: int, even_weight: float) -> tuple[Floats, Floats]:
+    """Return what a published model expects of rows, and the public weight of each row."""
+    n_rows, n_columns = features.shape[0], columns(n_classes)
+    if centre is None:
+        return np.full((n_rows, n_columns), 1 / n_classes), np.full(n_rows, even_weight)
+    c = probabilities(features, centre)
+    if n_columns == 1:
+        return c, 0.5 / np.maximum(c, 1 - c)[:, 0]
+    # Chances are whole numbers of 2**-24, so this sum of squares is exact in any order.
+    longest = np.sqrt(1 - 2 * c.min(axis=1) + (c**2).sum(axis=1))
+    return c, 0.5 / longest
+
+
+def columns(n_classes: int) -> int:
+    """Return the number of columns that hold everything: one for two classes."""
+    return 1 if n_classes == 2 else n_classes
+
+
+def even_weight(n_classes: int) -> float:
+    """Return the weight of rows where residuals are taken from even shares of the classes."""
+    return 1.0 if n_classes == 2 else 0.5 / math.sqrt((n_classes - 1) / n_classes)
 
 
 class MomentsModel(ClassifierMixin, BaseEstimator):

@@ -19,15 +19,7 @@ _ROWS, _CLOSE = 2000, 5e-3
 
 @dataclass(frozen=True)
 class ReadableShare:
-    """An estimate of the share of private records that could be read; public.
-
-    Parameters
-    ----------
-    share : float
-        Mean over units; about 1 where no record is bad. Noise can bring the estimate above 1.
-    error : float
-        Standard deviation of the noise on `share`.
-    """
+    """An estimate of the share of private records that could be read, and the deviation of its noise; public."""
 
     share: float
     error: float
@@ -40,22 +32,6 @@ def readable_share(
 
     A bad record adds zeros to the mean. So where a combination of features is 1 for every row, the same combination
     of their mean is the share of records that are not bad.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        Noisy mean of private features.
-    spread : float
-        Standard deviation of the noise on each entry, which is independent of that on others.
-    weights : ndarray of shape (n_features,) or None
-        Of the combination, from `always_one`.
-    relative_error : float, default=0.0
-        Standard deviation of the number of units by which the sum was divided, as a part of that number.
-
-    Returns
-    -------
-    ReadableShare or None
-        None where no combination of features is always 1.
 
     Examples
     --------
@@ -71,11 +47,6 @@ def readable_share(
 
 def always_one(features: Any) -> Floats | None:
     """Return the shortest weights with which features of every row add up to 1; None if there are none.
-
-    Parameters
-    ----------
-    features : ndarray or sparse matrix of shape (n_rows, n_features)
-        Public or made-up rows, in units of 1.
 
     Examples
     --------

@@ -1,60 +1,73 @@
-"""The rounds of a run: what was released so far, and the model that was fitted to it."""
+"""The rounds of a run: private records behind a map, what was released, and the model that was fitted to it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpensemble._arrays import Floats
+from dpensemble.moments.blocks import PrivateBlocks
 from dpensemble.moments.evidence import Fit, PublicRows, fit_moments, starting_fit
+from dpensemble.moments.feature_weights import weights_of_features
 from dpensemble.moments.linear import fit_linear
-from dpensemble.moments.release import Moments, MomentsSource
-from dpensemble.moments.spending import weights_of_features
+from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, exact_sum
+from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
+from dpensemble.releases.queries import Outcome
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MomentsSource:
+    """Private records behind a public map, and what releases their sums; `nonnegative` features are cut at 0."""
+
+    blocks: PrivateBlocks
+    nonnegative: bool
+    sums: SumReleaser
+
+    def release(self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0) -> Outcome:
+        """Sum the records exactly, and release the sum for a share of the budget, per unit of weight."""
+        return self.sums.release(query, exact_sum(query, self.blocks), share, weight=total_weight)
+
+    def reading(self, transform: Any, *, nonnegative: bool) -> MomentsSource:
+        """Return the same records behind another map of the library."""
+        return replace(self, blocks=self.blocks.reading(transform), nonnegative=nonnegative)
+
+    def first_query(self, n_classes: int) -> RecordsQuery[Moments]:
+        """Return the query of the first round: class sums if they are cheaper, which holds for replacing a unit."""
+        cheaper = self.nonnegative and self.sums.relation is Relation.REPLACE_ONE
+        return ClassSums(n_classes) if cheaper else Residuals(n_classes)
 
 
 class Rounds:
-    """Releases round after round, and fits all of them together after each.
-
-    Parameters
-    ----------
-    source : MomentsSource
-        Private records behind their meter.
-    feature_map : fitted map
-        The source's, made from what is public.
-    rows : PublicRows
-        Rows that say what a model expects.
-    total_weight : float
-        Sum of the units' weights, or its noisy value.
-
-    Attributes
-    ----------
-    released : list of Moments
-        What was released so far.
-    fitted : Fit
-        Coefficients that were fitted to it.
-    """
+    """Releases round after round, and fits the model to all of them after each."""
 
     def __init__(self, source: MomentsSource, feature_map: Any, rows: PublicRows, total_weight: float) -> None:
         self.source, self.feature_map, self.rows, self.total_weight = source, feature_map, rows, total_weight
         self.released: list[Moments] = []
         self.fitted: Fit = starting_fit(rows)
 
-    def first(self, share: float) -> Moments:
-        """Release the first round, for a share of the budget, and return it; nothing is fitted yet."""
-        self.released.append(self.source.first(share, self.total_weight))
-        return self.released[0]
+    def run(
+        self, shares: tuple[float, ...], after_first: Callable[[Moments], None], on_done: Callable[[int], None]
+    ) -> None:
+        """Release a round for each share of the budget; `after_first` sees the first round before it is fitted."""
+        for number, share in enumerate(shares):
+            query = self._later(share) if number else self.source.first_query(self.rows.n_classes)
+            self.released.append(self.source.release(query, share, self.total_weight))
+            if not number:
+                after_first(self.released[0])
+            self.fit()
+            on_done(1)
 
-    def later(self, share: float) -> None:
-        """Release a round around what is fitted so far."""
-        self.released.append(
-            self.source.residuals(share, self.total_weight, centre=self.fitted.coefficients, scale=self._weights(share))
-        )
+    def _later(self, share: float) -> Residuals:
+        """Return the query of a round around what is fitted so far."""
+        return Residuals(self.rows.n_classes, self.fitted.coefficients, self._weights(share))
 
     def _weights(self, share: float) -> Floats | None:
         if not hasattr(self.feature_map, "squares_"):
             return None
-        return weights_of_features(
-            self.fitted, self.rows, self.feature_map, self.source.spread(share, self.total_weight)
-        )
+        spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
+        return weights_of_features(self.fitted, self.rows, self.feature_map, spread)
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""

@@ -29,15 +29,7 @@ _CLOSEST, _RAREST = 0.95, 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Noisy shares of a grid's cells, column by column; public.
-
-    Parameters
-    ----------
-    grid : Grid
-        Cells.
-    shares : list of ndarray
-        Of each column; from 0, and 1 together.
-    """
+    """Noisy shares of a grid's cells, one array a column, from 0 and 1 together; public."""
 
     grid: Grid
     shares: list[Floats]
@@ -76,17 +68,7 @@ def on_simplex(values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Normal scores of the cells of the columns that a published model makes most of; public.
-
-    Parameters
-    ----------
-    shares : Shares
-        Shares of cells.
-    columns : ndarray
-        Numbers of those columns.
-    values : list of ndarray
-        Score of each cell of each of them: its quantile in the order of what the model makes of it, mean 0.
-    """
+    """Normal scores of the cells of some columns: quantiles in the order of what a published model makes of them."""
 
     shares: Shares
     columns: NDArray[np.int64]

@@ -32,23 +32,7 @@ _MOST_ROWS = 2**28
 
 
 def whole_features(features: Any) -> Any:
-    """Return the rows of a public map in whole units, none longer than `UNIT`.
-
-    Parameters
-    ----------
-    features : ndarray or sparse matrix of shape (n_rows, n_features)
-        What the map says, at most 1 long up to rounding; longer rows are shortened.
-
-    Returns
-    -------
-    ndarray or csr_matrix of float64
-        Whole numbers.
-
-    Raises
-    ------
-    DataError
-        If an entry is NaN or infinite.
-    """
+    """Return the rows of a public map in whole units, none longer than `UNIT`."""
     if sparse.issparse(features):
         rows = features.tocsr().astype(np.float64)
         _require_finite(rows.data)
@@ -64,15 +48,7 @@ def whole_features(features: Any) -> Any:
 
 
 def whole_answers(answers: Floats, bounds: Floats) -> Floats:
-    """Return vectors in whole units, row `i` at most ``bounds[i] * ANSWER_UNIT`` long.
-
-    Parameters
-    ----------
-    answers : ndarray of shape (n_rows, n_entries)
-        Finite numbers; private.
-    bounds : ndarray of shape (n_rows,)
-        Largest lengths, from 0 to 1; public weights.
-    """
+    """Return vectors in whole units, row `i` at most ``bounds[i] * ANSWER_UNIT`` long."""
     _require_finite(answers)
     return _whole(answers, ANSWER_UNIT, np.floor(bounds * ANSWER_UNIT))
 
@@ -82,11 +58,6 @@ def whole_products(features: Any) -> Floats:
 
     Features are first rounded to whole numbers of ``1 / sqrt(UNIT)``, so that products are exactly those of one vector
     of length at most 1 with itself: ``z outer z``.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_rows, n_features)
-        From `whole_features`.
     """
     rounded = np.rint(features / _ROOT)
     squares = np.einsum("ij,ij->i", rounded, rounded)

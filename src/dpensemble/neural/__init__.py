@@ -12,14 +12,13 @@ from dpensemble.neural.networks import (
     personalised_pate_cnn,
 )
 from dpensemble.neural.optimizers import SGD, Adam
-from dpensemble.neural.together import StackedTeachers, stacking_obstacle
+from dpensemble.neural.together import stacking_obstacle
 
 __all__ = [
     "SGD",
     "Adam",
     "DPSGDClassifier",
     "ImageAugmentation",
-    "StackedTeachers",
     "TorchClassifier",
     "bagging_cnn",
     "bagging_vgg16",

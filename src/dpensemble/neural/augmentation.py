@@ -25,11 +25,6 @@ class ImageAugmentation:
     shift : float
         Largest shift either way, as a share of width and height, 0 to 1.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range.
-
     References
     ----------
     Mühl and Boenisch, "Personalized PATE", 2022, section 4.2: 7.5 degrees and 7 %, the defaults.

@@ -141,8 +141,8 @@ def _stepper(stack: Stack, network: Network, training: Training) -> Callable[[_B
         logits = network(batch.rows, Step(parameters, stack.buffers, batch.live, batch.padded, factors))
         chosen = torch.log_softmax(logits, dim=1).gather(1, batch.targets[:, None]).squeeze(1)
         losses = (chosen * batch.live).sum(1) / batch.live.sum(1).clamp(min=1)
-        found = torch.autograd.grad(-losses.sum(), list(parameters.values()))
-        for target, gradient in zip(stack.gradients, found, strict=True):
+        gradients = torch.autograd.grad(-losses.sum(), list(parameters.values()))
+        for target, gradient in zip(stack.gradients, gradients, strict=True):
             target.copy_(gradient)
         for t, present in enumerate(batch.present):
             # One without a gradient is left alone: its moments and its count of steps too.

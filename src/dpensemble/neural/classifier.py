@@ -134,10 +134,6 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
             Finite numbers.
         y : array-like of shape (n_rows,)
             Labels.
-
-        Returns
-        -------
-        self
         """
         require_torch()
         X, y = checked_training_rows(self, X, y)
@@ -210,10 +206,6 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         on_done : callable
             Called with the size of each block that was finished.
 
-        Returns
-        -------
-        StackedTeachers
-
         Raises
         ------
         InvalidParameterError, DataError
@@ -270,8 +262,8 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
 
     def _class_ids(self, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if self.classes is None:
-            found, targets = np.unique(y, return_inverse=True)
-            return found, targets
+            labels, targets = np.unique(y, return_inverse=True)
+            return labels, targets
         classes = np.unique(np.asarray(self.classes))
         targets = np.searchsorted(classes, y).clip(max=len(classes) - 1)
         if np.any(classes[targets] != y):

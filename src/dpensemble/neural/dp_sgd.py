@@ -170,10 +170,6 @@ class DPSGDClassifier(TorchClassifier):
             Private records; finite numbers. Scale and encode with public statistics only.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
-
-        Returns
-        -------
-        self
         """
         # Its extra brings PyTorch too, so that is the one to name.
         require_opacus()
@@ -224,10 +220,6 @@ class DPSGDClassifier(TorchClassifier):
         ----------
         delta : float
             Strictly between 0 and 1.
-
-        Returns
-        -------
-        float
         """
         check_is_fitted(self)
         return self._steps.epsilon(delta_of(delta), finest_waste(self.epsilon))

@@ -70,16 +70,16 @@ class NoisySteps:
         options = {"eps_error": waste} if self.accountant is Accountant.PRV else {}
         try:
             with _quiet_accountant():
-                found = float(accountant.get_epsilon(delta=delta, **options))
+                epsilon = float(accountant.get_epsilon(delta=delta, **options))
         except (ValueError, RuntimeError, ArithmeticError, MemoryError):
-            found = math.nan
-        if not math.isfinite(found):
+            epsilon = math.nan
+        if not math.isfinite(epsilon):
             raise BudgetError(
                 f"accountant={self.accountant.value!r} cannot price {self.n_steps} steps at delta={delta:g}; "
                 "use the other one ('prv' or 'rdp'), or a larger delta."
             )
         # Negative where delta alone is more than is needed.
-        return max(0.0, found)
+        return max(0.0, epsilon)
 
 
 @contextmanager
@@ -105,13 +105,13 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
         coarse = budget.epsilon / 5
         guess = _least(lambda n: steps(n).epsilon(budget.delta, coarse) - coarse + fine, noise, budget.epsilon)
         noise = noise if guess is None else guess
-    found = _least(lambda n: steps(n).epsilon(budget.delta, fine), noise, budget.epsilon)
-    if found is None:
+    least = _least(lambda n: steps(n).epsilon(budget.delta, fine), noise, budget.epsilon)
+    if least is None:
         raise BudgetError(
             f"epsilon={budget.epsilon:g} is too small for {n_steps} steps of DP-SGD by accountant="
             f"{accountant.value!r}; use fewer epochs, a larger epsilon or delta."
         )
-    return steps(found)
+    return steps(least)
 
 
 def finest_waste(epsilon: float) -> float:

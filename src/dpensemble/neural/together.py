@@ -31,22 +31,10 @@ _BLOCKS_A_WAVE = 4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedTeachers:
-    """Teachers as fitted classifiers, with ``None`` for those that vote a constant.
+    """Teachers as fitted classifiers, with ``None`` for those that vote a constant. All but the classes is private.
 
-    Parameters
-    ----------
-    models : list of TorchClassifier or None
-        One a teacher, each usable alone. Private.
-    fallback_votes : ndarray of shape (n_teachers,)
-        Class id that a teacher votes for where it has no model or its model fails. Private.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    n_failed : int
-        Teachers whose training diverged. Private.
-    block_size : int
-        Teachers in a block.
-    n_jobs : int or None
-        Workers, as in joblib.
+    `fallback_votes` are the class ids that teachers vote for when they have no model or their model fails, and
+    `n_failed` counts teachers whose training diverged.
     """
 
     models: list[Any]

@@ -145,8 +145,8 @@ def load_classifier(path: Path | str) -> Any:
     except Unvetted as problem:
         raise FileError(f"{path} is refused: {problem}.") from None
     except Exception as error:  # a hostile file may fail in any way
-        known = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
-        raise FileError(f"{path} cannot be read as a saved classifier ({known}).") from None
+        reason = next((words for kind, words in _UNREADABLE.items() if isinstance(error, kind)), _BROKEN)
+        raise FileError(f"{path} cannot be read as a saved classifier ({reason}).") from None
     if mark is False:
         text = f"{path} is NOT FOR RELEASE: the noise of its run came from a seed, with which it can be removed."
         warnings.warn(text, NotForReleaseWarning, stacklevel=2)

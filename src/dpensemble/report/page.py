@@ -65,13 +65,13 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_verdict(record),
         "palettes": GROUP_COLOURS,
         "personal": personal_view(record, private),
-        "released": _released(record) if record.soft else None,
+        "released": _released(record) if record.released_sums else None,
         "effects": effects_view(record),
         "spend_chart": _spend_chart(record, private),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
         # A run without public rows has none.
-        "labels": _labels(record, is_private=private is not None) if record.asked or not record.soft else None,
+        "labels": _labels(record, is_private=private is not None) if record.asked or not record.released_sums else None,
         "risk": risk_view(record),
         "remarks": [one.text for one in remarks(record) if one.is_public or private is not None],
         "private": None if private is None else _private(record, private),
@@ -96,7 +96,7 @@ def _header(record: RunRecord) -> dict[str, Any]:
 
 
 def _law(record: RunRecord) -> str:
-    return wording.sums(record.settings["rounds"]) if record.soft else str(record.settings["law"])
+    return wording.sums(record.settings["rounds"]) if record.released_sums else str(record.settings["law"])
 
 
 def _verdict(record: RunRecord) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     shown = {k: v for k, v in record.data.items() if k not in _SHOWN_ABOVE}
     data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
-    left_out = _OF_VOTES if record.soft and not record.settings.get("n_teachers") else frozenset()
+    left_out = _OF_VOTES if record.released_sums and not record.settings.get("n_teachers") else frozenset()
     settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),

@@ -13,6 +13,7 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
 SCHEMA = 5
+_LABELS = ("labels",)
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
@@ -68,6 +69,8 @@ class RunRecord:
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
         How far each column pushes towards each class, where the student says so: `dpensemble.moments.column_effects`.
+    releases : list of str
+        What left the private records: ``["labels"]``, or a text for each noisy sum.
     schema : int
         Version of this format.
     """
@@ -92,12 +95,13 @@ class RunRecord:
     plain_spend: list[list[float]] = field(default_factory=list)
     plain_labels: list[dict[str, Any]] = field(default_factory=list)
     effects: list[dict[str, Any]] = field(default_factory=list)
+    releases: list[str] = field(default_factory=lambda: list(_LABELS))
     schema: int = SCHEMA
 
     @property
-    def soft(self) -> bool:
+    def released_sums(self) -> bool:
         """Whether noisy sums were released instead of labels; labels are then the model's own."""
-        return "rounds" in self.settings
+        return tuple(self.releases) != _LABELS
 
     @property
     def labels_are_public(self) -> bool:
@@ -148,6 +152,9 @@ class RunRecord:
     def from_dict(cls, values: dict[str, Any]) -> RunRecord:
         """Rebuild a record; a wrong schema, or a missing or unknown field, raises."""
         names = {item.name for item in fields(cls)}
+        if "releases" not in values and isinstance(values.get("settings"), dict):
+            # Earlier versions did not write it.
+            values = values | {"releases": ["noisy sum"] * values["settings"].get("rounds", 0) or list(_LABELS)}
         if values.get("schema") != SCHEMA or set(values) != names:
             raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
         record = cls(**values)

@@ -25,7 +25,7 @@ _NORMAL = NormalDist()
 def attack(record: RunRecord) -> dict[str, Any]:
     """Return the largest advantage, and pairs of false and right alarms, as shares, rounded up."""
     epsilon, delta = float(record.guarantee["epsilon"]), float(record.guarantee["delta"])
-    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.soft else None
+    mu = gaussian_mu(epsilon, delta) * _ROUNDING if record.released_sums else None
     pairs = [(alarm, hits(alarm, epsilon, delta, mu)) for alarm in _FALSE_ALARMS]
     return {
         "is_exact": mu is not None,

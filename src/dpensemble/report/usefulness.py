@@ -68,7 +68,7 @@ def _one_answer(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
 
 def _few_labels(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    if record.soft or record.labels >= _FEW_LABELS:
+    if record.released_sums or record.labels >= _FEW_LABELS:
         return
     yield (
         f"{record.labels:,} label{' is' if record.labels == 1 else 's are'} few to learn from; 'dpensemble plan' tells "
@@ -113,7 +113,7 @@ def _worse(where: str, student: float, commonest: float) -> str:
 def _small_teachers(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Say so if teachers learn from few people each."""
     teachers, everybody = record.settings.get("n_teachers"), record.data.get("private_units")
-    if record.soft or not teachers or not everybody or record.settings.get("sharing") == "everyone":
+    if record.released_sums or not teachers or not everybody or record.settings.get("sharing") == "everyone":
         return
     units = everybody - record.data.get("held_back", 0)
     if units / teachers >= _FEW_UNITS:

@@ -4,22 +4,13 @@ from dpensemble.errors import DPEnsembleError
 
 try:
     from dpensemble.service.app import create_app
-    from dpensemble.service.keys import ApiKey, KeyRing, Scope, create_key, revoke_key
-    from dpensemble.service.settings import EnsembleSettings, GrantSettings, ServiceSettings, read_settings
+    from dpensemble.service.settings import read_settings
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("dpensemble"):
         raise
     raise DPEnsembleError(f"the service needs {error.name} and others; install dpensemble[service].") from error
 
 __all__ = [
-    "ApiKey",
-    "EnsembleSettings",
-    "GrantSettings",
-    "KeyRing",
-    "Scope",
-    "ServiceSettings",
     "create_app",
-    "create_key",
     "read_settings",
-    "revoke_key",
 ]

@@ -9,14 +9,13 @@ from pydantic import BaseModel, StrictFloat, StrictInt, StrictStr
 
 from dpensemble.aggregation.answers import check_key
 from dpensemble.errors import BudgetError, DataError
-from dpensemble.ledger import AccountState
 from dpensemble.service.asked import read_prediction
-from dpensemble.service.desk import Desk
+from dpensemble.service.grant_handler import GrantHandler, StoredAnswer
 from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
-from dpensemble.service.observed import PROMETHEUS
+from dpensemble.service.metrics import PROMETHEUS
 from dpensemble.service.problems import MEDIA_TYPE, Problem
-from dpensemble.service.running import Running
+from dpensemble.service.state import ServiceState
 
 #: Characters of an Idempotency-Key.
 LONGEST_KEY = 120
@@ -85,11 +84,11 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-def asker(running: Running, scope: Scope) -> Callable[..., ApiKey]:
+def asker(service: ServiceState, scope: Scope) -> Callable[..., ApiKey]:
     """Return what finds out who asks, and refuses whoever may not."""
 
     def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
-        key = None if given is None else running.who(given.credentials)
+        key = None if given is None else service.who(given.credentials)
         if key is None:
             raise Problem(
                 401,
@@ -106,73 +105,78 @@ def asker(running: Running, scope: Scope) -> Callable[..., ApiKey]:
     return who
 
 
-def asked(running: Running) -> Callable[..., Mapping[str, Any]]:
+def asked(service: ServiceState) -> Callable[..., Mapping[str, Any]]:
     """Return what reads the body of a request, in a thread, after its sender is known."""
 
     def read(request: Request) -> Mapping[str, Any]:
         sent_as = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if sent_as != _JSON:
             raise Problem(422, "malformed", MALFORMED, f"Send JSON, with 'Content-Type: {_JSON}'.")
-        return read_prediction(running.prediction, request.scope[BODY], running.settings.most_bytes // _BYTES_OF_A_PART)
+        return read_prediction(service.prediction, request.scope[BODY], service.settings.most_bytes // _BYTES_OF_A_PART)
 
     return read
 
 
-def desk_for(running: Running, key: ApiKey, name: str, noted: dict[str, Any]) -> Desk:
+def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, Any]) -> GrantHandler:
     """Return where a grant is asked; one that a key is not for is not there."""
-    desk = running.desks.get(name)
-    if desk is None or not key.covers(name):
+    handler = service.handlers.get(name)
+    if handler is None or not key.covers(name):
         raise Problem(404, "no-grant", "There is no such grant for this key.", "GET /v1/grants lists those there are.")
     noted["grant"] = name
-    return desk
+    return handler
 
 
-def predicted(running: Running, key: ApiKey, desk: Desk, request_key: str, given: Any, noted: dict[str, Any]) -> Any:
+def predicted(
+    service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, given: Any, noted: dict[str, Any]
+) -> StoredAnswer:
     """Return answers, counted and noted."""
-    name = desk.grant.name
+    name = handler.grant.name
     try:
-        told = desk.predict(key.holder, request_key, given)
+        stored = handler.predict(key.holder, request_key, given)
     except BudgetError:
-        running.metrics.refused(name)
+        service.metrics.refused(name)
         noted["refused"] = "budget"
         raise
-    noted |= {"answers": len(told.answer.labels), "replayed": told.answer.replayed}
-    running.metrics.answered(name, len(told.answer.labels), replayed=told.answer.replayed)
-    return told
+    noted |= {"answers": len(stored.answer.labels), "replayed": stored.answer.replayed}
+    service.metrics.answered(name, len(stored.answer.labels), replayed=stored.answer.replayed)
+    return stored
 
 
-def account_dict(state: AccountState) -> dict[str, Any]:
-    """Return where an account stands as plain values."""
-    return state.to_dict()
-
-
-def routes(running: Running) -> APIRouter:
+def routes(service: ServiceState) -> APIRouter:
     """Return the routes of a running service."""
     router = APIRouter(redirect_slashes=False)
-    reader = Depends(asker(running, Scope.READ))
+    for add in (_add_operation, _add_grants, _add_predictions, _add_owners):
+        add(router, service)
+    return router
 
+
+def _add_operation(router: APIRouter, service: ServiceState) -> None:
     @router.get("/health", tags=["operation"], responses=problems(503))
     def health() -> dict[str, str]:
         """Report whether the ledger can be used, lacks nothing that was seen of it, and was not changed."""
-        running.ledger.check()
+        service.ledger.check()
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
-    def metrics(key: Annotated[ApiKey, Depends(asker(running, Scope.METRICS))]) -> Response:
+    def metrics(key: Annotated[ApiKey, Depends(asker(service, Scope.METRICS))]) -> Response:
         """Return counts for Prometheus; of its grants alone to a key that is for some."""
-        return Response(running.metrics.text(key.grants), media_type=PROMETHEUS)
+        return Response(service.metrics.text(key.grants), media_type=PROMETHEUS)
+
+
+def _add_grants(router: APIRouter, service: ServiceState) -> None:
+    reader = Depends(asker(service, Scope.READ))
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=problems(401, 403, 503))
     def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
         """List the grants that this key is for."""
-        return [desk.to_dict() for name, desk in running.desks.items() if key.covers(name)]
+        return [handler.to_dict() for name, handler in service.handlers.items() if key.covers(name)]
 
     @router.get(
         "/v1/grants/{grant}", tags=["grants"], response_model=Grant, responses=problems(401, 403, 404, 422, 503)
     )
     def one_grant(request: Request, grant: str, key: Annotated[ApiKey, reader]) -> dict[str, Any]:
         """Tell what a grant promises and what is left of it."""
-        return desk_for(running, key, grant, request.scope["dpensemble"]).to_dict()
+        return handler_for(service, key, grant, request.scope["dpensemble"]).to_dict()
 
     @router.get(
         "/v1/grants/{grant}/quote", tags=["grants"], response_model=Quote, responses=problems(401, 403, 404, 422, 503)
@@ -181,8 +185,10 @@ def routes(running: Running) -> APIRouter:
         request: Request, grant: str, key: Annotated[ApiKey, reader], answers: Annotated[int, Query(ge=1)]
     ) -> dict[str, Any]:
         """Tell what the first so many answers cost together; looks at no data and charges nothing."""
-        return desk_for(running, key, grant, request.scope["dpensemble"]).quote(answers)
+        return handler_for(service, key, grant, request.scope["dpensemble"]).quote(answers)
 
+
+def _add_predictions(router: APIRouter, service: ServiceState) -> None:
     @router.post(
         "/v1/grants/{grant}/predictions",
         tags=["predictions"],
@@ -193,8 +199,8 @@ def routes(running: Running) -> APIRouter:
     def predict(
         request: Request,
         grant: str,
-        key: Annotated[ApiKey, Depends(asker(running, Scope.PREDICT))],
-        given: Annotated[Mapping[str, Any], Depends(asked(running))],
+        key: Annotated[ApiKey, Depends(asker(service, Scope.PREDICT))],
+        given: Annotated[Mapping[str, Any], Depends(asked(service))],
         idempotency_key: Annotated[
             str | None, Header(description="Name of this request; sent again, it is told the same for nothing.")
         ] = None,
@@ -204,32 +210,32 @@ def routes(running: Running) -> APIRouter:
         The same Idempotency-Key with the same body is told the same, byte for byte, and charged once.
         """
         noted = request.scope["dpensemble"]
-        desk = desk_for(running, key, grant, noted)
-        told = predicted(running, key, desk, request_key(idempotency_key), given, noted)
+        handler = handler_for(service, key, grant, noted)
+        stored = predicted(service, key, handler, request_key(idempotency_key), given, noted)
         return Response(
-            told.body,
+            stored.body,
             media_type=_JSON,
-            headers={"Idempotent-Replayed": "true" if told.answer.replayed else "false"},
+            headers={"Idempotent-Replayed": "true" if stored.answer.replayed else "false"},
         )
 
+
+def _add_owners(router: APIRouter, service: ServiceState) -> None:
     @router.get("/v1/budgets", tags=["owner"], responses=problems(401, 403, 503))
-    def budgets(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
+    def budgets(key: Annotated[ApiKey, Depends(asker(service, Scope.READ))]) -> list[dict[str, Any]]:
         """Tell what is left of each data set; of its groups and people to owners alone."""
         return [
-            account_dict(state)
-            for account in running.accounts(key)
+            state.to_dict()
+            for account in service.accounts(key)
             for state in account.states()
             if state.whom == "everyone" or key.may(Scope.OWN)
         ]
 
     @router.get("/v1/checkpoint", tags=["owner"], responses=problems(401, 403, 503))
-    def checkpoint(key: Annotated[ApiKey, Depends(asker(running, Scope.OWN))]) -> dict[str, Any]:
+    def checkpoint(key: Annotated[ApiKey, Depends(asker(service, Scope.OWN))]) -> dict[str, Any]:
         """Sign where the ledger stands; keep it elsewhere, for 'dpensemble ledger verify'."""
         if not key.may_see_all:
             raise Problem(403, "scope", "This key is not for that.", "It needs the scope 'own' for all grants.")
-        return running.ledger.checkpoint()
-
-    return router
+        return service.ledger.checkpoint()
 
 
 def request_key(given: str | None) -> str:
@@ -250,7 +256,5 @@ def request_key(given: str | None) -> str:
 
 
 def _text_of_metrics() -> dict[int | str, dict[str, Any]]:
-    told: dict[int | str, dict[str, Any]] = {
-        200: {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    }
-    return {**told, **problems(401, 403, 503)}
+    counts = {"description": "Counts.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {200: counts, **problems(401, 403, 503)}

@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 
 from dpensemble.errors import DPEnsembleError
 from dpensemble.service import api, pages
-from dpensemble.service.desk import KINDS
+from dpensemble.service.grant_handler import KINDS
 from dpensemble.service.guard import App, Guard
 from dpensemble.service.problems import MEDIA_TYPE, SCHEMA, Problem, problem_of
-from dpensemble.service.running import Running
 from dpensemble.service.settings import ServiceSettings
+from dpensemble.service.state import ServiceState
 
 _TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This is not done here."}
 # Of what a validator says, what does not quote what was sent.
@@ -39,15 +39,15 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
     DPEnsembleError
         If a grant cannot be served as it is described; nothing was charged.
     """
-    running = Running.of(settings, stream)
+    service = ServiceState.of(settings, stream)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Opened here, in the process that answers.
-        with running.ledger.kept_open():
-            running.log.line("started", grants=sorted(running.desks), ledger=running.ledger.id)
+        with service.ledger.kept_open():
+            service.log.line("started", grants=sorted(service.handlers), ledger=service.ledger.id)
             yield
-            running.log.line("stopped")
+            service.log.line("stopped")
 
     app = FastAPI(
         title="dpensemble",
@@ -58,14 +58,14 @@ def create_app(settings: ServiceSettings, stream: TextIO | None = None) -> App:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.running = running
-    app.include_router(api.routes(running))
-    app.include_router(pages.routes(running), include_in_schema=False)
+    app.state.service = service
+    app.include_router(api.routes(service))
+    app.include_router(pages.routes(service), include_in_schema=False)
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     return Guard(
-        app, log=running.log, metrics=running.metrics, most_bytes=settings.most_bytes, find_sender=running.sender
+        app, log=service.log, metrics=service.metrics, most_bytes=settings.most_bytes, find_sender=service.sender
     )
 
 
@@ -92,8 +92,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _place(where: Any) -> str:
-    known = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
-    return ".".join(str(one) if one in known else "..." for one in where if not isinstance(one, int))
+    public = {"body", "query", "path", "header", *KINDS, "answers", "grant"}
+    return ".".join(str(one) if one in public else "..." for one in where if not isinstance(one, int))
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -115,7 +115,7 @@ def _schema(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schema["components"]["schemas"]["Problem"] = SCHEMA
-        schema["components"]["schemas"]["Prediction"] = app.state.running.prediction.model_json_schema()
+        schema["components"]["schemas"]["Prediction"] = app.state.service.prediction.model_json_schema()
         for parameter in schema["paths"]["/v1/grants/{grant}/predictions"]["post"]["parameters"]:
             if parameter["name"] == "idempotency-key":
                 # Without it there is a refusal of its own, so it may be missing in the code, and must not be here.

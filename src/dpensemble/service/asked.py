@@ -35,13 +35,7 @@ _QUERIES: dict[str, Any] = {
 
 
 def prediction_model(most_queries: int) -> type[BaseModel]:
-    """Return the model of one request for answers: votes or rows, whichever the grant takes, a list of queries.
-
-    Parameters
-    ----------
-    most_queries : int
-        Longest list of queries.
-    """
+    """Return the model of one request: votes or rows, whichever the grant takes, in a list of limited length."""
     fields: dict[str, Any] = {
         name: (_each(kind, most_queries) | None, Field(None, description=_TEXTS[name]))
         for name, kind in _QUERIES.items()
@@ -56,33 +50,22 @@ def prediction_model(most_queries: int) -> type[BaseModel]:
 
 
 def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dict[str, Any]:
-    """Return the queries that a body asks, by name.
+    """Return the queries of a JSON body, by name; errors say where the body is wrong, never what it holds.
 
-    Parameters
-    ----------
-    model : type
-        From `prediction_model`.
-    body : bytes
-        JSON.
-    most_parts : int
-        Most lists and objects in it; each takes hundreds of bytes to read. Those within texts count as well.
-
-    Raises
-    ------
-    RequestValidationError
-        If it is not as the model has it; says where, and never what was there.
+    `most_parts` limits its lists and objects, each of which takes hundreds of bytes to read. Those within texts count
+    too.
     """
     if body.count(b"[") + body.count(b"{") > most_parts:
         raise _wrong((), "too_many_parts")
     try:
-        found = model.model_validate_json(body)
+        prediction = model.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place, kind = wrong["loc"], wrong["type"]
     else:
-        if not found.model_extra:
-            return {name: getattr(found, name) for name in model.model_fields}
-        place, kind = (next(iter(found.model_extra)),), "extra_forbidden"
+        if not prediction.model_extra:
+            return {name: getattr(prediction, name) for name in model.model_fields}
+        place, kind = (next(iter(prediction.model_extra)),), "extra_forbidden"
     # Not within the block: a context would keep what was sent.
     raise _wrong(place, kind)
 

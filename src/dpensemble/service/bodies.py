@@ -35,16 +35,9 @@ _DROPPED, _DROPPING = 64_000_000, 10.0
 class Bodies:
     """Reads bodies, and bounds what they take of memory and of the processor.
 
-    Only who has a valid key may send a large body, and everyone only two at a time. Large bodies are worked on one
-    after the other, with rests as long as the work, because reading one holds Python's lock and keeps small requests
-    waiting.
-
-    Parameters
-    ----------
-    most_bytes : int
-        Largest body.
-    find_sender : callable
-        Returns whose key a request has, or None; runs in a thread.
+    Only a sender with a valid key may send a large body, and everyone only two at a time. Large bodies are worked on
+    one after the other, with rests as long as the work, because reading one holds Python's lock and keeps small
+    requests waiting. `find_sender` returns the holder of the key of a request, or None; it runs in a thread.
     """
 
     def __init__(self, most_bytes: int, find_sender: FindSender) -> None:

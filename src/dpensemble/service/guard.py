@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dpensemble.service.bodies import Bodies, FindSender, Message, Receive, Scope, drop
-from dpensemble.service.observed import JsonLog, Metrics
+from dpensemble.service.metrics import JsonLog, Metrics
 from dpensemble.service.problems import MEDIA_TYPE, Problem
 
 Send = Callable[[Message], Awaitable[None]]
@@ -30,21 +30,7 @@ _ALWAYS = {
 
 
 class Guard:
-    """An application around another.
-
-    Parameters
-    ----------
-    app : callable
-        ASGI application inside.
-    log : JsonLog
-        Gets a line for every request.
-    metrics : Metrics
-        Counts every request.
-    most_bytes : int
-        Largest body.
-    find_sender : callable
-        Returns whose key a request has, or None; asked before a large body is read.
-    """
+    """An ASGI application around another: logs and counts requests, and asks for the sender of a large body."""
 
     def __init__(self, app: App, *, log: JsonLog, metrics: Metrics, most_bytes: int, find_sender: FindSender) -> None:
         self._app, self._log, self._metrics = app, log, metrics
@@ -71,7 +57,7 @@ class Guard:
             async with self._bodies.taken(scope, receive) as body:
                 scope[BODY], left = body, [body]
                 try:
-                    await self._app(scope, _told(left, receive), sending)
+                    await self._app(scope, _replayed(left, receive), sending)
                 finally:
                     # The scope and what tells the body may outlive the request until garbage is collected.
                     del scope[BODY], body
@@ -94,7 +80,7 @@ class Guard:
             self._log.line("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
 
 
-def _told(left: list[bytes], receive: Receive) -> Receive:
+def _replayed(left: list[bytes], receive: Receive) -> Receive:
     """Return what tells the body that is there, and then whatever else comes."""
 
     async def telling() -> Message:

@@ -1,4 +1,4 @@
-"""An ensemble kept in the house: teachers of disjoint private records, fitted when the service starts."""
+"""A hosted ensemble: teachers of disjoint private records, fitted when the service starts."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 from dpensemble._checks import integer_between, member
 from dpensemble._guard import guard_private_rows
 from dpensemble.allocation.partition import partitions
-from dpensemble.datasets import TableEncoder
-from dpensemble.datasets.bad_records import BAD
+from dpensemble.datasets import CSVFormat, TableEncoder
+from dpensemble.datasets.bad_records import BAD, OnBadRecord
 from dpensemble.datasets.tables import as_kinds
-from dpensemble.engine.inputs import having_unit, identities, table_targets, whose
-from dpensemble.engine.records import PrivateRecords
+from dpensemble.engine.inputs import owned_records
+from dpensemble.engine.labels_and_units import sorted_classes
+from dpensemble.engine.table_inputs import table_targets
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.service.settings import GrantSettings, ServiceSettings
 from dpensemble.teachers import TeacherEnsemble
-from dpensemble.workflow.files import file_tables
+from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 from dpensemble.workflow.learners import learner
 
 _LONGEST_TEXT = 1_000
 
 
-class House:
+class HostedEnsemble:
     """Teachers that vote on rows.
 
     Parameters
@@ -64,35 +65,31 @@ class House:
             )
         if not isinstance(grant.classes, list):
             raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
-        tables = file_tables(
-            settings.path(given.private),
-            settings.path(given.public),
-            given.target,
-            classes=",".join(map(str, grant.classes)),
+        files = TableFiles(
+            private=settings.path(given.private),
+            public=settings.path(given.public),
+            target=given.target,
+            classes=grant.classes,
             unit=given.unit,
             drop=given.drop,
-            blanks=True,
-            sep=given.sep,
-            decimal=given.decimal,
-            multiline_text=bool(given.multiline_text),
-            on_bad_record=given.bad_records,
+            form=CSVFormat(given.sep, given.decimal, bool(given.multiline_text)),
         )
+        tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=given.bad_records))
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
         self._encoder = TableEncoder("median").fit(tables.X_public)
-        if len(tables.classes) != len(grant.classes):
-            raise InvalidParameterError(f"grant {grant.name!r}: classes of an ensemble must not hold commas.")
-        as_declared = _Declared(tables.classes, given.bad_records)
-        table, classes, y = table_targets(as_declared, tables.X_private, tables.y_private.to_numpy())
-        units, present = whose(as_declared, tables.units, len(y))
-        table, y = having_unit(present, table, y)
+        classes = sorted_classes(tables.classes)
+        zeroes = member("bad_records", given.bad_records, OnBadRecord) is OnBadRecord.ZERO
+        table, y = table_targets(classes, tables.X_private, tables.y_private.to_numpy(), zeroes=zeroes)
         X = np.where((y == BAD)[:, None], 0.0, self._encoder.transform(table))
-        owners = identities(X, y, units, relation)
-        PrivateRecords(X, y, units, owners).check_delta(grant.budget, relation)
+        records, _ = owned_records(X, y, tables.units, relation, zeroes=zeroes)
+        records.check_delta(grant.budget, relation)
         seed = integer_between("seed", given.seed, 0)
-        taught = partitions(owners, grant.voters, relation=relation, entropy=seed).without(y == BAD)
-        teacher = learner("teacher", given.teacher)
-        self._teachers = TeacherEnsemble(teacher, taught, classes, entropy=seed).fit(X, y, lambda _: None)
+        drawn = partitions(records.identities, grant.voters, relation=relation, entropy=seed)
+        ensemble = TeacherEnsemble(
+            learner("teacher", given.teacher), drawn.without(records.targets == BAD), classes, entropy=seed
+        )
+        self._teachers = ensemble.fit(records.X, records.targets, lambda _: None)
         # The grant's own order of classes, in which ballots are told.
         self._place = np.array([tables.classes.index(one) for one in classes.tolist()])
         self._labels = np.array(grant.classes, dtype=object)
@@ -126,13 +123,6 @@ class House:
     def vote(self, X: NDArray[np.float64]) -> NDArray[Any]:
         """Return every teacher's ballot on rows, as labels, shape (n_rows, n_teachers); private."""
         return self._labels[self._place[self._teachers.vote(X).ballots.astype(np.int64)]]
-
-
-class _Declared:
-    """Stands for an estimator with declared classes, and with what a bad record does."""
-
-    def __init__(self, classes: Sequence[Any], on_bad_record: str) -> None:
-        self.classes, self.on_bad_record = classes, on_bad_record
 
 
 def _fits(entry: Any, kind: str) -> bool:

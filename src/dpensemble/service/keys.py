@@ -46,24 +46,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it is kept.
+    """A key as it is kept, with a hash of its secret, which is 256 random bits.
 
-    Parameters
-    ----------
-    id : str
-        Public name of the key.
-    holder : str
-        Whose; the keys of one holder share requests, so that a key can be replaced.
-    scopes : tuple of str
-        ``read`` (grants, quotes, budgets), ``predict``, ``metrics``, or ``own``: all, and checkpoints and history.
-    grants : tuple of str
-        Grants that it is for; empty for all.
-    sha256 : str
-        Hash of the secret, which is 256 random bits.
-    created : str
-        Date.
-    expires : str or None
-        Last day, in UTC.
+    Keys of one `holder` share requests, so that a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
+    ``predict``, ``metrics``, or ``own``: all, and checkpoints and history. Without grants the key is for all of them.
     """
 
     id: str
@@ -94,18 +80,7 @@ class ApiKey:
 
 
 class KeyRing:
-    """The keys in a file, read anew when the file changes.
-
-    Parameters
-    ----------
-    path : path
-        JSON.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be read, or is no file of keys.
-    """
+    """The keys in a file, which is read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -134,20 +109,20 @@ class KeyRing:
     def of(self, token: str) -> ApiKey | None:
         """Return the key that a token is the secret of; None if it is none, or expired."""
         parts = _TOKEN.fullmatch(token)
-        found = None if parts is None else self.keys().get(parts[1])
+        key = None if parts is None else self.keys().get(parts[1])
         given = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
-        same = hmac.compare_digest(given, _NOBODY if found is None else found.sha256)
-        return found if found is not None and same and not found.is_expired else None
+        same = hmac.compare_digest(given, _NOBODY if key is None else key.sha256)
+        return key if key is not None and same and not key.is_expired else None
 
 
 def read_keys(path: Path) -> dict[str, ApiKey]:
     """Return the keys of a file by id."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["version"] != _VERSION:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["version"] != _VERSION:
             raise ValueError
         made = [
-            ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in found["keys"]
+            ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
         ]
     except OSError as error:
         raise FileError(
@@ -161,26 +136,7 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
 def create_key(
     path: Path, holder: str, scopes: Sequence[str], grants: Sequence[str] = (), days: int | None = None
 ) -> tuple[ApiKey, str]:
-    """Add a new key to a file, which is made if there is none.
-
-    Parameters
-    ----------
-    path : path
-        File of keys.
-    holder : str
-        Whose key it is.
-    scopes : sequence of str
-        At least one `Scope`.
-    grants : sequence of str
-        Grants that it is for; none for all.
-    days : int, optional
-        Days until it expires.
-
-    Returns
-    -------
-    ApiKey, str
-        What is kept, and the token, which is nowhere else.
-    """
+    """Add a new key to a file, and return what is kept and the token, which is nowhere else."""
     if not isinstance(holder, str) or not _HOLDER.fullmatch(holder):
         raise InvalidParameterError(
             f"holder={holder!r:.60} is no name; use 1 to 40 letters, digits, '.', '_' and '-'.", parameter="holder"
@@ -201,15 +157,15 @@ def create_key(
         expires=expires,
     )
     with _alone(path):
-        known = read_keys(path) if path.exists() else {}
-        other = look_alike(holder, [one.holder for one in known.values()])
-        if other is not None and holder not in {one.holder for one in known.values()}:
+        keys = read_keys(path) if path.exists() else {}
+        other = look_alike(holder, [one.holder for one in keys.values()])
+        if other is not None and holder not in {one.holder for one in keys.values()}:
             raise InvalidParameterError(
                 f"holder={holder!r:.60} looks like {other!r:.60}, who has a key already; use that name, or one that "
                 "nobody takes for it.",
                 parameter="holder",
             )
-        _write(path, [*known.values(), made])
+        _write(path, [*keys.values(), made])
     return made, f"{PREFIX}{made.id}_{secret}"
 
 
@@ -218,13 +174,11 @@ def revoke_key(path: Path, ident: str) -> ApiKey:
     # Read once before, so that no lock is left beside a file that is not there.
     read_keys(path)
     with _alone(path):
-        known = read_keys(path)
-        if ident not in known:
-            raise InvalidParameterError(
-                f"id={ident!r:.60} is no key of {path}; there are {', '.join(known) or 'none'}."
-            )
-        gone = known.pop(ident)
-        _write(path, list(known.values()))
+        keys = read_keys(path)
+        if ident not in keys:
+            raise InvalidParameterError(f"id={ident!r:.60} is no key of {path}; there are {', '.join(keys) or 'none'}.")
+        gone = keys.pop(ident)
+        _write(path, list(keys.values()))
     return replace(gone, expires=datetime.now(UTC).date().isoformat())
 
 

@@ -24,20 +24,12 @@ _LONGEST = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
-    """Whose tokens are taken.
+    """An identity provider and the tokens of it that count.
 
-    Parameters
-    ----------
-    issuer : str
-        As tokens name it in ``iss``, to the letter.
-    audience : str
-        What tokens for this service name in ``aud``.
-    jwks_url : str
-        Where the provider's public keys are (``jwks_uri`` of its openid-configuration); HTTPS, or this machine.
-    prefix : str, default="dpensemble:"
-        What stands before this service's scopes in ``scope``: a token with "dpensemble:read" may read.
-    grants_claim : str, optional
-        Claim with a list of the grants that a token is for; without it tokens are for all grants.
+    `issuer` and `audience` are ``iss`` and ``aud`` of a token, to the letter. `jwks_url` is where the provider's public
+    keys are (``jwks_uri`` of its openid-configuration): HTTPS, or this machine. `prefix` stands before this service's
+    scopes in ``scope``: a token with "dpensemble:read" may read. `grants_claim` is a claim with a list of the grants
+    that a token is for; without it tokens are for all grants.
     """
 
     issuer: str
@@ -59,17 +51,9 @@ class OidcSettings:
 
 
 class Provider:
-    """Finds out who sent a token.
+    """Finds the sender of a token.
 
-    Parameters
-    ----------
-    settings : OidcSettings
-        Whose tokens are taken.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the provider is on this machine, and a proxy of the environment would be asked for its keys.
+    Raises if the provider is on this machine, and a proxy of the environment would be asked for its keys.
     """
 
     def __init__(self, settings: OidcSettings) -> None:
@@ -80,16 +64,10 @@ class Provider:
         )
 
     def of(self, token: str) -> ApiKey | None:
-        """Return who sent a token and what it is good for, as an API key would say; None if it is not to be believed.
-
-        Raises
-        ------
-        DPEnsembleError
-            If the provider's keys cannot be had now.
-        """
+        """Return the sender and scopes of a token as an API key has them; None if the token is not valid."""
         try:
             key = self._key_of(token)
-            said = jwt.decode(
+            claims = jwt.decode(
                 token,
                 key,
                 algorithms=list(_ALGORITHMS),
@@ -103,7 +81,7 @@ class Provider:
         # Numbers that are none, and keys that do not fit their algorithm, raise errors of Python's own.
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
             return None
-        return self._holder(said)
+        return self._holder(claims)
 
     def _key_of(self, token: str) -> jwt.PyJWK:
         """Return the provider's key that a token names, before anything else of it is looked at."""

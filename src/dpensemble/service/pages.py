@@ -22,13 +22,13 @@ from dpensemble.ledger import AccountState, Charge, LedgerAccount
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import Words
 from dpensemble.report.wording import number
-from dpensemble.service.api import desk_for, predicted, request_key
-from dpensemble.service.desk import Desk
+from dpensemble.service.api import handler_for, predicted, request_key
+from dpensemble.service.grant_handler import GrantHandler
 from dpensemble.service.guard import BODY
 from dpensemble.service.keys import ApiKey, Scope
 from dpensemble.service.problems import Problem, problem_of
-from dpensemble.service.running import Running
 from dpensemble.service.sessions import COOKIE
+from dpensemble.service.state import ServiceState
 
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -54,10 +54,10 @@ _environment.filters["up"] = lambda value: number(round_up(value, 4), 4)
 class _Visit:
     """One request for a page: who asks, and what its form said."""
 
-    def __init__(self, running: Running, request: Request, form: dict[str, str]) -> None:
-        self.running, self.request, self.form = running, request, form
+    def __init__(self, service: ServiceState, request: Request, form: dict[str, str]) -> None:
+        self.service, self.request, self.form = service, request, form
         self.cookie = request.cookies.get(COOKIE, "")
-        self.key = running.sessions.of(self.cookie)
+        self.key = service.sessions.of(self.cookie)
         self.noted: dict[str, Any] = request.scope["dpensemble"]
         if self.key is not None:
             self.noted["key"] = self.key.id
@@ -66,7 +66,7 @@ class _Visit:
         """Return a page."""
         about = {
             "holder": None if self.key is None else self.key.holder,
-            "token": self.running.sessions.form_token(self.cookie),
+            "token": self.service.sessions.form_token(self.cookie),
         }
         return HTMLResponse(_environment.get_template(template).render({**about, **view}), status)
 
@@ -81,16 +81,16 @@ class _Visit:
         if "sec-fetch-site" in headers:
             return headers["sec-fetch-site"] in ("same-origin", "none")
         # Older browsers, and all of them where a page came over plain HTTP on a network, say less.
-        said = headers.get("origin", headers.get("referer"))
-        return said is None or is_of_host(said, headers.get("host", ""))
+        origin = headers.get("origin", headers.get("referer"))
+        return origin is None or is_of_host(origin, headers.get("host", ""))
 
     @property
     def is_own_form(self) -> bool:
         """Whether the form was made for this session, and sent from a page of this service."""
-        return self.is_sent_from_here and self.running.sessions.is_own_form(self.cookie, self.form.get("token", ""))
+        return self.is_sent_from_here and self.service.sessions.is_own_form(self.cookie, self.form.get("token", ""))
 
 
-def routes(running: Running) -> APIRouter:
+def routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
@@ -98,7 +98,7 @@ def routes(running: Running) -> APIRouter:
         async def serve(request: Request) -> Response:
             def visit() -> Response:
                 form = _read_form(request) if method == "POST" else {}
-                return _carried_out(_Visit(running, request, form), work)
+                return _carried_out(_Visit(service, request, form), work)
 
             return await run_in_threadpool(visit)
 
@@ -128,10 +128,10 @@ def _read_form(request: Request) -> dict[str, str]:
     if request.headers.get("content-type", "").split(";")[0].strip() != _FORM:
         raise Problem(415, "form", "A form is needed.")
     try:
-        found = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
+        values_of = parse_qs(request.scope[BODY].decode(), keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         raise Problem(400, "form", "The form cannot be read.") from None
-    return {name: values[-1] for name, values in found.items()}
+    return {name: values[-1] for name, values in values_of.items()}
 
 
 def is_of_host(address: str, host: str) -> bool:
@@ -149,14 +149,14 @@ def is_of_host(address: str, host: str) -> bool:
 def _carried_out(visit: _Visit, work: Any) -> Response:
     """Return a page, or one that says why there is none."""
     try:
-        found: Response = work(visit)
+        response: Response = work(visit)
     except (Problem, DPEnsembleError) as error:
         problem = problem_of(error)
         if problem.status >= 500:
             visit.noted["error"] = type(error).__name__
             visit.noted["reason"] = str(error)
         return visit.page("problem.html", problem.status, title=problem.title, detail=problem.detail)
-    return found
+    return response
 
 
 def _overview(visit: _Visit) -> Response:
@@ -165,10 +165,10 @@ def _overview(visit: _Visit) -> Response:
         return visit.page("login.html", wrong=False)
     if not key.may(Scope.READ):
         return visit.page("problem.html", 403, title="This key is not for the page.", detail="It needs 'read'.")
-    running = visit.running
-    desks = [desk.to_dict() for name, desk in running.desks.items() if key.covers(name)]
-    accounts = [_account(place, one, key) for place, one in enumerate(running.accounts(key))]
-    return visit.page("overview.html", grants=desks, accounts=accounts, is_owner=key.may_see_all)
+    service = visit.service
+    handlers = [handler.to_dict() for name, handler in service.handlers.items() if key.covers(name)]
+    accounts = [_account(place, one, key) for place, one in enumerate(service.accounts(key))]
+    return visit.page("overview.html", grants=handlers, accounts=accounts, is_owner=key.may_see_all)
 
 
 def _account(place: int, account: LedgerAccount, key: ApiKey) -> dict[str, Any]:
@@ -206,19 +206,7 @@ def _may_see(key: ApiKey, charge: Charge) -> bool:
 
 
 def history_chart(ident: str, data_set: str, state: AccountState, charges: list[Charge]) -> Markup:
-    """Draw what was spent of a data set's budget, charge by charge.
-
-    Parameters
-    ----------
-    ident : str
-        Unique on the page.
-    data_set : str
-        Name.
-    state : AccountState
-        Everyone's.
-    charges : list of Charge
-        Oldest first.
-    """
+    """Draw what was spent of a data set's budget, charge by charge, oldest first; `ident` is unique on the page."""
     limit, spent, points = state.terms.limit.loss, 0, [(0.0, 0.0)]
     shared = [one for one in charges if one.whom == state.whom]
     for count, charge in enumerate(shared, start=1):
@@ -232,58 +220,60 @@ def history_chart(ident: str, data_set: str, state: AccountState, charges: list[
 def _login(visit: _Visit) -> Response:
     if not visit.is_sent_from_here:
         raise Problem(403, "form", "This form was not sent from here.", "Give your API key on the first page.")
-    key = visit.running.ring.of(visit.form.get("key", "").strip())
+    key = visit.service.ring.of(visit.form.get("key", "").strip())
     if key is None:
         return visit.page("login.html", 401, wrong=True)
     visit.noted["key"] = key.id
-    found = RedirectResponse("/", 303)
-    cookie = visit.running.sessions.begin(key)
-    found.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
-    return found
+    response = RedirectResponse("/", 303)
+    cookie = visit.service.sessions.begin(key)
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=_is_secure(visit))
+    return response
 
 
 def _logout(visit: _Visit) -> Response:
     if not visit.is_own_form:
         raise Problem(403, "form", "This form was not made here.", "Load the page again.")
-    found = RedirectResponse("/", 303)
-    found.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
-    visit.running.sessions.end(visit.cookie)
-    return found
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(visit))
+    visit.service.sessions.end(visit.cookie)
+    return response
 
 
 def _is_secure(visit: _Visit) -> bool:
     # The scheme is not enough: a proxy's word for it is believed from this machine only.
-    return visit.running.settings.secure_cookie is not False or visit.request.url.scheme == "https"
+    return visit.service.settings.secure_cookie is not False or visit.request.url.scheme == "https"
 
 
-def _desk(visit: _Visit, scope: Scope) -> Desk:
+def _handler(visit: _Visit, scope: Scope) -> GrantHandler:
     if visit.key is None:
         raise Problem(401, "no-key", "Log in first.", "Give your API key on the first page.")
     if not visit.may(scope):
         raise Problem(403, "scope", "Your key is not for that.", f"It needs the scope '{scope.value}'.")
-    return desk_for(visit.running, visit.key, visit.request.path_params["grant"], visit.noted)
+    return handler_for(visit.service, visit.key, visit.request.path_params["grant"], visit.noted)
 
 
 def _grant(visit: _Visit) -> Response:
-    desk = _desk(visit, Scope.READ)
-    return _grant_page(visit, desk, asked=visit.request.query_params.get("answers"))
+    handler = _handler(visit, Scope.READ)
+    return _grant_page(visit, handler, asked=visit.request.query_params.get("answers"))
 
 
-def _grant_page(visit: _Visit, desk: Desk, status: int = 200, asked: str | None = None, **view: Any) -> Response:
-    about, wrong = desk.to_dict(), view.pop("wrong", None)
-    quote = desk.quote(max(1, about["remaining"]))
+def _grant_page(
+    visit: _Visit, handler: GrantHandler, status: int = 200, asked: str | None = None, **view: Any
+) -> Response:
+    about, wrong = handler.to_dict(), view.pop("wrong", None)
+    quote = handler.quote(max(1, about["remaining"]))
     if asked is not None:
         try:
-            quote = desk.quote(_whole(asked))
+            quote = handler.quote(_whole(asked))
         except (DataError, InvalidParameterError) as error:
             wrong, status = str(error), 422
     shown = {
         "grant": about,
-        "sentences": desk.promise,
+        "sentences": handler.promise,
         "quote": quote,
         "said": quote_words(quote),
-        "farthest": min(desk.farthest, max(2 * desk.most, 10)),
-        "fields": _fields(desk),
+        "farthest": min(handler.farthest, max(2 * handler.most, 10)),
+        "fields": _fields(handler),
         "request_key": secrets.token_hex(8),
         "may_predict": visit.may(Scope.PREDICT),
         "wrong": wrong,
@@ -303,23 +293,23 @@ def quote_words(quote: dict[str, Any]) -> str:
     return f"{answers:,} {noun} {cost} at delta {quote['delta']:g}, {fits}."
 
 
-def _fields(desk: Desk) -> list[dict[str, str]]:
+def _fields(handler: GrantHandler) -> list[dict[str, str]]:
     """Return what the form asks for one by one; nothing where that is too much, and JSON is asked for."""
-    if desk.house is not None and len(desk.house.columns) <= _MOST_FIELDS:
-        return [{"name": name, "kind": kind} for name, kind in desk.house.columns.items()]
-    if "counts" in desk.kinds and len(desk.classes) <= _MOST_FIELDS:
-        return [{"name": str(label), "kind": "whole"} for label in desk.classes]
+    if handler.house is not None and len(handler.house.columns) <= _MOST_FIELDS:
+        return [{"name": name, "kind": kind} for name, kind in handler.house.columns.items()]
+    if "counts" in handler.kinds and len(handler.classes) <= _MOST_FIELDS:
+        return [{"name": str(label), "kind": "whole"} for label in handler.classes]
     return []
 
 
 def _quote(visit: _Visit) -> Response:
-    desk = _desk(visit, Scope.READ)
-    quote = desk.quote(_whole(visit.request.query_params.get("answers", "")))
+    handler = _handler(visit, Scope.READ)
+    quote = handler.quote(_whole(visit.request.query_params.get("answers", "")))
     return JSONResponse({**quote, "words": quote_words(quote)})
 
 
 def _predict(visit: _Visit) -> Response:
-    desk = _desk(visit, Scope.PREDICT)
+    handler = _handler(visit, Scope.PREDICT)
     key = visit.key
     assert key is not None  # noqa: S101
     if not visit.is_own_form:
@@ -327,29 +317,29 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        given = _given(visit.running.prediction, desk, visit.form)
-        told = predicted(visit.running, key, desk, name, given, visit.noted)
+        given = _queries_of_form(visit.service.prediction, handler, visit.form)
+        stored = predicted(visit.service, key, handler, name, given, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
-        return _grant_page(visit, desk, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
-    labels = ["no answer" if one is None else str(one) for one in told.answer.labels]
-    means = told.answer.means
-    return _grant_page(visit, desk, told={"labels": labels, "means": means, "replayed": told.answer.replayed})
+        return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
+    labels = ["no answer" if one is None else str(one) for one in stored.answer.labels]
+    means = stored.answer.means
+    return _grant_page(visit, handler, told={"labels": labels, "means": means, "replayed": stored.answer.replayed})
 
 
-def _given(model: type[BaseModel], desk: Desk, form: dict[str, str]) -> dict[str, Any]:
+def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[str, str]) -> dict[str, Any]:
     """Return what a form asks, as the interface for programs takes it."""
-    fields = _fields(desk)
+    fields = _fields(handler)
     if not fields:
         try:
-            found = json.loads(form.get("json", ""))
+            queries = json.loads(form.get("json", ""))
         except (ValueError, RecursionError):
             raise DataError("this is no JSON; write it as the example shows.") from None
-        if not isinstance(found, list):
+        if not isinstance(queries, list):
             raise DataError("a list of queries is needed.")
-        return _checked(model, desk.kinds[0], found)
+        return _checked(model, handler.kinds[0], queries)
     values = [_entry(form.get(f"field-{place}", "").strip(), one) for place, one in enumerate(fields)]
-    if desk.house is None:
+    if handler.house is None:
         return _checked(model, "counts", [values])
     return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
 

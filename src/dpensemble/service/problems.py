@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidParameterError
@@ -15,21 +16,7 @@ _OTHER_PAYLOAD = "key"
 
 @dataclass(eq=False)
 class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
-    """A refusal.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    kind : str
-        Short name.
-    title, detail : str
-        What went wrong, in general and here.
-    figures : dict
-        Public numbers: ``requested``, ``spent``, ``remaining``, ``fits``, in ``unit``.
-    headers : dict
-        To send along.
-    """
+    """A refusal: HTTP status, short name, texts, and public numbers such as ``requested``, ``spent`` and ``fits``."""
 
     status: int
     kind: str
@@ -41,38 +28,52 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
     @property
     def body(self) -> bytes:
         """The refusal as JSON."""
-        told = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
+        content = {"type": f"urn:dpensemble:problem:{self.kind}", "title": self.title, "status": self.status}
         if self.detail:
-            told["detail"] = self.detail
+            content["detail"] = self.detail
         # A number that JSON has not is left out.
         finite = {k: v for k, v in self.figures.items() if not (isinstance(v, float) and not math.isfinite(v))}
-        return json.dumps(told | finite, separators=(",", ":")).encode()
+        return json.dumps(content | finite, separators=(",", ":")).encode()
 
 
-def problem_of(error: Exception) -> Problem:
+@singledispatch
+def problem_of(_error: Exception) -> Problem:
     """Return the refusal that an error stands for; what it says of files or of others stays inside."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, BudgetError):
-        return Problem(403, "budget", "The budget does not allow this; nothing was charged.", str(error), error.figures)
-    if isinstance(error, DataError) and error.parameter == _OTHER_PAYLOAD and "other votes" in str(error):
+    return Problem(500, "unexpected", "Something went wrong that nobody foresaw.", "No answer was given.")
+
+
+@problem_of.register
+def _(error: Problem) -> Problem:
+    return error
+
+
+@problem_of.register
+def _(error: BudgetError) -> Problem:
+    return Problem(403, "budget", "The budget does not allow this; nothing was charged.", str(error), error.figures)
+
+
+@problem_of.register(DataError)
+@problem_of.register(InvalidParameterError)
+def _(error: DPEnsembleError) -> Problem:
+    if error.parameter == _OTHER_PAYLOAD and "other votes" in str(error):
         return Problem(
             422,
             "idempotency-key-reused",
             "The Idempotency-Key was used with another request; nothing was charged.",
             "Use a new key for a new request, or send the same request again.",
         )
-    if isinstance(error, DataError | InvalidParameterError):
-        return Problem(422, "unusable", "The request cannot be used; nothing was charged.", str(error))
-    if isinstance(error, DPEnsembleError):
-        return Problem(
-            503,
-            "unavailable",
-            "The service cannot answer now.",
-            "No answer was given. Send the same request with the same Idempotency-Key later; it is charged once.",
-            headers={"Retry-After": "5"},
-        )
-    return Problem(500, "unexpected", "Something went wrong that nobody foresaw.", "No answer was given.")
+    return Problem(422, "unusable", "The request cannot be used; nothing was charged.", str(error))
+
+
+@problem_of.register
+def _(_error: DPEnsembleError) -> Problem:
+    return Problem(
+        503,
+        "unavailable",
+        "The service cannot answer now.",
+        "No answer was given. Send the same request with the same Idempotency-Key later; it is charged once.",
+        headers={"Retry-After": "5"},
+    )
 
 
 #: What every refusal looks like, for the schema.

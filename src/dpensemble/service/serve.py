@@ -15,7 +15,7 @@ from dpensemble._checks import integer_between
 from dpensemble.errors import InvalidParameterError
 from dpensemble.service.app import create_app
 from dpensemble.service.connections import LONGEST_HEAD, bounded, room_for_connections
-from dpensemble.service.observed import JsonLog, LogHandler
+from dpensemble.service.metrics import JsonLog, LogHandler
 from dpensemble.service.settings import ServiceSettings
 
 # Seconds that requests have to end in when the service is told to stop.
@@ -30,19 +30,7 @@ def serve(
     certificate: Path | None = None,
     certificate_key: Path | None = None,
 ) -> None:
-    """Serve until the process is told to stop.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        As `read_settings` returns them.
-    host : str, default="127.0.0.1"
-        Address to listen at.
-    port : int, default=8000
-        Port.
-    certificate, certificate_key : path, optional
-        Files for TLS, which a proxy in front may do instead.
-    """
+    """Serve until the process is told to stop; a certificate is for TLS, which a proxy in front may do instead."""
     if (certificate is None) is not (certificate_key is None):
         raise InvalidParameterError("TLS needs a certificate and its key; give both, or none.")
     if settings.secure_cookie is None:

@@ -15,14 +15,9 @@ _HOURS = 8
 
 
 class Sessions:
-    """Signs and reads sessions, which several services can share; kept are only those that were ended here.
+    """Signs and reads sessions, which several services can share. Only sessions that were ended here are kept.
 
-    Parameters
-    ----------
-    ring : KeyRing
-        Keys as they are now: a session ends with its key.
-    secret : bytes
-        Known to services of one ledger alone.
+    A session ends with its key in `ring`. Only services of one ledger know `secret`.
     """
 
     def __init__(self, ring: KeyRing, secret: bytes) -> None:
@@ -33,8 +28,8 @@ class Sessions:
     def begin(self, key: ApiKey) -> str:
         """Return a cookie for whoever gave a key."""
         # A random part, so that ending one session ends no other of the same second.
-        said = f"{key.id}.{int(time.time()) + _HOURS * 3600}.{secrets.token_hex(8)}"
-        return f"{said}.{self._sign('session', said, key.sha256)}"
+        session = f"{key.id}.{int(time.time()) + _HOURS * 3600}.{secrets.token_hex(8)}"
+        return f"{session}.{self._sign('session', session, key.sha256)}"
 
     def of(self, cookie: str) -> ApiKey | None:
         """Return the key behind a cookie; None if it is none, too old or ended, or its key is gone."""

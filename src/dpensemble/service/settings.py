@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between
-from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.budget import Budget
 from dpensemble.datasets.bad_records import OnBadRecord
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.laws import LawChoice, SparseNoisyMax
+from dpensemble.laws import LawChoice
 from dpensemble.ledger.names import look_alike
+from dpensemble.releases import RELEASES
 from dpensemble.service.oidc import OidcSettings
 
-_WHOLE_LAWS: dict[str, Any] = {SparseNoisyMax.name: SparseNoisyMax, GaussianSum.name: GaussianSum}
+# Laws with a release of their own, by name: all of their settings have to be given.
+_WHOLE_LAWS: dict[str, Any] = {kind.name: kind for kind in RELEASES}
 Made = TypeVar("Made")
 
 
@@ -27,24 +28,9 @@ Made = TypeVar("Made")
 class EnsembleSettings:
     """Teachers that are fitted when the service starts, one a voter.
 
-    Parameters
-    ----------
-    private, public : str
-        Tables. Nothing but teachers is learned from the private one; columns are encoded by public rows.
-    target : str
-        Column to predict.
-    unit : str, optional
-        Column of the private table that says whose record it is.
-    drop : list of str
-        Columns to leave out.
-    teacher : str, default="logistic-regression"
-        Learner, as for ``dpensemble train --teacher``.
-    seed : int, default=0
-        Public seed of the partition and of the teachers.
-    sep, decimal, multiline_text
-        How the tables are written if they are CSV; see `read_table`.
-    on_bad_record : {"zero", "raise"}, optional
-        What a bad private record does: teach nobody, while it still counts ("zero", the default), or stop the start.
+    Nothing but teachers is learned from the private table; columns are encoded by public rows. The seed is a public
+    one, of the partition and of the teachers. A bad private record teaches nobody, while it still counts ("zero", the
+    default), or stops the start ("raise").
     """
 
     private: str
@@ -74,34 +60,11 @@ class EnsembleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantSettings:
-    """One grant that a service answers under.
+    """One grant that a service answers under; `docs/service.md` describes the settings.
 
-    Parameters
-    ----------
-    name, data_set : str
-        Name of the grant, and of the account in the ledger that pays for it.
-    classes : int or list
-        Labels, or their number.
-    voters : int
-        Ballots in each answer; teachers, where there is an ensemble.
-    epsilon, delta : float
-        Budget of all answers together.
-    law : str or dict, default="gnmax"
-        Name of a law, or that with settings: ``{name = "gnmax", sigma = 40.0}``.
-    relation : str, default="replace-one"
-        Neighbouring relation; that of the account.
-    answers : int, optional
-        Number of answers; by default as many as the budget allows.
-    votes_per_unit : int, default=1
-        Most voters that one unit reaches.
-    unit : str, default="record"
-        What is protected, in words.
-    clip : float, optional
-        For log-probabilities under the exponential mechanism.
-    about : str, default=""
-        A sentence for the page.
-    ensemble : EnsembleSettings, optional
-        Teachers in the house; without it votes are posted.
+    The account `data_set` pays `epsilon` and `delta` for all answers together. Without `answers` there are as many as
+    the budget allows. `votes_per_unit` is the most voters that one unit reaches, and `unit` says in words what is
+    protected. Without an ensemble, votes are posted.
     """
 
     name: str
@@ -124,14 +87,8 @@ class GrantSettings:
         """Epsilon and delta of all answers."""
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
-    def found_law(self) -> Any:
-        """Return the law that was named, with the settings that were given.
-
-        Raises
-        ------
-        InvalidParameterError
-            If there is none, or it has no such settings.
-        """
+    def law_object(self) -> Any:
+        """Return the law that was named, with the settings that were given."""
         given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
         name = given.pop("name", None)
         if name in _WHOLE_LAWS:
@@ -146,29 +103,11 @@ class GrantSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """A whole configuration.
+    """A whole configuration; `docs/service.md` describes the settings.
 
-    Parameters
-    ----------
-    ledger : str
-        File or address of the ledger.
-    keys : str
-        File of API keys.
-    grants : tuple of GrantSettings
-        What is answered.
-    signing_key, witness : str, optional
-        As for `dpensemble.ledger.Ledger`.
-    most_bytes : int, default=2,000,000
-        Largest request.
-    most_queries : int, default=1,000
-        Most queries in one request.
-    secure_cookie : bool, optional
-        Whether the page's cookie goes over HTTPS only, whatever scheme the service itself sees; by default yes, unless
-        `dpensemble.service.serve.serve` listens on a loopback address. Over HTTPS it always is so.
-    oidc : OidcSettings, optional
-        Whose tokens are taken beside API keys.
-    folder : path
-        What relative names of files begin at: the folder of the configuration.
+    Relative names of files begin at `folder`. `secure_cookie` is whether the page's cookie goes over HTTPS only,
+    whatever scheme the service itself sees: by default yes, unless `dpensemble.service.serve.serve` listens on a
+    loopback address. Over HTTPS it always is so.
     """
 
     ledger: str
@@ -208,12 +147,12 @@ def read_settings(path: Path) -> ServiceSettings:
         If it lacks something, or says something unknown.
     """
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileError(f"config={str(path)!r} cannot be read ({error.strerror}); name the service's file.") from None
     except ValueError as error:
         raise FileError(f"config={str(path)!r} is not TOML ({error}).") from None
-    grants = found.pop("grants", None)
+    grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
         raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
     made = tuple(_grant(one) for one in grants)
@@ -224,12 +163,14 @@ def read_settings(path: Path) -> ServiceSettings:
         other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
         if other is not None:
             raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each a name of its own.")
-    oidc = found.pop("oidc", None)
+    oidc = content.pop("oidc", None)
     if oidc is not None:
         if not isinstance(oidc, dict):
             raise InvalidParameterError("oidc is no table; write [oidc].")
-        found["oidc"] = _made(OidcSettings, "oidc", oidc)
-    settings = _made(ServiceSettings, "the configuration", {**found, "grants": made, "folder": path.resolve().parent})
+        content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
+    settings = _from_fields(
+        ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent}
+    )
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
     if not isinstance(settings.secure_cookie, bool | None):
@@ -246,8 +187,8 @@ def _grant(found: dict[str, Any]) -> GrantSettings:
             raise InvalidParameterError(f"{called}: ensemble is no table; write [grants.ensemble].")
         if isinstance(ensemble.get("drop"), list):
             ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
-        found["ensemble"] = _made(EnsembleSettings, f"{called}, ensemble", ensemble)
-    made = _made(GrantSettings, called, found)
+        found["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+    made = _from_fields(GrantSettings, called, found)
     if not isinstance(made.name, str) or not _is_plain(made.name):
         raise InvalidParameterError(f"{called}: name may hold letters, digits, '-', '_' and '.', 1 to 60 of them.")
     integer_between("voters", made.voters, 1)
@@ -261,20 +202,20 @@ def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _made(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
+def _from_fields(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
     """Return a dataclass made of what was read, naming what is lacking or unknown."""
-    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    unknown = [name for name in found if name not in known]
+    field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    unknown = [name for name in found if name not in field_of]
     lacking = [
         name
-        for name, one in known.items()
+        for name, one in field_of.items()
         if name not in found and one.default is MISSING and one.default_factory is MISSING
     ]
     if unknown:
-        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(known)}.")
+        raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; there are {', '.join(field_of)}.")
     if lacking:
         raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
     for name, value in found.items():
-        if "str" in str(known[name].type).split(" | ") and not isinstance(value, str):
+        if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
             raise InvalidParameterError(f"{called}: {name}={value!r:.60} is no text.")
     return kind(**found)

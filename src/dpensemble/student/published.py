@@ -86,17 +86,17 @@ class NamedPipeline(Pipeline):
             self._require_columns(X)
         if self.names is None or not hasattr(X, "columns"):
             return X
-        found = by_name(X, self.names, needed=self.needed)
+        ordered = by_name(X, self.names, needed=self.needed)
         if not self.as_array:
-            return found
-        return read_rows("X", lambda: np.asarray(found, dtype=np.float64))
+            return ordered
+        return read_rows("X", lambda: np.asarray(ordered, dtype=np.float64))
 
     def _require_columns(self, X: Any) -> None:
         """Refuse rows by position that are no table, or have another number of columns."""
         shape = np.shape(X)
         # Files of earlier versions do not hold the number.
-        known = getattr(self, "n_columns", None)
-        wanted = len(self.names) if known is None and self.names is not None else known
+        n_columns = getattr(self, "n_columns", None)
+        wanted = len(self.names) if n_columns is None and self.names is not None else n_columns
         if len(shape) != 2:
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
         if wanted is not None and shape[1] != wanted:

@@ -44,7 +44,7 @@ from scipy.special import logit
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import DataError
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases.noise import DiscreteNoise
 
 #: Entry appended to every row.
 CONSTANT = 0.5
@@ -103,19 +103,9 @@ def descend(
 ) -> Floats:
     """Return the mean weights of the later half of the steps of any loss whose gradients are sums of bounded vectors.
 
-    Parameters
-    ----------
-    gradient : callable
-        Returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root of
-        `squared_length` times those in 1.
-    shape : tuple of int
-        Shape of weights and gradients.
-    n_units : int
-        Number of units; private unless they are replaced.
-    squared_length : Fraction
-        See `gradient`.
-    rho, n_steps, noise
-        Zero-concentrated privacy of the whole, number of sums, and what draws.
+    `gradient` returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root
+    of `squared_length` times those in 1. The number of units is private unless they are replaced. `rho` is the
+    zero-concentrated privacy of all steps together.
     """
     variance = gradient_variance(rho, n_steps, squared_length)
     # No smaller than the noise on a gradient, so that weights of few records stay within reason.
@@ -148,8 +138,8 @@ def shared_by_units(records: Floats, units: Integers | None) -> Floats:
     """Return whole records divided by the number that their unit has, towards zero."""
     if units is None:
         return records
-    found: Floats = np.trunc(records / np.bincount(units)[units][:, None])
-    return found
+    shared: Floats = np.trunc(records / np.bincount(units)[units][:, None])
+    return shared
 
 
 def gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUARED_LENGTH) -> int:
@@ -168,21 +158,21 @@ def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None]
     # A unit less than 1, and truncated: rounding cannot make a row longer than 1.
     factors = (ROW - 1) / np.maximum(lengths, clip / largest * ROW)
-    found = np.empty((len(rows), rows.shape[1] + 1))
-    np.multiply(whole, factors, out=found[:, :-1])
-    np.trunc(found[:, :-1], out=found[:, :-1])
-    found[:, -1] = CONSTANT * ROW
-    found *= signs[:, None]
-    return found
+    signed = np.empty((len(rows), rows.shape[1] + 1))
+    np.multiply(whole, factors, out=signed[:, :-1])
+    np.trunc(signed[:, :-1], out=signed[:, :-1])
+    signed[:, -1] = CONSTANT * ROW
+    signed *= signs[:, None]
+    return signed
 
 
 def gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
     """Return the sum of the gradients of `signed_records` in whole units, exactly; `shared` is what each adds."""
     added, whole = records if shared is None else shared, np.rint(weights * WEIGHT)
-    found = np.zeros(records.shape[1])
+    total = np.zeros(records.shape[1])
     # In blocks that stay in the processor's cache; sums are of whole numbers, and so the same in any order.
     for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
         wrong = CHANCE - np.searchsorted(_RISES, records[block] @ whole, side="left").astype(np.float64)
-        found -= wrong @ added[block]
-    return found
+        total -= wrong @ added[block]
+    return total

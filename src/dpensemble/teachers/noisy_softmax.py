@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.teachers.noisy_descent import (
     CHANCE,
     ROW,
@@ -53,16 +53,7 @@ def noisy_softmax_descent(
 ) -> Floats:
     """Return mean weights of the later half of the steps, shape (n_features + 1, n_classes), which may be published.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_records, n_features)
-        Private.
-    classes : ndarray of shape (n_records,)
-        Class ids; private.
-    n_classes : int
-        Number of declared classes.
-    clip, rho, n_steps, noise, units
-        As for `dpensemble.teachers.noisy_descent.noisy_descent`.
+    Rows and class ids are private. The other parameters are those of `dpensemble.teachers.noisy_descent.noisy_descent`.
     """
     require_few(rows)
     records = signed_records(rows, np.ones(len(rows)), clip)
@@ -85,5 +76,5 @@ def softmax_sum(records: Floats, classes: Integers, weights: Floats, shared: Flo
     odds = np.where(behind < len(_ODDS), _ODDS[np.minimum(behind, len(_ODDS) - 1)], 0)
     chances = odds * CHANCE // odds.sum(axis=1, keepdims=True)
     chances[np.arange(len(classes)), classes] -= CHANCE
-    found: Floats = shared.T @ chances.astype(np.float64)
-    return found
+    total: Floats = shared.T @ chances.astype(np.float64)
+    return total

@@ -26,10 +26,10 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._checks import epsilon_of
 from dpensemble._random import NoiseSource
 from dpensemble._workers import private_workers
-from dpensemble.clusters import refuse_cluster
+from dpensemble.clusters.base import refuse_cluster
 from dpensemble.errors import InvalidParameterError, TeacherError
 from dpensemble.laws import RandomizedResponse, sample
-from dpensemble.teachers.discrete_noise import DiscreteNoise
+from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.votes import Votes, ballot_dtype
 
 SEED = "insecure_release_seed"
@@ -167,17 +167,7 @@ def protects_units(estimator: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnBallots(_ByOthers):
-    """A few of the ballots on every query, drawn anew from secret bits, each choice as likely as any.
-
-    Parameters
-    ----------
-    voters : Voters
-        Private teachers, or ordinary ones whose ballots are randomised.
-    drawn : int
-        Number of ballots that count, from 1.
-    noise : NoiseSource
-        Where the random bits come from.
-    """
+    """A few ballots of `voters` on every query, drawn each time from secret bits, each choice equally likely."""
 
     drawn: int
     noise: NoiseSource
@@ -186,15 +176,15 @@ class DrawnBallots(_ByOthers):
         """Return the ballots that count on each row, as many on each."""
         votes = self.voters.vote(X)
         draws, (n_rows, n_ballots) = DiscreteNoise(self.noise), votes.ballots.shape
-        found = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
+        drawn = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
         for row in range(n_rows):
             places = list(range(n_ballots))
             for k in range(self.drawn):
                 # Fisher and Yates: each of those left is as likely.
                 other = k + draws.below(n_ballots - k)
                 places[k], places[other] = places[other], places[k]
-            found[row] = votes.ballots[row, places[: self.drawn]]
-        return Votes(found, n_classes=votes.n_classes)
+            drawn[row] = votes.ballots[row, places[: self.drawn]]
+        return Votes(drawn, n_classes=votes.n_classes)
 
 
 def fit_private(
@@ -224,8 +214,8 @@ def fit_private(
                 model.set_params(classes=classes.tolist())
             if seeds is not None and SEED in settings:
                 model.set_params(**{SEED: int(seeds[t])})
-            told = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
-            yield delayed(_fit)(model, X[shard], classes[y[shard]], told)
+            own_units = {"units": units[shard]} if units is not None and has_fit_parameter(model, "units") else {}
+            yield delayed(_fit)(model, X[shard], classes[y[shard]], own_units)
 
     models = Parallel(n_jobs=n_jobs, pre_dispatch="n_jobs", **private_workers())(tasks())
     failed = next((model for model in models if isinstance(model, str)), None)

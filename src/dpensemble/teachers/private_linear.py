@@ -72,10 +72,6 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
             Whom each record belongs to; the privacy is then that of all records of one unit together, each of which
             counts less the more there are. By default every record is a unit.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         InvalidParameterError
@@ -110,11 +106,11 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
                 f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
             )
         ids = np.zeros(len(labels), dtype=np.int64)
-        known = np.zeros(len(labels), dtype=bool)
+        declared = np.zeros(len(labels), dtype=bool)
         for number, label in enumerate(classes):
-            found = labels == label
-            ids[found], known = number, known | found
-        if not known.all():
+            of_class = labels == label
+            ids[of_class], declared = number, declared | of_class
+        if not declared.all():
             raise DataError(f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}.")
         return rows, ids, classes
 
@@ -125,10 +121,6 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         ----------
         delta : float
             Above 0 and below 1; also 0 where the noise is not Gaussian.
-
-        Returns
-        -------
-        float
         """
         check_is_fitted(self)
         if self._rho is None:
@@ -156,8 +148,8 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row."""
         scores = self.decision_function(X)
-        found = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        labels: NDArray[Any] = self.classes_[found]
+        ids = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        labels: NDArray[Any] = self.classes_[ids]
         return labels
 
     def __sklearn_tags__(self) -> Any:

@@ -13,7 +13,7 @@ and A. Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
 mean loss.)
 
 The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step, and
-whole steps of discrete noise are added (`dpensemble.teachers.discrete_noise`): Laplace noise at an L1
+whole steps of discrete noise are added (`dpensemble.releases.noise`): Laplace noise at an L1
 sensitivity of ``sqrt(d)`` times that in L2 if delta is 0, else Gaussian noise, whose zero-concentrated privacy
 is ``sensitivity**2 / (2 variance)`` (Canonne, Kamath and Steinke 2020, Theorem 4), converted to (epsilon,
 delta). What is released is an exact function of integers drawn exactly, so floating-point noise plays no part.

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble._workers import private_workers
-from dpensemble.clusters import active_cluster
+from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
@@ -234,8 +234,10 @@ def _predict(
             try:
                 with own_global_randomness(seed):
                     # A copy for each: one that transforms rows in place must not change what the next ones see.
-                    found = model.predict(X.copy())
-                    ballots[:, column] = _ids(found, classes) if own is None else own[_ids(found, np.arange(len(own)))]
+                    labels = model.predict(X.copy())
+                    ballots[:, column] = (
+                        _ids(labels, classes) if own is None else own[_ids(labels, np.arange(len(own)))]
+                    )
             except Exception:  # a teacher that cannot answer votes like one that could not be fitted
                 ballots[:, column] = fallback
     return ballots

@@ -62,32 +62,32 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         for start in range(0, n_teachers, size):
             part = slice(start, min(start + size, n_teachers))
             if isinstance(self._teachers, BatchedLogistic):
-                found = self._teachers.probabilities(part, X)
+                chances = self._teachers.probabilities(part, X)
                 # Those that were never fitted know one class only.
-                found[~self._teachers.coef[part].any(axis=(1, 2))] = np.nan
+                chances[~self._teachers.coef[part].any(axis=(1, 2))] = np.nan
             else:
-                found = np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
-            lost = ~np.isfinite(found).all(axis=(1, 2))
-            found[lost] = self._shares[part][lost, None, :]
-            yield found.clip(0.0, 1.0)
+                chances = np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
+            lost = ~np.isfinite(chances).all(axis=(1, 2))
+            chances[lost] = self._shares[part][lost, None, :]
+            yield chances.clip(0.0, 1.0)
 
     def _probabilities_of(self, t: int, X: Floats) -> Floats:
         """Return what one fitted model finds probable, NaN where it cannot say."""
-        found = np.full((len(X), len(self._classes)), np.nan)
+        unknown = np.full((len(X), len(self._classes)), np.nan)
         model = self._teachers.models[t]  # type: ignore[attr-defined]
         if model is None:
-            return found
+            return unknown
         with quietly():
             try:
                 with own_global_randomness(self._seed_of(t)):
                     columns = self._classes_of(t, model)
-                    chances = np.zeros_like(found)
+                    chances = np.zeros_like(unknown)
                     # A copy for each: one that transforms rows in place must not change what the next ones see.
                     chances[:, columns] = model.predict_proba(X.copy())
-                    found = chances
+                    unknown = chances
             except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
                 pass
-        return found
+        return unknown
 
     def _seed_of(self, t: int) -> int:
         seeds = getattr(self._teachers, "seeds", None)
@@ -110,24 +110,24 @@ class SoftTeacherEnsemble(TeacherEnsemble):
             Finite. One output for two classes, the log-odds of the second; else one a class, which sum to 0.
         """
         n_teachers, n_classes = self._shares.shape
-        found = np.zeros((n_teachers, n_classes, self._n_features + 1))
-        found[:, :, -1] = np.log(self._shares)
+        learned = np.zeros((n_teachers, n_classes, self._n_features + 1))
+        learned[:, :, -1] = np.log(self._shares)
         for t in range(n_teachers):
             own = self._coefficients_of(t)
             # Numbers that are not finite, or whose differences would not be, are no answer.
             if own is not None and np.isfinite(own).all() and np.abs(own).max() < _LARGEST:
-                found[t] = own
+                learned[t] = own
         if n_classes == 2:
-            return found[:, 1:] - found[:, :1]
-        return found - found.mean(axis=1, keepdims=True)
+            return learned[:, 1:] - learned[:, :1]
+        return learned - learned.mean(axis=1, keepdims=True)
 
     def _coefficients_of(self, t: int) -> Floats | None:
         """Return the logit of every class as one fitted teacher has it, None if it has none."""
         if isinstance(self._teachers, BatchedLogistic):
             coef, intercept = self._teachers.coef[t], self._teachers.intercept[t]
-            known = np.isfinite(intercept)
-            columns = np.flatnonzero(known) if len(coef) > 1 else np.arange(2)
-            coef, intercept = coef[known], intercept[known]
+            voted_for = np.isfinite(intercept)
+            columns = np.flatnonzero(voted_for) if len(coef) > 1 else np.arange(2)
+            coef, intercept = coef[voted_for], intercept[voted_for]
         else:
             model = self._teachers.models[t]  # type: ignore[attr-defined]
             if model is None:
@@ -145,13 +145,13 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         rows = np.hstack([coef, intercept[:, None]])
         if len(rows) == 1:
             rows = np.concatenate([-rows / 2, rows / 2])
-        found = np.zeros((len(self._classes), rows.shape[1]))
-        found[columns] = rows
-        absent = np.setdiff1d(np.arange(len(found)), columns)
+        logits = np.zeros((len(self._classes), rows.shape[1]))
+        logits[columns] = rows
+        absent = np.setdiff1d(np.arange(len(logits)), columns)
         # A class that no record of the shard has is rarer than the rarest that one has.
         logs = np.log(self._shares[t])
-        found[absent, -1] = rows[:, -1].min() + logs[absent] - logs[columns].min()
-        return found
+        logits[absent, -1] = rows[:, -1].min() + logs[absent] - logs[columns].min()
+        return logits
 
 
 def require_linear(estimator: Any, n_features: int, n_classes: int) -> None:

@@ -18,12 +18,7 @@ BYTES_AT_ONCE = 2**29
 class RowsInBlocks:
     """Private rows that come in blocks, always the same in the same order; stands where an array of rows would.
 
-    Parameters
-    ----------
-    read : callable
-        Returns an iterator over blocks of rows, arrays of shape (n, n_features).
-    n_records, n_features : int
-        Shape of all rows together.
+    `read` returns an iterator over blocks of rows, arrays of shape (n, n_features).
     """
 
     read: Callable[[], Iterator[Floats]]
@@ -35,18 +30,18 @@ class RowsInBlocks:
 
     def take(self, wanted: Integers) -> Floats:
         """Return the rows at these positions, which ascend; one pass over all blocks."""
-        found = np.empty((len(wanted), self.n_features))
+        rows = np.empty((len(wanted), self.n_features))
         start = filled = 0
         for block in self.read():
             inside = wanted[filled : np.searchsorted(wanted, start + len(block))] - start
-            found[filled : filled + len(inside)] = block[inside]
+            rows[filled : filled + len(inside)] = block[inside]
             start, filled = start + len(block), filled + len(inside)
         if start != self.n_records:
             raise DataError(
                 f"blocks held {self.n_records} records when they were first read, and now {start}; read the same "
                 "records in the same order every time."
             )
-        return found
+        return rows
 
 
 @dataclass(frozen=True)
@@ -74,10 +69,10 @@ def turns(X: Floats | RowsInBlocks, shards: Sequence[Integers]) -> list[Turn]:
     if not isinstance(X, RowsInBlocks):
         return [Turn(slice(0, len(shards)))]
     most = max(1, BYTES_AT_ONCE // (8 * max(1, X.n_features)))
-    found, first, rows = [], 0, 0
+    ready, first, rows = [], 0, 0
     for teacher, shard in enumerate(shards):
         if rows + len(shard) > most and teacher > first:
-            found.append(Turn(slice(first, teacher)))
+            ready.append(Turn(slice(first, teacher)))
             first, rows = teacher, 0
         rows += len(shard)
-    return [*found, Turn(slice(first, len(shards)))]
+    return [*ready, Turn(slice(first, len(shards)))]

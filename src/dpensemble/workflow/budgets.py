@@ -45,5 +45,5 @@ def assign_at_random(
     generator = np.random.default_rng(seed_sequence(public_entropy(seed), Stream.CONSENT))
     entries = np.empty(len(shares), dtype=object)
     entries[:] = list(shares)
-    found: NDArray[Any] = entries[generator.permutation(dealt)][owners]
-    return found
+    budgets: NDArray[Any] = entries[generator.permutation(dealt)][owners]
+    return budgets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,30 +10,18 @@ import pandas as pd
 
 from dpensemble._checks import declared_classes
 from dpensemble._guard import guard_private_rows
-from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, readable_rows, units_or_none
+from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, named_units, readable_rows
 from dpensemble.workflow.files import file_tables
+from dpensemble.workflow.table_files import ReadOptions, TableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """Exact counts of private records; for the owner alone, never to be published.
 
-    Parameters
-    ----------
-    records : int
-        All records.
-    bad : int
-        Records that add nothing: those with at least one of the next four.
-    without_class : int
-        Records whose label is missing or not declared.
-    infinite : int
-        Records with an infinite entry.
-    incomplete : int
-        Records with a missing or unreadable entry. They are bad only for methods that take no blanks.
-    without_unit : int
-        Records whose unit is missing.
-    missing_entries : dict of str to int
-        Missing or unreadable entries of each column that has some.
+    A record is bad, and adds nothing, if its label is missing or not declared, an entry is infinite, or its unit is
+    missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
+    are those of each column that has some.
     """
 
     records: int
@@ -51,27 +38,25 @@ class Checked:
 
 
 @guard_private_rows()
-def check(private: Path, public: Path | None, target: str, *, blanks: bool = True, **how: Any) -> Checked:
+def check(files: TableFiles, *, blanks: bool = True) -> Checked:
     """Count the bad records of a private table.
 
     Parameters
     ----------
-    private, public, target
-        As for `file_tables`.
+    files : TableFiles
+        Where the tables are.
     blanks : bool, default=True
-        Whether the method takes missing entries; otherwise a record with one is bad.
-    **how
-        Further arguments of `file_tables`, such as ``classes`` and ``unit``.
+        Whether the method takes missing entries. If not, a record with a missing entry is bad.
 
     Raises
     ------
     FileError, DataError, InvalidParameterError
         If the tables cannot be used at all.
     """
-    tables = file_tables(private, public, target, blanks=True, takes_blocks=True, on_bad_record="zero", **how)
+    tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero"))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
     units = tables.units if tables.stream is None else tables.stream.units
-    present = np.ones(tables.n_records, dtype=bool) if units is None else units_or_none(units)[1]
+    present = np.ones(tables.n_records, dtype=bool) if units is None else named_units(units)[1]
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)

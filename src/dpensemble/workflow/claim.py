@@ -17,15 +17,7 @@ _TRIES = 100
 class Claim:
     """An exclusive claim on a folder, held by a lock that the system lets go of when the process ends.
 
-    Parameters
-    ----------
-    folder : path
-        What is claimed; it need not exist, nor the folders above it.
-
-    Raises
-    ------
-    FileError
-        If another process holds it, or nothing can be written beside it.
+    The folder need not exist, nor the folders above it. Raises if another process holds it.
     """
 
     def __init__(self, folder: Path) -> None:

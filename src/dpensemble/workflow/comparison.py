@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import mean
 from time import perf_counter
 
@@ -15,7 +15,14 @@ from dpensemble.errors import DPEnsembleError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison_data import ComparedRows, ComparisonData
 from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import METHODS, REFERENCES, fitting_trial, run_of
+from dpensemble.workflow.comparison_methods import (
+    METHODS,
+    REFERENCES,
+    ComparedEstimator,
+    Reference,
+    compared,
+    fitting_trial,
+)
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
 from dpensemble.workflow.comparison_trial import Trial, TrialResult
 
@@ -104,9 +111,9 @@ def compare(
                 insecure_release_seed=_noise_seed(insecure_release_seed, repeat),
                 n_jobs=n_jobs,
             )
-            for name, run in runs.items():
+            for name, method in runs.items():
                 with uncounted():
-                    tallies[name].run(run, trial)
+                    tallies[name].run(method, trial)
                 advance(1)
     return Comparison(
         dataset=data.name,
@@ -125,8 +132,8 @@ def compare(
     )
 
 
-def _checked_methods(methods: Sequence[str]) -> dict[str, Callable[[Trial], TrialResult]]:
-    runs = {name: run_of(name) for name in methods}
+def _checked_methods(methods: Sequence[str]) -> dict[str, ComparedEstimator | Reference]:
+    runs: dict[str, ComparedEstimator | Reference] = {name: compared(name) for name in methods}
     if not runs or len(runs) < len(methods):
         raise InvalidParameterError(f"methods={','.join(methods)!r} cannot be compared; name each once.")
     return runs
@@ -152,14 +159,14 @@ class _Tally:
         self._note: str | None = None
         self._results: list[TrialResult] = []
 
-    def run(self, method: Callable[[Trial], TrialResult], trial: Trial) -> None:
+    def run(self, method: ComparedEstimator | Reference, trial: Trial) -> None:
         """Run it once more, unless it has been refused before."""
         if self._error:
             return
-        trial, self._note = fitting_trial(self._name, trial)
+        trial, self._note = fitting_trial(method, trial)
         start = perf_counter()
         try:
-            self._results.append(method(trial))
+            self._results.append(method.run(trial))
         except DPEnsembleError as error:
             self._error = str(error)
         self._seconds += perf_counter() - start

@@ -20,17 +20,9 @@ _ARRAY = "array"
 class DrawnFile:
     """Keeps drawn values as lines of JSON; a last line that is not whole was never used, and is drawn again.
 
-    Values that belong together are one line, so that a write that ends midway keeps none of them.
-
-    Parameters
-    ----------
-    path : path
-        The file, for its owner alone. What an earlier run left in it is returned before anything is drawn.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be read, or the run draws other things than the file holds.
+    Values that belong together are one line, so that a write that ends midway keeps none of them. The file is for its
+    owner alone. What an earlier run left in it is returned before anything is drawn; a run that draws other things
+    raises.
 
     Examples
     --------

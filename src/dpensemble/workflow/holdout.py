@@ -16,7 +16,7 @@ from dpensemble._spending import Spending, announce
 from dpensemble.allocation.partition import number_units
 from dpensemble.datasets.bad_records import BAD, class_ids_or_bad, units_or_none, zeroes_bad
 from dpensemble.errors import BudgetError, InvalidParameterError
-from dpensemble.methods.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
+from dpensemble.moments.score import BINS, ReleasedScore, bin_edges, release_score, score_cost, unit_vectors
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 
@@ -102,7 +102,7 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     share = real_between("holdout_score", share, 0.0, 0.5)
     if model.relation != Relation.REPLACE_ONE:
         raise InvalidParameterError("holdout_score needs relation='replace-one', under which places are public.")
-    if getattr(model, "analysis", "worst-case") != "worst-case":
+    if model.analysis != "worst-case":
         raise InvalidParameterError("holdout_score needs analysis='worst-case', whose epsilon is public.")
     if tables.budgets is not None or tables.stream is not None:
         what = "records have budgets of their own" if tables.stream is None else "private records are read in blocks"
@@ -158,9 +158,9 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     paid : WithScore, optional
         The account that has paid for the score.
     """
+    stated, classes = model.result_.guarantee, model.result_.classes
     if paid is not None:
-        paid.require_paid(model.guarantee_.epsilon, model.guarantee_.delta)
-    classes = model.classes_
+        paid.require_paid(stated.epsilon, stated.delta)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
     # A label that was not declared is wrong, whatever the student answers.
@@ -175,8 +175,8 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     vectors = unit_vectors(right, cells, held.unit_of, held.n_units, usable)
     seed = model.insecure_release_seed
     noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
-    announce(model.design_.groups)
-    return release_score(vectors, model.guarantee_.epsilon, model.guarantee_.delta, noise)
+    announce(model.result_.design.groups)
+    return release_score(vectors, stated.epsilon, stated.delta, noise)
 
 
 def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
@@ -184,7 +184,7 @@ def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
         rows, readable = read(held.X)
         return model.predict_proba(rows), readable
     # With more or fewer rows before them, other units' rows could come out otherwise in the last digit.
-    found, readable = np.empty((len(held.X), len(model.classes_))), np.empty(len(held.X), dtype=bool)
+    found, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
     order = np.argsort(held.unit_of, kind="stable")
     for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
         rows, readable[places] = read(held.X.iloc[places])

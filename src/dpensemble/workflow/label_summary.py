@@ -1,4 +1,4 @@
-"""What the released labels, and the teachers to their owner, say of how useful a run is."""
+"""Shares of released labels, and warnings about teachers for their owner: how useful a run is."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.validation import has_fit_parameter
 
 from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.result import Result
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.tables import Tables
 
@@ -20,8 +20,17 @@ _MANY_FAILED, _MOST_CONSTANT = 0.1, 0.5
 _MOST_ROWS, _FOLDS = 5_000, 3
 
 
-def told_by_labels(model: Any, public: Any, truth: pd.Series | None) -> dict[str, Any]:
+def label_shares(result: Result, answers: Any, truth: pd.Series | None) -> dict[str, Any]:
     """Return shares that follow from released labels, the student and public rows: they cost no privacy.
+
+    Parameters
+    ----------
+    result : Result
+        What the run gave.
+    answers : ndarray of shape (n_public,)
+        The student's label of each public row.
+    truth : Series of shape (n_public,), optional
+        True labels of the public rows.
 
     Returns
     -------
@@ -30,16 +39,13 @@ def told_by_labels(model: Any, public: Any, truth: pd.Series | None) -> dict[str
         that were voted on, the shares of the commonest and of those that the student repeats; ``public_truth``, the
         same of true labels, where they are known.
     """
-    answers = model.predict(public)
-    found: dict[str, Any] = {
-        "answers": {str(label): float(np.mean(answers == label)) for label in model.classes_},
-    }
-    labels = model.labels_
-    if has_fit_parameter(model, "diagnostics"):
-        found["released_labels"] = _shares(labels.labels, answers[labels.indices])
+    shares: dict[str, Any] = {"answers": {str(label): float(np.mean(answers == label)) for label in result.classes}}
+    labels = result.labels
+    if result.voted:
+        shares["released_labels"] = _shares(labels.labels, answers[labels.indices])
     if truth is not None:
-        found["public_truth"] = _shares(truth.to_numpy(), answers)
-    return found
+        shares["public_truth"] = _shares(truth.to_numpy(), answers)
+    return shares
 
 
 def _shares(labels: Any, answers: Any) -> dict[str, float]:

@@ -23,13 +23,7 @@ STUDENTS = tuple(LEARNERS)
 
 
 def learner(parameter: str, name: str, known: Iterable[str] = LEARNERS) -> Any:
-    """Return a new base learner by name.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the name is unknown; the message lists the known ones.
-    """
+    """Return a new base learner by name."""
     if name not in known:
         raise InvalidParameterError(f"{parameter}={name!r} is unknown; use one of {', '.join(known)}.")
     return LEARNERS[name]()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
+from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
@@ -31,20 +32,20 @@ def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
     return personal_budgets(tables.budgets, delta=model.delta, levels=tables.levels, declared=tables.group_shares)
 
 
-def personal_fields(model: Any, personal: PersonalBudgets | None) -> dict[str, Any]:
+def personal_fields(result: Result, personal: PersonalBudgets | None) -> dict[str, Any]:
     """Return the fields of a run's record that are about groups; none where there is one group."""
-    if personal is None or not model.guarantee_.groups:
+    if personal is None or not result.guarantee.groups:
         return {}
     records = np.bincount(personal.group_of_record, minlength=personal.n_groups).tolist()
     groups = []
-    for index, stated in enumerate(model.guarantee_.groups):
-        settings = model.design_.group_settings(index)
+    for index, stated in enumerate(result.guarantee.groups):
+        settings = result.design.group_settings(index)
         del settings["share"]
         groups.append(
             {"name": stated.name, "budget": stated.budget, "epsilon": stated.epsilon, "records": records[index]}
             | settings
         )
-    spend = [[count, list(epsilons)] for count, epsilons in model.spend_ or ()]
+    spend = [[count, list(epsilons)] for count, epsilons in result.spend or ()]
     # A number of labels that is secret must not show in how far a curve goes.
-    most = model.labels_.n_asked if model.guarantee_.fixed_number else 1
-    return {"groups": groups, "group_spend": spend} | model.design_.plain_fields(most)
+    most = result.labels.n_asked if result.guarantee.fixed_number else 1
+    return {"groups": groups, "group_spend": spend} | result.design.plain_fields(most)

@@ -16,25 +16,14 @@ from dpensemble.moments import Grid, SnappedMap, with_texts
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT
-from dpensemble.workflow.unread import Unread
+from dpensemble.workflow.unseen_values import UnseenValues
 
 ROWS_AT_ONCE = 100_000
 _ROW, _LABEL = "row", "label"
 
 
 def load_student(path: Path) -> Any:
-    """Return the student that a run saved.
-
-    Parameters
-    ----------
-    path : path
-        Its file, or the folder of the run.
-
-    Raises
-    ------
-    FileError
-        If there is none, or it is broken or of another program.
-    """
+    """Return the student that a run saved, by its file or the folder of the run."""
     if path.is_dir():
         if not (path / STUDENT).exists() and journal_path(path.resolve()).exists():
             raise FileError(f"{path} holds no {STUDENT}, but a run into it was ended; see 'dpensemble recover'.")
@@ -57,51 +46,27 @@ def predictions(
     decimal: str | None = None,
     multiline_text: bool = False,
     at_once: int = ROWS_AT_ONCE,
-    unread: Unread | None = None,
+    unseen: UnseenValues | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table of labels for each chunk of a file of rows.
+    """Yield a table for each chunk of a file of rows: ``row`` counted from 0, columns to keep, label, probabilities.
 
-    Parameters
-    ----------
-    student : Pipeline
-        As `load_student` returns it.
-    rows : path
-        CSV or Parquet, with the columns that the student was trained on, in any order; others are passed over.
-    keep : sequence of str
-        Columns to repeat beside the labels, as they are written.
-    probabilities : bool, default=False
-        Whether to give the probability of each label, too.
-    sep, decimal, multiline_text
-        How a CSV file is written; see `read_table`.
-    at_once : int
-        Rows of a chunk.
-    unread : Unread, optional
-        Told of every chunk, to count entries that the student has no place for.
-
-    Yields
-    ------
-    DataFrame
-        Columns ``row``, counted from 0, those of ``keep``, ``label`` and the probabilities.
-
-    Raises
-    ------
-    FileError, DataError, InvalidParameterError
-        In one sentence, if the rows cannot be read or classified.
+    Columns of `rows` may be in any order, and others than the student's are passed over. `unseen` counts entries that
+    the student has no place for.
     """
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):
             numbered = table.set_index(pd.RangeIndex(start, start + len(table)))
-            known = _known(student, numbered, rows)
-            if unread is not None:
-                unread.add(known)
-            yield _labelled(student, numbered, known, rows, keep, probabilities)
+            features = _features(student, numbered, rows)
+            if unseen is not None:
+                unseen.add(features)
+            yield _with_labels(student, numbered, features, rows, keep, probabilities)
         start += len(table)
     if not start:
         raise DataError(f"{rows} has no rows.")
 
 
-def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
+def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     """Return the columns that a student was trained on, of the kinds that its public rows had."""
     first, encoder = student.steps[0][1], student.named_steps["encoder"]
     expected = list(getattr(first, "needed_columns", student.feature_names_in_))
@@ -113,24 +78,24 @@ def _known(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     if isinstance(first, SnappedMap):
         # Codes that were declared as categories.
         wanted = with_texts(wanted, Grid(first.columns).empty)
-    known = as_kinds("new", wanted, numeric_columns(first))
-    require_complete(str(rows), known, blanks=takes_blanks(first) or takes_blanks(encoder))
-    return known
+    features = as_kinds("new", wanted, numeric_columns(first))
+    require_complete(str(rows), features, blanks=takes_blanks(first) or takes_blanks(encoder))
+    return features
 
 
-def _labelled(
+def _with_labels(
     student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
         raise InvalidParameterError(f"keep={unknown[0]!r} is no column of {rows}.", parameter="keep")
-    found: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
+    columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
     names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
-    found[_LABEL] = student.predict(known)
-    labels = pd.DataFrame(found, index=table.index)
+    columns[_LABEL] = student.predict(known)
+    labels = pd.DataFrame(columns, index=table.index)
     if names:
         labels[names] = student.predict_proba(known)
     return labels

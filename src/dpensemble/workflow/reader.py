@@ -24,24 +24,12 @@ _MOST_COLUMNS_NAMED = 200
 class Reader:
     """What is done to every table before it reaches a method, and before the student in the saved pipeline.
 
-    Parameters
-    ----------
-    public : DataFrame
-        Public rows; nothing is learned from others. One without rows says of which kinds declared columns are, which
-        are read as they come.
-    model : estimator
-        The method, unfitted.
-    fill : bool
-        Whether blanks are to be filled in.
-
-    Raises
-    ------
-    InvalidParameterError
-        If blanks are to be filled in for a method that takes them as they are.
+    Nothing is learned from rows other than `public`, which without rows says only of which kinds declared columns are.
+    Filling in blanks raises for a method that takes them as they are.
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
-        tabular, takes_nan = getattr(model, "takes_tables", False), get_tags(model).input_tags.allow_nan
+        tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
                 f"{model.name} takes blanks as they are, which is better than filling them in; leave out --fill.",
@@ -109,13 +97,13 @@ class Reader:
     def before(self, student: Any) -> Pipeline:
         """Return a student that takes tables as they come."""
         if self._encoder is not None:
-            found = Pipeline([("encoder", self._encoder), ("student", student)])
+            pipeline = Pipeline([("encoder", self._encoder), ("student", student)])
         elif self._preparation is None or self._preparation.changes_nothing:
             return student
         else:
-            found = Pipeline([("table", self._preparation), *student.steps])
+            pipeline = Pipeline([("table", self._preparation), *student.steps])
         mark = release_mark(student)
-        return with_names(found) if mark is None else marked(with_names(found), for_release=mark)
+        return with_names(pipeline) if mark is None else marked(with_names(pipeline), for_release=mark)
 
     def kinds(self, public: pd.DataFrame) -> str:
         """Say how each column was read, as the public rows have it; of many columns, how the first ones were."""
@@ -125,8 +113,8 @@ class Reader:
             words = self._preparation.words()
         shown = list(public.columns)[:_MOST_COLUMNS_NAMED]
         categories = {name: f"{public[name].nunique():,} categories" for name in shown if words[name] == "category"}
-        found = [f"{name} ({categories.get(name, words[name])})" for name in shown]
+        parts = [f"{name} ({categories.get(name, words[name])})" for name in shown]
         rest = number_columns(public)[len(shown) :]
         if len(rest):
-            found.append(f"and {len(rest):,} more ({rest.sum():,} numbers, {(~rest).sum():,} texts)")
-        return ", ".join(found)
+            parts.append(f"and {len(rest):,} more ({rest.sum():,} numbers, {(~rest).sum():,} texts)")
+        return ", ".join(parts)

@@ -18,20 +18,9 @@ from dpensemble.workflow.run_folder import checked_folder, place_waiting
 
 @dataclass(frozen=True, kw_only=True)
 class Recovered:
-    """What became of a run that was killed.
+    """What became of a run that was killed: whether its release is in place now, and what was spent on each group.
 
-    Parameters
-    ----------
-    out : str
-        Folder of the run.
-    placed : bool
-        Whether its release stands there now.
-    budgets : list of dict
-        ``name``, ``epsilon`` and ``delta`` that are spent on each group; empty if nothing was.
-    account : str or None
-        File that says so, where there is no release that does.
-    what : str
-        All this in a sentence.
+    `account` is the file that says so, if there is no release that does, and `what` is all this in a sentence.
     """
 
     out: str
@@ -42,19 +31,9 @@ class Recovered:
 
 
 def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
-    """Put down whether a run has spent that was ended while a ledger was being charged.
+    """Write down whether a run has spent, when it was ended while a ledger was being charged.
 
-    Parameters
-    ----------
-    folder : path
-        What was given to ``train --out``.
-    was_charged : callable
-        Takes the journal, and looks into the ledger.
-
-    Raises
-    ------
-    FileError
-        If the run is still going on, or something cannot be read or written.
+    `was_charged` takes the journal, and looks into the ledger.
     """
     folder = checked_folder(folder)
     path = journal_path(folder)
@@ -87,10 +66,6 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     overwrite : bool, default=False
         Replace files of another run that came there meanwhile.
 
-    Returns
-    -------
-    Recovered
-
     Raises
     ------
     FileError
@@ -104,7 +79,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     try:
         journal = read_journal(path)
         if journal is None:
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=False,
                 budgets=[],
@@ -113,7 +88,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
             )
         elif journal.stage == Stage.FINISHED:
             place_waiting(claim, journal, overwrite=overwrite)
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=True,
                 budgets=journal.budgets,
@@ -127,7 +102,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
             replace(journal, about=kept).write(path)
             os.link(path, account)
             durable.sync_folder(account.parent)
-            found = Recovered(
+            recovered = Recovered(
                 out=str(folder),
                 placed=False,
                 budgets=journal.budgets,
@@ -145,7 +120,7 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
         claim.release(remove=False)
         raise
     claim.release(remove=True)
-    return found
+    return recovered
 
 
 def _surely(journal: Journal) -> str:

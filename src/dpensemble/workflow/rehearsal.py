@@ -40,26 +40,14 @@ def rehearse(tables: Tables, model: Any, **options: Any) -> None:
     """Run a training on stand-in records and make all of its files, which are thrown away.
 
     Stand-ins are public rows (or entries that were declared) with made-up labels, so nothing private is used, and
-    nothing is charged. An ordinary teacher is replaced by a fast one.
-
-    Parameters
-    ----------
-    tables : Tables
-        Of the run.
-    model : estimator
-        Unfitted.
-    **options
-        Those of `dpensemble.workflow.train.train`, without a ledger.
-
-    Raises
-    ------
-    Exception
-        Whatever a step of the run raises. Errors about budgets, records and teachers are left to the run itself, which
-        raises them before it spends: stand-ins are fewer, and unlike the records.
+    nothing is charged. An ordinary teacher is replaced by a fast one. Errors of a step are raised, but those about
+    budgets, records and teachers are left to the run itself, which raises them before it spends: stand-ins are fewer,
+    and unlike the records.
     """
     options = options | {"ledger": None, "certificate": False}
     model = clone(model)
-    if getattr(model, "teacher", None) is not None and not hasattr(model, "teacher_privacy"):
+    settings = model.get_params(deep=False)
+    if settings.get("teacher") is not None and "teacher_privacy" not in settings:
         model.set_params(teacher=LogisticRegression(max_iter=20))
     with (
         kept_in(None),
@@ -84,7 +72,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     rng = np.random.default_rng(0)
     n_records = _n_records(tables, model)
     public, truth = tables.X_public, tables.y_public
-    if getattr(model, "takes_tables", False) and len(public) > _ROWS:
+    if model.takes_tables and len(public) > _ROWS:
         public, truth = public[:_ROWS], None if truth is None else truth[:_ROWS]
     if len(public):
         rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
@@ -114,7 +102,9 @@ def _n_records(tables: Tables, model: Any) -> int:
     if tables.budgets is not None:
         # Each record has a budget, which is public.
         return tables.n_records
-    return min(tables.n_records, max(_RECORDS, _RECORDS_A_TEACHER * (getattr(model, "n_teachers", None) or 0)))
+    return min(
+        tables.n_records, max(_RECORDS, _RECORDS_A_TEACHER * (model.get_params(deep=False).get("n_teachers") or 0))
+    )
 
 
 def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:

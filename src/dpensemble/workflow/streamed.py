@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble.datasets import ParquetBlocks, ParquetTable
-from dpensemble.datasets.parquet import is_parquet
+from dpensemble.datasets import ParquetBlocks
+from dpensemble.datasets.parquet import ParquetTable, is_parquet
 from dpensemble.datasets.tables import require_complete
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.workflow.column_kinds import ColumnKinds, require_two
+from dpensemble.workflow.table_files import TableFiles
 
 #: Tables that take more than this are read in blocks without being asked to, in bytes without compression.
 LARGE = 2**28
@@ -34,22 +36,7 @@ class PrivateStream:
 
 
 def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
-    """Return whether private records are to be read in blocks: where asked, of folders, and of large files.
-
-    Parameters
-    ----------
-    private : path
-        The private table.
-    able : bool
-        Whether the method can take blocks.
-    asked : bool
-        Whether somebody asked for them.
-
-    Raises
-    ------
-    InvalidParameterError
-        If blocks were asked for of a table that is not in Parquet.
-    """
+    """Return whether to read private records in blocks: if `asked`, or if `able`, of folders and large files."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
             f"in_blocks=True needs a private table in Parquet, not {private.name}; write it as .parquet."
@@ -59,54 +46,28 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     return asked or private.is_dir() or private.stat().st_size > LARGE or ParquetTable(private).n_bytes > LARGE
 
 
-def private_stream(
-    private: Path,
-    target: str,
-    *,
-    unit: str | None,
-    drop: Sequence[str],
-    as_kinds: Callable[[pd.DataFrame], pd.DataFrame],
-    as_labels: Callable[[pd.Series], pd.Series],
-    blanks: bool,
-    keep_bad: bool = False,
-) -> PrivateStream:
-    """Return the private records in blocks, of the public table's columns and kinds.
-
-    Parameters
-    ----------
-    private : path
-        Parquet file or folder.
-    target, unit, drop
-        As for `file_tables`.
-    as_kinds : callable
-        Returns a table with the public or declared columns and kinds.
-    as_labels : callable
-        Turns entries of the target into labels as they were declared.
-    blanks : bool
-        Whether features may be missing.
-    keep_bad : bool
-        Whether bad records are kept for the method, which lets them add nothing. By default they are refused.
-    """
-    blocks = ParquetBlocks(private, target, unit=unit, drop=drop, keep_bad=keep_bad)
-    if blocks.n_records < 2:
-        raise DataError("the private table has one row, which nothing can be learned from in private; give more rows.")
+def private_stream(files: TableFiles, kinds: ColumnKinds) -> PrivateStream:
+    """Return the private records in blocks, of the public table's columns and kinds."""
+    keep_bad = kinds.options.keep_bad
+    blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=files.drop, keep_bad=keep_bad)
+    require_two(range(blocks.n_records))
 
     def read() -> Iterator[tuple[pd.DataFrame, Any]]:
         start = 0
         for block, entries in blocks():
-            # Messages say which row of the whole table they are about.
+            # Errors name the row of the whole table.
             rows = block.set_index(pd.RangeIndex(start, start + len(block)))
             start += len(block)
-            table = as_kinds(rows)
+            table = kinds.private_features(rows)
             written = pd.Series(entries)
-            if keep_bad:
-                yield table, as_labels(written).to_numpy()
-                continue
-            require_complete("the private table", table, blanks=blanks)
-            if written.isna().any():
-                raise DataError(f"the private table has rows without a target in column {target!r}; drop those rows.")
-            labels = as_labels(written)
-            if labels.isna().any():
+            if not keep_bad:
+                require_complete("the private table", table, blanks=kinds.options.blanks)
+                if written.isna().any():
+                    raise DataError(
+                        f"the private table has rows without a target in column {files.target!r}; drop those rows."
+                    )
+            labels = kinds.private_labels(written)
+            if not keep_bad and labels.isna().any():
                 raise DataError("the private table's target has labels that are no numbers, and all declared ones are.")
             yield table, labels.to_numpy()
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble.datasets import load_adult, three_way_split
-from dpensemble.datasets.bad_records import units_or_none
+from dpensemble.datasets.bad_records import named_units
 from dpensemble.datasets.notes import Note
 from dpensemble.design import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
@@ -94,7 +94,7 @@ class Tables:
             return self.stream.n_units
         if self.units is None:
             return len(self.X_private)
-        names, present = units_or_none(self.units)
+        names, present = named_units(self.units)
         return len(set(names[present].tolist()))
 
 
@@ -109,10 +109,6 @@ def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | 
         Groups with shares, assigned to the private records at random; see `parse_budgets`.
     levels : str, optional
         Refused: packaged data has no budgets column.
-
-    Returns
-    -------
-    Tables
 
     Raises
     ------
@@ -151,10 +147,14 @@ def with_budgets(tables: Tables, request: BudgetRequest | None, entries: pd.Seri
     if request is None:
         return tables
     if entries is not None:
-        found = column_entries(entries, request)
+        epsilons = column_entries(entries, request)
     else:
         units = None if tables.units is None else tables.units.tolist()
-        found = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
+        epsilons = assign_at_random(request.shares or {}, len(tables.X_private), units, seed)
     return replace(
-        tables, budgets=found, levels=request.levels, group_shares=request.shares, budgets_at_random=entries is None
+        tables,
+        budgets=epsilons,
+        levels=request.levels,
+        group_shares=request.shares,
+        budgets_at_random=entries is None,
     )

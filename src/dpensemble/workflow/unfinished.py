@@ -15,16 +15,9 @@ from dpensemble.workflow.run_folder import checked_folder
 
 
 def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
-    """Return what a journal holds of a run.
+    """Return what a journal holds of a run: its command line, the files and folders that it reads, and further facts.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Arguments of the command line; empty if the run cannot be repeated by them.
-    inputs : sequence of path
-        Files and folders that the run reads.
-    **facts
-        What else the journal says, such as the method.
+    The command is empty if the run cannot be repeated by it.
     """
     if not command:
         return facts

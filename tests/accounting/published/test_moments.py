@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from dpensemble.accounting import Accounting, Change, Group, laplace_moments, worst_case_meter
 from dpensemble.accounting.published.moments import published_cost
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, largest_count
+from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedResponse
 from dpensemble.votes import Votes
@@ -50,7 +50,7 @@ def test_partitions_and_scale_grow_together_at_no_cost():
 
 @given(st.floats(0.2, 50), st.floats(1e-9, 0.4), st.floats(1.0, 300))
 def test_the_largest_affordable_amount_fits_and_one_more_does_not(epsilon, delta, scale):
-    amount = largest_count(laplace_moments(scale, 1), epsilon, delta, CLASSICAL)
+    amount = laplace_moments(scale, 1).most(Budget(epsilon=epsilon, delta=delta), CLASSICAL)
     assert laplace_moments(scale, amount).epsilon(delta, CLASSICAL) <= epsilon
     assert laplace_moments(scale, amount + 1).epsilon(delta, CLASSICAL) > epsilon
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Accounting, Change, Group, price, table_pairs, worst_case_meter
+from dpensemble.accounting import Accounting, Change, Group, price, worst_case_meter
 from dpensemble.accounting.published.moments import published_cost
-from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.worst_case.answers import table_pairs, worst_case_cost
 from dpensemble.accounting.worst_case.gates import gate_cost
 from dpensemble.audit import audit_law
 from dpensemble.budget import Budget
@@ -94,7 +94,7 @@ def test_the_figures_of_the_issue_for_subsample_and_aggregate():
     meter = worst_case_meter(*everyone, n_classes=2)
     assert 1115 <= meter.sure_queries <= 1124
     one = meter.one_query
-    assert (one * 957).fits(1.0, 1e-5, Conversion.IMPROVED)
+    assert (one * 957).fits(Budget(epsilon=1.0, delta=1e-5), Conversion.IMPROVED)
     assert (one * meter.sure_queries).best(1e-5)[1] is Conversion.EXACT
 
 

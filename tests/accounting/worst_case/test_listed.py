@@ -10,7 +10,8 @@ from dpensemble.accounting import Change, price
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.accounting.worst_case.listed import gathered_cost, is_listed_soon, listed_cost
 from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
-from dpensemble.cost import DEFAULT_ORDERS, largest_count
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS
 from dpensemble.cost.roc import vertices
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 from dpensemble.laws.sampling import integer_weights
@@ -50,9 +51,7 @@ def test_it_is_for_counts_that_are_near():
     assert is_listed_soon(law, near, 12.0)
     assert not is_listed_soon(law, far, 12.0)
     # Half the noise in votes buys more than a third more labels than counts at any distance would.
-    assert (
-        largest_count(price(LaplaceNoisyMax(50.0), Change(ballots=100, classes=3)).label, epsilon=1, delta=1e-5) >= 185
-    )
+    assert price(LaplaceNoisyMax(50.0), Change(ballots=100, classes=3)).label.most(Budget(epsilon=1, delta=1e-5)) >= 185
 
 
 def true_delta(law, change, answers, factor):

@@ -6,7 +6,8 @@ import pytest
 from dpensemble.accounting import Change, price
 from dpensemble.accounting.worst_case.listed import listed_cost
 from dpensemble.accounting.worst_case.several_votes import several_votes_rdp
-from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, largest_count
+from dpensemble.budget import Budget
+from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax
 
 ORDERS = DEFAULT_ORDERS[[0, 1, 3, 8, 18, 38]]
@@ -59,6 +60,6 @@ def test_more_classes_than_two_buy_more_labels_with_several_partitions():
     change = Change(ballots=500, classes=3, votes=2)
     one = price(LaplaceNoisyMax(125.0), change).label
     # Charged by pure privacy alone the same budget buys 72.
-    assert largest_count(one, 1.0, 1e-5) == 182
+    assert one.most(Budget(epsilon=1.0, delta=1e-5)) == 182
     assert one.parts is not None
     assert price(LaplaceNoisyMax(0.1), change).label.rdp[0] <= 40.0 * (1 + 1e-8)

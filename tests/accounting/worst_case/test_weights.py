@@ -5,9 +5,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from dpensemble.accounting import Accounting, Change, exact_query_rdp, price, table_pairs
+from dpensemble.accounting import Accounting, Change, exact_query_rdp, price
 from dpensemble.accounting.published.moments import published_cost
-from dpensemble.accounting.worst_case.answers import worst_case_cost
+from dpensemble.accounting.worst_case.answers import table_pairs, worst_case_cost
 from dpensemble.accounting.worst_case.lattice import block_pairs
 from dpensemble.accounting.worst_case.neighbours import move_rdp, second_class_table
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.accounting.meters.accountees import Accountees
-from dpensemble.accounting.meters.affordable import affordable_queries, change_by
+from dpensemble.accounting.data_dependent import at_orders, exact_query_rdp, largest_cost
+from dpensemble.accounting.group import Group
+from dpensemble.accounting.meters.budget_search import affordable_queries, change_by
 from dpensemble.accounting.meters.curves import curve_epsilons, leading_fit, rounded_up
-from dpensemble.accounting.meters.groups import Costs, Group, GroupMeter, check_groups
-from dpensemble.accounting.queries import at_orders, exact_query_rdp, largest_cost
+from dpensemble.accounting.meters.group_meter import GroupMeter, check_groups
+from dpensemble.accounting.meters.payers import Payers
 from dpensemble.accounting.worst_case.answers import refuse_students
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.cost import Conversion, PrivacyCost
@@ -25,46 +26,7 @@ _QUERIES = 1024
 
 
 class DataDependentGroupMeter(GroupMeter):
-    """Charges each group exactly for what the ballots of one of its records could have changed.
-
-    Each query costs a group the largest divergence, of either order of the pair, to the answers at all counts
-    that its votes and ballots can reach; those who sit out pay nothing. Where the teachers of a pool take turns,
-    every teacher's records have a curve of their own.
-
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Who votes on which query.
-    groups : sequence of Group
-        Whose records.
-    n_classes : int
-        Number of declared classes.
-    stop_when_spent : bool
-        Admit fewer queries when a budget is used up, which leaks through their number; else raise.
-
-    Raises
-    ------
-    AccountingError
-        If the law also depends on a student, or nothing is known about it.
-
-    Notes
-    -----
-    The spend, the number of admitted queries, and whether all of them fit, depend on secret votes.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> stage = Stage(GaussianNoisyMax(20.0), (Pool(50, 50, ballot=1), Pool(50, 50, ballot=2)))
-    >>> meter = DataDependentGroupMeter(VotingSchedule((stage,)), groups, 2, stop_when_spent=False)
-    >>> meter.sure_queries, meter.admit(Votes(np.zeros((100, 100), dtype=np.uint8), 2))
-    (16, 100)
-    >>> max(meter.group_epsilons) < 0.1
-    True
-    """
+    """Charges each group exactly for what the ballots of one of its records could have changed; the spend is secret."""
 
     basis = Basis.DATA_DEPENDENT
 
@@ -78,9 +40,10 @@ class DataDependentGroupMeter(GroupMeter):
             for group, costs in zip(groups, zip(*ones, strict=True), strict=True)
         )
         super().__init__(schedule, groups, Conversion.IMPROVED, ones, sure)
-        self._accountees = Accountees.of(schedule, groups)
-        self._spent = np.zeros((len(self._accountees.group), len(FEW_ORDERS)))
-        self._budgets = np.array([group.budget.epsilon for group in groups])[self._accountees.group]
+        self._worst = ones
+        self._payers = Payers.of(schedule, groups)
+        self._spent = np.zeros((len(self._payers.group), len(FEW_ORDERS)))
+        self._budgets = np.array([group.budget.epsilon for group in groups])[self._payers.group]
         self.fixed_number = not stop_when_spent
 
     @property
@@ -100,13 +63,7 @@ class DataDependentGroupMeter(GroupMeter):
         return self.schedule.left_in_stage(asked, wanted)
 
     def admit(self, votes: Votes) -> int:
-        """Charge every group for the leading queries that fit, and return how many.
-
-        Raises
-        ------
-        BudgetError
-            If some do not fit and `stop_when_spent` is off; nothing more is admitted then.
-        """
+        """Charge every group for the leading queries that fit; return how many, or refuse fewer than a fixed number."""
         here, admitted = self._admissible(votes), 0
         counts = self.schedule.counts(votes, self._asked)[:here] if here else votes.counts[:0]
         for start in range(0, here, _QUERIES):
@@ -122,7 +79,7 @@ class DataDependentGroupMeter(GroupMeter):
     def group_epsilons(self) -> tuple[float, ...]:
         """Largest epsilon of any record of each group, never above its own budget; private."""
         epsilons = np.minimum(curve_epsilons(self._spent, self.budget.delta), self._budgets)
-        return self._accountees.largest(epsilons, len(self.groups))
+        return self._payers.largest(epsilons, len(self.groups))
 
     @property
     def cost(self) -> PrivacyCost:
@@ -133,12 +90,12 @@ class DataDependentGroupMeter(GroupMeter):
     def _charge(self, counts: NDArray[np.int64], asked: int) -> int:
         """Charge for the leading queries of a block of one stage that fit every budget, and return how many."""
         costs = self._costs(counts, asked)
-        taking_part = self._accountees.taking_part(self.schedule, asked, len(counts)).astype(np.float64)
+        taking_part = self._payers.taking_part(self.schedule, asked, len(counts)).astype(np.float64)
 
         def added(n_queries: int) -> NDArray[np.float64]:
             found = np.zeros_like(self._spent)
             for group, cost in enumerate(costs):
-                rows = self._accountees.group == group
+                rows = self._payers.group == group
                 found[rows] = taking_part[:n_queries, rows].T @ cost[:n_queries]
             return found
 
@@ -150,7 +107,7 @@ class DataDependentGroupMeter(GroupMeter):
         stage_number, _ = self.schedule.stage_at(asked)
         stage, priced = self.schedule.stages[stage_number], {}
         found = []
-        for group, worst in zip(self.groups, self._ones[stage_number], strict=True):
+        for group, worst in zip(self.groups, self._worst[stage_number], strict=True):
             if worst is None:
                 found.append(np.zeros((len(counts), len(FEW_ORDERS))))
                 continue
@@ -162,7 +119,7 @@ class DataDependentGroupMeter(GroupMeter):
         return found
 
 
-def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> Costs:
+def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> tuple[PrivacyCost | None, ...]:
     """Return the public worst case of one answer for each group, at the orders that are kept."""
     refuse_students(stage.law)
     found: list[PrivacyCost | None] = []

@@ -27,15 +27,16 @@ from numpy.typing import NDArray
 
 from dpensemble.accounting.base import Meter
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.data_dependent import at_orders, largest_cost
+from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.meters.curves import curve_epsilons, leading_fit, rounded_up
 from dpensemble.accounting.meters.profiles import profiles_of
 from dpensemble.accounting.meters.published_by_record import memberships_of
-from dpensemble.accounting.queries import at_orders, largest_cost
 from dpensemble.accounting.worst_case.answers import refuse_students
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
-from dpensemble.cost import Conversion, PrivacyCost, largest_count
+from dpensemble.cost import Conversion, PrivacyCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.relations import Basis
@@ -46,58 +47,16 @@ _UNITS, _QUERIES = 2048, 64
 
 
 class PerRecordMeter(Meter):
-    """Charges each unit exactly for what its own teachers could have changed of each released label.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        The law that answers.
-    allocation : Allocation
-        Which units teach which teachers; every unit must touch equally many.
-    budget : Budget
-        What may be spent.
-    n_classes : int
-        Number of declared classes.
-    stop_when_spent : bool
-        Admit fewer queries when the budget is used up, which leaks through their number; else raise.
-
-    Raises
-    ------
-    InvalidParameterError
-        If units touch different numbers of teachers, or an added unit may join others than one a partition.
-    AccountingError
-        If the law also depends on a student, or nothing is known about it.
-
-    Notes
-    -----
-    Exact for two classes, and for one teacher a unit. With several teachers a unit and three or more classes each
-    unit is charged the worst case over all votes at the number of its votes that can change.
-
-    The spend, the number of admitted queries, and whether all of them fit, depend on secret votes.
-
-    Examples
-    --------
-    On agreeing teachers a label costs far less than in the worst case:
-
-    >>> from dpensemble.allocation import partitions
-    >>> from dpensemble.laws import LaplaceNoisyMax
-    >>> allocation = partitions(range(60), n_subsets=20, n_partitions=3)
-    >>> meter = PerRecordMeter(LaplaceNoisyMax(6.0), allocation, Budget(epsilon=3, delta=1e-5), 2,
-    ...                                stop_when_spent=False)
-    >>> meter.sure_queries, meter.admit(Votes(np.zeros((20, 60), dtype=np.uint8), 2))
-    (3, 20)
-    >>> meter.spent_epsilon < 2
-    True
-    """
+    """Charges each unit for what its own teachers could have changed of each released label; the spend is secret."""
 
     basis = Basis.DATA_DEPENDENT
 
     def __init__(
         self, law: ReleaseLaw, allocation: Allocation, budget: Budget, n_classes: int, *, stop_when_spent: bool
     ) -> None:
-        super().__init__(budget, Conversion.IMPROVED)
         refuse_students(law)
         k = _equal_multiplicity(allocation)
+        super().__init__((Group(EVERYONE, budget, votes=k),), Conversion.IMPROVED)
         self._profiles = profiles_of(law, allocation.n_teachers, n_classes, k)
         worst = largest_cost(law, Change(ballots=allocation.n_teachers, classes=n_classes, votes=k))
         self._worst = at_orders(worst, FEW_ORDERS)
@@ -107,7 +66,7 @@ class PerRecordMeter(Meter):
         self._by_partition = _partition_shape(allocation, k) if allocation.next_slot is None else None
         # The last row is the unit that may be added anywhere, where one may.
         self._spent = np.zeros((len(self._memberships) + (self._by_partition is not None), len(FEW_ORDERS)))
-        self._affordable = largest_count(self.one_query, budget.epsilon, budget.delta, self.conversion)
+        self._affordable = self.one_query.most(budget, self.conversion)
         self.fixed_number, self._closed = not stop_when_spent, False
 
     @property
@@ -132,13 +91,7 @@ class PerRecordMeter(Meter):
         return sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
 
     def admit(self, votes: Votes) -> int:
-        """Charge every unit for the leading queries that fit, and return how many.
-
-        Raises
-        ------
-        BudgetError
-            If some do not fit and `stop_when_spent` is off; nothing more is admitted then.
-        """
+        """Charge every unit for the leading queries that fit; return how many, or refuse fewer than a fixed number."""
         admitted = 0
         for start in range(0, votes.n_queries, _QUERIES):
             if self._closed:
@@ -160,18 +113,12 @@ class PerRecordMeter(Meter):
         return rounded_up(self._worst)
 
     @property
-    def spent_epsilon(self) -> float:
+    def group_epsilons(self) -> tuple[float, ...]:
         """Largest epsilon of any present or added unit; private."""
-        return min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max()))
+        return (min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max())),)
 
     def unit_epsilons(self) -> NDArray[np.float64]:
-        """Return what each present unit has spent, at the budget's delta.
-
-        Returns
-        -------
-        ndarray of shape (n_units,)
-            Epsilons, rounded up. Private.
-        """
+        """Return what each present unit has spent at the budget's delta, rounded up, shape (n_units,); private."""
         return curve_epsilons(self._spent, self.budget.delta)[self._row_of_unit]
 
     def _charge(self, ballots: NDArray[np.unsignedinteger], counts: NDArray[np.int64]) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpensemble.accounting.base import Accounting, Meter
+from dpensemble.accounting.group import Group
 from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
 from dpensemble.accounting.meters.by_record import PerRecordMeter
 from dpensemble.accounting.meters.filter import FilterMeter
-from dpensemble.accounting.meters.groups import Group, GroupMeter
+from dpensemble.accounting.meters.group_meter import GroupMeter
 from dpensemble.accounting.meters.published_by_record import published_per_record_meter
-from dpensemble.accounting.meters.scheduled import ScheduledMeter
+from dpensemble.accounting.meters.scheduled import scheduled_meter
 from dpensemble.allocation import Allocation
 from dpensemble.errors import InvalidParameterError
 from dpensemble.voting_schedule import VotingSchedule
@@ -64,7 +65,7 @@ def worst_case_meter(
     """
     if any(stage.law.gated for stage in schedule.stages):
         return FilterMeter(schedule, groups, n_classes, accounting)
-    return ScheduledMeter(schedule, groups, n_classes, accounting, queries)
+    return scheduled_meter(schedule, groups, n_classes, accounting, queries)
 
 
 def data_dependent_meter(

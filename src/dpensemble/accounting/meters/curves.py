@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble.accounting.meters.affordable import composition
-from dpensemble.accounting.meters.groups import Costs, Group
+from dpensemble.accounting.group import Group
+from dpensemble.accounting.meters.budget_search import composition
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS
-from dpensemble.cost import Conversion, PrivacyCost
+from dpensemble.cost import Conversion, Cost, PrivacyCost
 from dpensemble.voting_schedule import Stage
 
 Curves = NDArray[np.float64]
@@ -21,20 +21,21 @@ def spread(most: int, points: int) -> list[int]:
     return np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist() if most else []
 
 
-def cost_of(stages: Sequence[Stage], costs: Costs, group: Group, n_queries: int) -> PrivacyCost:
+def cost_of(stages: Sequence[Stage], costs: Sequence[Cost | None], group: Group, n_queries: int) -> Cost:
     """Return what the first queries cost one group, where `costs` are those of one answer of each stage."""
-    found = PrivacyCost.zero()
+    found: Cost = PrivacyCost.zero()
     for stage, one in zip(stages, costs, strict=True):
         here = n_queries if stage.n_queries is None else min(n_queries, stage.n_queries)
         if one is not None and here:
-            found += one * stage.pools[group.pool].turns(here)
+            here_cost = one * stage.pools[group.pool].turns(here)
+            found = here_cost if found.parts == () else found + here_cost
         n_queries -= here
     return found
 
 
-def epsilons_of(costs: Sequence[PrivacyCost], delta: float, conversion: Conversion) -> list[float]:
+def epsilons_of(costs: Sequence[Cost], delta: float, conversion: Conversion) -> list[float]:
     """Return the epsilon of each cost, of ever more answers; one composition serves all answers of one kind."""
-    single = [cost for cost in costs if cost.parts and len(cost.parts) == 1]
+    single = [one for cost in costs if cost.parts and len(cost.parts) == 1 and (one := cost.renyi) is not None]
     if conversion is not Conversion.BEST or not single:
         found = [cost.epsilon(delta, conversion) for cost in costs]
     else:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble.accounting.base import Accounting
-from dpensemble.accounting.meters.accountees import Accountees
-from dpensemble.accounting.meters.affordable import prices_of
-from dpensemble.accounting.meters.allowances import RenyiFilter, filter_of
-from dpensemble.accounting.meters.groups import Group, GroupMeter, check_groups, most_votings
+from dpensemble.accounting.certifying import Certificate
+from dpensemble.accounting.group import Group
+from dpensemble.accounting.meters.budget_search import change_by, prices_of
+from dpensemble.accounting.meters.gate_budget import RenyiFilter, filter_of
+from dpensemble.accounting.meters.group_meter import GroupMeter, check_groups, most_votings
+from dpensemble.accounting.meters.payers import Payers
 from dpensemble.cost import PrivacyCost
 from dpensemble.errors import AccountingError, InvalidParameterError
-from dpensemble.relations import Basis
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
 
@@ -36,36 +37,9 @@ class FilterMeter(GroupMeter):
     have a filter. A query is admitted only if it fits all filters of those who take part in it even if all admitted
     queries are answered.
 
-    Parameters
-    ----------
-    schedule : VotingSchedule
-        Of one stage, under a gated law.
-    groups : sequence of Group
-        Whose records.
-    n_classes : int
-        Number of declared classes.
-    accounting : Accounting, default="exact"
-        Where the costs come from.
-
-    References
-    ----------
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1. The purse is
     the project's own: `dpensemble.cost.gated`.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.voting_schedule import Pool, Stage
-    >>> from dpensemble.laws import ConfidentNoisyMax
-    >>> groups = [Group("cautious", Budget(epsilon=1, delta=1e-5), pool=0),
-    ...           Group("open", Budget(epsilon=2, delta=1e-5), pool=1)]
-    >>> law = ConfidentNoisyMax(threshold=120, threshold_sigma=100, sigma=40)
-    >>> meter = FilterMeter(VotingSchedule((Stage(law, (Pool(100, 50), Pool(100, 100))),)), groups, 2)
-    >>> meter.sure_queries, meter.most_queries
-    (164, 1804)
     """
-
-    basis = Basis.WORST_CASE
 
     def __init__(
         self,
@@ -88,9 +62,9 @@ class FilterMeter(GroupMeter):
         sure = tuple(_within(schedule, f.group.pool, f.votings(f.check + f.label)) for f in filters)
         super().__init__(schedule, groups, conversion, (tuple(f.one for f in filters),), sure)
         self._most = min(_within(schedule, f.group.pool, f.votings(f.check)) for f in filters)
-        self._accounting, self._filters = accounting, filters
-        self._accountees = Accountees.of(schedule, groups)
-        table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._accountees.group]
+        self._accounting, self._filters, self._n_classes = accounting, filters, n_classes
+        self._payers = Payers.of(schedule, groups)
+        table = np.array([[f.allowed, f.check, f.label] for f in filters])[self._payers.group]
         self._allowed, self._check, self._label = table.T
         self._checks = np.zeros(len(table), dtype=np.int64)
         self._labels = self._checks.copy()
@@ -111,6 +85,13 @@ class FilterMeter(GroupMeter):
         """What admits the queries of each group."""
         return tuple(self._filters)
 
+    def certify(self, certificate: Certificate, labels: int) -> None:
+        """State what each group's filter admits; see `dpensemble.certificates`."""
+        (stage,) = self.schedule.stages
+        for one in self._filters:
+            if one.check and stage.pools[one.group.pool].turns(labels):
+                one.certify(certificate, stage.law, change_by(stage, one.group, self._n_classes))
+
     @property
     def most_queries(self) -> int:
         """Number of queries that fit if none is answered."""
@@ -127,7 +108,7 @@ class FilterMeter(GroupMeter):
         while admitted < here:
             ahead = min(_AHEAD, here - admitted)
             fitting = self._fitting(ahead, admitted)
-            votings = self._accountees.taking_part(self.schedule, self._asked + admitted, fitting).sum(axis=0)
+            votings = self._payers.taking_part(self.schedule, self._asked + admitted, fitting).sum(axis=0)
             self._checks += votings
             self._labels += votings
             admitted += fitting
@@ -141,7 +122,7 @@ class FilterMeter(GroupMeter):
         if len(outcomes) != self._pending:
             raise AccountingError(f"outcomes must be those of the {self._pending} queries admitted last.")
         before = self._asked - self._pending
-        taking_part = self._accountees.taking_part(self.schedule, before, self._pending)
+        taking_part = self._payers.taking_part(self.schedule, before, self._pending)
         answered = taking_part & (np.asarray(outcomes) != n_classes)[:, None]
         checks, labels = self._checks - taking_part.sum(axis=0), self._labels - taking_part.sum(axis=0)
         # The curve has a few points within a chunk, since the first chunk may be most of the run.
@@ -186,7 +167,7 @@ class FilterMeter(GroupMeter):
 
     def _spent(self) -> tuple[float, ...]:
         """Return the most that any record of each group was charged, in its filter's currency."""
-        return self._accountees.largest(self._checks * self._check + self._labels * self._label, len(self.groups))
+        return self._payers.largest(self._checks * self._check + self._labels * self._label, len(self.groups))
 
     def _fitting(self, ahead: int, skipped: int = 0) -> int:
         """Return how many of the queries ahead fit even if all are answered."""
@@ -196,11 +177,11 @@ class FilterMeter(GroupMeter):
         votings = np.floor(np.divide(left, each, out=np.full(len(each), np.inf), where=each > 0))
         for number, group in enumerate(self.groups):
             # In so many queries everyone in the pool surely votes more often than the least of them may.
-            least = votings[self._accountees.group == number].min()
+            least = votings[self._payers.group == number].min()
             if least < ahead:
                 enough = most_votings(max(0, int(least)) + 2, self.schedule.stages[0], group.pool) + 1
                 ahead = min(ahead, enough)
-        taking_part = self._accountees.taking_part(self.schedule, self._asked + skipped, ahead)
+        taking_part = self._payers.taking_part(self.schedule, self._asked + skipped, ahead)
         too_many = (np.cumsum(taking_part, axis=0) > np.maximum(votings, 0)).any(axis=1)
         return int(np.argmax(too_many)) if too_many.any() else ahead
 

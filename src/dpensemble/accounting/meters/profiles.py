@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Ballots, Floats, Integers
 from dpensemble.accounting.change import Change
+from dpensemble.accounting.data_dependent import at_orders, largest_cost
 from dpensemble.accounting.meters.published_by_record import changeable_votes
-from dpensemble.accounting.queries import at_orders, largest_cost
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS, move_rdp, second_class_table, shift_rdp
 from dpensemble.laws import ReleaseLaw
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from dpensemble._arrays import Ballots, Integers
 from dpensemble.accounting.base import Accounting, Meter
+from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.allocation import Allocation
 from dpensemble.budget import Budget
-from dpensemble.cost import PrivacyCost, largest_count
+from dpensemble.cost import PrivacyCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ByLaw, LaplaceNoisyMax, ReleaseLaw
 from dpensemble.relations import Basis
@@ -36,25 +37,7 @@ _QUERIES = 256
 
 
 class PublishedPerRecordMeter(Meter):
-    """Charges each unit for what its own teachers could have changed.
-
-    Parameters
-    ----------
-    law : LaplaceNoisyMax
-        The law that answers.
-    allocation : Allocation
-        Which units teach which teachers; every unit must touch equally many.
-    budget : Budget
-        What may be spent.
-    n_classes : int
-        Number of declared classes.
-    stop_when_spent : bool
-        Admit fewer queries when the budget is used up, which leaks through their number; else raise.
-
-    Notes
-    -----
-    The spend and the number of admitted queries depend on secret votes.
-    """
+    """Charges each unit for what its own teachers could have changed; the spend and the end depend on secret votes."""
 
     basis = Basis.DATA_DEPENDENT
     accounting = "personalised moments accountant, data-dependent (Jordon et al. 2019, Theorems 2 to 5)"
@@ -62,15 +45,14 @@ class PublishedPerRecordMeter(Meter):
     def __init__(
         self, law: LaplaceNoisyMax, allocation: Allocation, budget: Budget, n_classes: int, *, stop_when_spent: bool
     ) -> None:
-        super().__init__(budget, Accounting.PUBLISHED.conversion)
-        self._scale = law.scale
-        self._k = allocation.votes_per_unit
+        self._scale, self._k = law.scale, allocation.votes_per_unit
+        super().__init__((Group(EVERYONE, budget, votes=self._k),), Accounting.PUBLISHED.conversion)
         self._memberships = memberships_of(allocation)
         self._n_subsets = allocation.n_teachers // self._k
         self._any_slot = allocation.next_slot is None
         self._spent = np.zeros(len(self._memberships), dtype=np.int64)
         self._spent_by_addition = 0
-        self._affordable = largest_count(self._cost_of(1), budget.epsilon, budget.delta, self.conversion)
+        self._affordable = self._cost_of(1).most(budget, self.conversion)
         # The smallest vote share is at most 1/C, so no query costs less than this.
         self._cheapest = (self._k - self._k // n_classes) ** 2
         self._closed = False
@@ -106,6 +88,11 @@ class PublishedPerRecordMeter(Meter):
     def cost(self) -> PrivacyCost:
         """Largest cost of any present or added unit; private."""
         return self._cost_of(max(int(self._spent.max(initial=0)), self._spent_by_addition))
+
+    @property
+    def group_epsilons(self) -> tuple[float, ...]:
+        """Largest epsilon of any present or added unit; private."""
+        return (min(self.budget.epsilon, self.cost.epsilon(self.budget.delta, self.conversion)),)
 
     @property
     def one_query(self) -> PrivacyCost:

@@ -118,20 +118,7 @@ def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 
 def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
-    """Return all neighbouring pairs of outcome laws for two classes, neighbours side by side.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        Any law of two classes.
-    change : Change
-        What one unit can do to the votes.
-
-    Returns
-    -------
-    DominatingPairs
-        Both ways up to the names of the labels, on the probabilities that are sampled.
-    """
+    """Return all neighbouring pairs of the sampled laws of two classes, both ways up to the labels' names."""
     refuse_students(law)
     second = np.arange(change.ballots + 1)
     table = second_class_table(law, change.ballots)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpensemble.accounting.change import Change
 from dpensemble.accounting.worst_case.neighbours import reachable_offsets
 from dpensemble.cost import DominatingPairs, PrivacyCost
-from dpensemble.cost.groups import gathered
+from dpensemble.cost.merging import gathered
 from dpensemble.cost.roc import vertices
 from dpensemble.errors import AccountingError
 from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw, mixed_probabilities

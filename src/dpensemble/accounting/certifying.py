@@ -1,0 +1,35 @@
+"""What a design or a meter states for a certificate, whoever writes it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpensemble.accounting.change import Change
+from dpensemble.accounting.subsampled import SubsampledCost
+from dpensemble.allocation import BootstrapScheme
+from dpensemble.budget import Budget
+from dpensemble.cost import GatedComposition, PrivacyCost
+from dpensemble.laws import ReleaseLaw
+
+
+class Certificate(Protocol):
+    """Takes statements that releases keep a budget; raises AccountingError if a verifier could not follow one."""
+
+    def add_votes(self, budget: Budget, law: ReleaseLaw, change: Change, one: PrivacyCost, answers: int) -> None:
+        """State that a number of answers of a law keep a budget."""
+
+    def add_gated(
+        self, budget: Budget, law: ReleaseLaw, change: Change, composition: GatedComposition, queries: int
+    ) -> None:
+        """State that all runs that the units of as many answered queries pay for keep a budget."""
+
+    def add_drawn(
+        self,
+        budget: Budget,
+        law: ReleaseLaw,
+        run: SubsampledCost,
+        scheme: BootstrapScheme,
+        n_units: int,
+        n_classes: int,
+    ) -> None:
+        """State that a run of answers by teachers that hold a record by chance keeps a budget."""

@@ -1,0 +1,135 @@
+"""Which method and law a command line is about, seen before it is parsed: they decide which options there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpensemble.cli.manifest import LAWS, METHODS, law_of, law_parameter, laws_of
+from dpensemble.cli.options import options_of
+from dpensemble.cli.parameters import flag_of
+from dpensemble.errors import InvalidParameterError
+
+#: What a command takes if no method is named.
+DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
+# The method that a law stands for, if it is named in the place of a method.
+_OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
+
+_NOT_HERE = {
+    ("train", "bagging"): (
+        "--method bagging publishes models instead of labels, so 'train' does not run it; use "
+        "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for what it promises."
+    ),
+    ("plan", "auto"): (
+        "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
+    ),
+    ("plan", "label-moments"): (
+        "--method label-moments has no plan: all of the budget is used whatever it is, and any number of public rows "
+        "gets a label."
+    ),
+    ("plan", "soft-votes"): (
+        "--method soft-votes has no plan: all of the budget is used whatever it is, and any number of public rows "
+        "gets a label."
+    ),
+    ("plan", "private-majority"): (
+        "--method private-majority has no plan: private models pay for any number of labels; for noisy answers "
+        "see 'dpensemble gamma' or compare_aggregators."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A command, the method and law it is about, and the arguments that are left."""
+
+    command: str
+    method: str
+    law: str | None
+    rest: tuple[str, ...]
+
+
+def methods_of(command: str) -> list[str]:
+    """Return the methods that a command runs."""
+    return [name for name in METHODS if (command, name) not in _NOT_HERE]
+
+
+def owners(flag: str, command: str) -> str | None:
+    """Return in words which methods or laws have an option such as ``--reach``, None if none has."""
+    methods = [
+        name
+        for name in methods_of(command)
+        if any(flag in (option.flag, option.also) for option in options_of(command, name, None))
+    ]
+    if methods:
+        return f"it belongs to the method{'s' * (len(methods) > 1)} {', '.join(methods)}"
+    laws = [name for name in LAWS if flag in map(flag_of, law_of(name).parameters)]
+    return f"it belongs to the law{'s' * (len(laws) > 1)} {', '.join(laws)}; choose by --law NAME" if laws else None
+
+
+def choose(command: str, arguments: Sequence[str]) -> Choice | None:
+    """Read method and law off the arguments of ``train`` or ``plan``."""
+    rest = list(arguments)
+    first = rest.pop(0) if rest and not rest[0].startswith("-") else None
+    named = _take_option(rest, "--method")
+    if first is not None and named not in (None, first):
+        raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
+    name = first if named is None else named
+    wanted = _value_of(rest, "--law")
+    if name is None and wanted is None and {"-h", "--help"} & set(rest):
+        return None
+    method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
+    if (command, method) in _NOT_HERE:
+        raise InvalidParameterError(_NOT_HERE[command, method])
+    parameter = law_parameter(method)
+    if parameter is None:
+        # The parser refuses --law.
+        return Choice(command, method, None, tuple(rest))
+    _take_option(rest, "--law")
+    if wanted is not None and law not in (None, wanted):
+        raise InvalidParameterError(f"--law {wanted} contradicts the method {name!r}; drop one of them.")
+    law = wanted or law or parameter.default
+    if law is not None and law not in laws_of(method):
+        raise InvalidParameterError(f"law={law!r} is no law of {method}; use {', '.join(laws_of(method))}.")
+    return Choice(command, method, law, tuple(rest))
+
+
+def _default(command: str, rest: Sequence[str]) -> str:
+    """Return the method of a command line that names none: the one that votes, if an option of its own is given."""
+    usual = DEFAULT_METHODS[command]
+    votes = DEFAULT_METHODS["plan"]
+    given = {argument.partition("=")[0] for argument in rest}
+    own = {option.flag for option in options_of(command, usual, None)}
+    takes_law = law_parameter(votes)
+    law = None if takes_law is None else takes_law.default
+    voting = {option.flag for option in options_of(command, votes, law)}
+    return votes if given & (voting - own) else usual
+
+
+def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:
+    """Return the method of a name, and the law if it is that of a law."""
+    if name in METHODS:
+        return name, None
+    if name not in LAWS:
+        choices = f"a method ({', '.join(methods_of(command))}) or a law ({', '.join(LAWS)})"
+        raise InvalidParameterError(f"method={name!r} is unknown; use {choices}.")
+    many = name == "optimal" and _value_of(rest, "--partitions") not in (None, "1")
+    return (_IN_PARTITIONS if many else _OF_A_LAW), name
+
+
+def _value_of(arguments: Sequence[str], option: str) -> str | None:
+    """Return the last value of an option."""
+    return _take_option([*arguments], option)
+
+
+def _take_option(arguments: list[str], option: str) -> str | None:
+    """Take an option and its values out of the arguments, and return the last; without one the parser refuses it."""
+    value = None
+    position = 0
+    while position < len(arguments):
+        name, equals, text = arguments[position].partition("=")
+        if name != option or not (equals or position + 1 < len(arguments)):
+            position += 1
+            continue
+        value = text if equals else arguments[position + 1]
+        del arguments[position : position + (1 if equals else 2)]
+    return value

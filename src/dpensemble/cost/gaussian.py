@@ -1,0 +1,163 @@
+r"""Costs of noisy sums of bounded vectors, in any number of adaptive rounds; trade-off: `dpensemble.cost.trade_off`.
+
+What is sampled. Sums are whole numbers ``s``, and the noise added is a discrete Gaussian of variance ``v`` (in squared
+units). Compare ``s + discrete noise`` with the sum to which real noise ``N(0, v)`` was added and which was *then*
+rounded: a function of the Gaussian mechanism's output, so no less private. At a distance ``k`` from ``s`` the ratio of
+both probabilities is, up to the two normalising constants,
+
+    integral over abs(t) <= 1/2 of exp(-(2 k t + t**2) / (2 v)) dt,    from exp(-1 / (8 v)) to exp(k**2 / (8 v**2)),
+
+since the integrand is symmetric in ``t`` and ``cosh(x) <= exp(x**2 / 2)``. Real noise sums to 1 and so does discrete
+noise, so the ratio of the constants is a mean of the same ratios: it lies between ``exp(-1 / (8 v))`` and the mean of
+``exp(k**2 / (8 v**2))``, which is below ``exp(1 / (7 v))`` for ``v >= 100``. For ``abs(k) <= 38 sqrt(v)`` the
+logarithm of the ratio is therefore at most ``slack = 181 / v``; beyond that lies a mass below 1e-300. Over all
+entries of all rounds the slacks add up to ``eta``, and what is sampled is (epsilon, delta)-private wherever the
+Gaussian mechanism is ``(epsilon - 2 eta, delta exp(-eta))``-private, up to 1e-290. Variances are above
+``2**40``, mostly above ``2**60``, so ``eta`` is tiny.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import overload
+
+from dpensemble._checks import delta_of, integer_between, member, real_between
+from dpensemble.budget import Budget
+from dpensemble.cost.base import Conversion, Cost
+from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, PrivacyCost
+from dpensemble.cost.trade_off import gaussian_epsilon, gaussian_mu
+from dpensemble.errors import AccountingError
+
+# Logarithm of the ratio of rounded and discrete Gaussian noise, times the variance; see above.
+_SLACK = 181.0
+_SMALLEST_VARIANCE = 2**40
+#: Far above the slack of any run, and far below any divergence that is spent.
+PROMISED_SLACK = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class GaussianCost(PrivacyCost):
+    """Privacy loss of noisy sums, whose exact trade-off is known; sums and multiples know theirs, too.
+
+    Added to a cost of another kind, only the Renyi curve is left.
+
+    Parameters
+    ----------
+    squares : float
+        ``mu**2``, from 0; ``1 / sigma**2`` for one sum with noise of ``sigma`` sensitivities.
+    slack : float, default=0.0
+        Logarithm of the factor by which discrete noise can change a probability.
+
+    Examples
+    --------
+    >>> one = GaussianCost.of_sum(20.0, variance=2**60, entries=10)
+    >>> one.most(Budget(epsilon=1, delta=1e-5)), round((one * 28).epsilon(1e-5), 3)
+    (28, 0.986)
+    """
+
+    squares: float = 0.0
+    slack: float = 0.0
+
+    def __init__(self, squares: float, slack: float = 0.0) -> None:
+        # Probabilities within a factor of exp(slack) on both sides: 2 order - 1 of them in the moment, so that a
+        # divergence grows by (2 order - 1) / (order - 1) slacks, at most 3 from order 2 on.
+        if not slack >= 0:
+            raise AccountingError(f"slack={slack!r} of a cost must be at least 0.")
+        PrivacyCost.__init__(self, rdp=DEFAULT_ORDERS * squares / 2 + 3 * slack)
+        object.__setattr__(self, "squares", squares)
+        object.__setattr__(self, "slack", slack)
+
+    @classmethod
+    def of_sum(cls, sigma: float, *, variance: int, entries: int, weight: float = 1.0) -> GaussianCost:
+        """Return the cost of one noisy sum to a unit.
+
+        Parameters
+        ----------
+        sigma : float
+            Noise in sensitivities; at most what is drawn.
+        variance : int
+            Variance of the discrete noise in squared whole units, from 2**40.
+        entries : int
+            Entries of the sum.
+        weight : float, default=1.0
+            Sensitivities by which the unit moves the sum at most, from 0 to 1.
+        """
+        sigma, weight = real_between("sigma", sigma, 1e-9, 1e12), real_between("weight", weight, 0.0, 1.0)
+        return cls(weight**2 / sigma**2, slack_of(entries, variance))
+
+    @property
+    def mu(self) -> float | None:
+        """Gaussian privacy, up to probabilities that change by a factor of ``exp(1e-6)`` at most; else None."""
+        return math.sqrt(self.squares) if self.slack <= PROMISED_SLACK else None
+
+    @property
+    def renyi(self) -> PrivacyCost:
+        """The curve alone."""
+        return PrivacyCost(rdp=self.rdp)
+
+    @overload
+    def __add__(self, other: GaussianCost) -> GaussianCost: ...
+
+    @overload
+    def __add__(self, other: PrivacyCost) -> PrivacyCost: ...
+
+    def __add__(self, other: PrivacyCost) -> PrivacyCost:
+        if isinstance(other, GaussianCost):
+            return GaussianCost(self.squares + other.squares, self.slack + other.slack)
+        if isinstance(other, PrivacyCost) and other.parts == ():
+            return self
+        return self.renyi + other
+
+    __radd__ = __add__
+
+    def __mul__(self, count: int) -> GaussianCost:
+        count = integer_between("count", count, 0, 2**62)
+        return GaussianCost(self.squares * count, self.slack * count)
+
+    __rmul__ = __mul__
+
+    def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
+        """Convert to the epsilon that holds at `delta`: exactly, unless a Renyi conversion is asked for."""
+        if member("conversion", conversion, Conversion) not in (Conversion.BEST, Conversion.EXACT):
+            return self.renyi.epsilon(delta, conversion)
+        delta = delta_of(delta)
+        if not self.squares:
+            return 0.0
+        # Wherever the Gaussian mechanism is private at epsilon - 2 slack and delta exp(-slack); see above.
+        mu = math.sqrt(self.squares) * (1 + 1e-14)
+        return gaussian_epsilon(mu, delta * math.exp(-self.slack)) + 2 * self.slack
+
+    def best(self, delta: float) -> tuple[float, Conversion]:
+        """Return the exact epsilon at `delta`."""
+        return self.epsilon(delta), Conversion.EXACT
+
+    def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
+        """Return whether the cost stays within a budget."""
+        return Cost.fits(self, budget, conversion)
+
+    def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
+        """Return how many such releases fit a budget, at most `limit`."""
+        if member("conversion", conversion, Conversion) not in (Conversion.BEST, Conversion.EXACT):
+            return self.renyi.most(budget, conversion, limit)
+        if not self.squares:
+            raise AccountingError("one release that costs nothing fits any number of times.")
+        # An estimate, which rounding and slack can only lower.
+        estimate = int(gaussian_mu(budget.epsilon, budget.delta) ** 2 / self.squares * (1 + 1e-9)) + 1
+        found = min(sys.maxsize >> 1 if limit is None else limit, estimate)
+        while found and not (self * found).fits(budget):
+            found = found - 1 if found < 100 else int(found * (1 - 1e-6))
+        return found
+
+
+def slack_of(entries: int, variance: int) -> float:
+    """Return the logarithm of the ratio by which a sum with discrete noise can differ from one with Gaussian noise."""
+    integer_between("variance", variance, _SMALLEST_VARIANCE, 2**500)
+    return _SLACK * integer_between("entries", entries, 1, 2**62) / variance
+
+
+def noise_variance(sigma: float, sensitivity: int) -> int:
+    """Return the whole variance of noise of `sigma` sensitivities, in squared whole units, rounded up."""
+    variance = math.ceil((sigma * sensitivity) ** 2 * (1 + 1e-12))
+    return max(variance, _SMALLEST_VARIANCE)

@@ -1,0 +1,154 @@
+"""A run that releases noisy sums of soft votes instead of labels; before any record is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from dpensemble._checks import integer_between, member
+from dpensemble.accounting import Accounting, GaussianSum, Group, SumsMeter
+from dpensemble.budget import Budget
+from dpensemble.design.base import Design
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+
+# Shares of the budget's ``mu**2``: of the number of units, where that is not public; of the mean of features that
+# public rows are compared with; and, for synthetic rows, of shares of cells, and of what goes with what.
+_COUNT, _MEAN, _CELLS, _PRODUCTS = 0.02, 0.03, 0.1, 0.04
+# The last round sees most of what is to be learned.
+_LAST = 0.4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisySums(Design):
+    """Rounds of one noisy sum each, of a vector that every unit adds. Public.
+
+    Parameters
+    ----------
+    name, title : str
+        Short name of the method, and what people call it.
+    everyone : tuple of Group
+        Whose units are charged, with which weight; one group where all are treated alike.
+    n_classes : int
+        Number of declared classes.
+    rounds : int
+        Number of sums.
+    relation : Relation
+        Neighbouring relation.
+    compares_rows : bool
+        Whether public rows are compared with a noisy mean that is released for it.
+    synthetic_rows : bool
+        Whether rows are drawn from what is released about columns, in place of public ones.
+    """
+
+    name: str
+    title: str
+    everyone: tuple[Group, ...]
+    n_classes: int
+    rounds: int
+    relation: Relation
+    compares_rows: bool = False
+    synthetic_rows: bool = False
+    accounting: Accounting = Accounting.EXACT
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Whose units are charged."""
+        return self.everyone
+
+    @property
+    def count_share(self) -> float:
+        """Share of the budget that the noisy number of units takes."""
+        return 0.0 if self.relation is Relation.REPLACE_ONE else _COUNT
+
+    @property
+    def mean_share(self) -> float:
+        """Share of the budget that the noisy mean of features takes."""
+        return _MEAN if self.compares_rows else 0.0
+
+    @property
+    def cells_share(self) -> float:
+        """Share of the budget that noisy shares of cells take."""
+        return _CELLS if self.synthetic_rows else 0.0
+
+    @property
+    def products_share(self) -> float:
+        """Share of the budget that noisy products of columns' scores take."""
+        return _PRODUCTS if self.synthetic_rows else 0.0
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the budget's ``mu**2`` that each round takes."""
+        left = 1 - self.count_share - self.mean_share - self.cells_share - self.products_share
+        if self.rounds == 1:
+            return (left,)
+        last = max(_LAST, 1 / self.rounds)
+        early = (1 - last) / (self.rounds - 1)
+        return tuple(left * share for share in (*([early] * (self.rounds - 1)), last))
+
+    @property
+    def law(self) -> GaussianSum:
+        """The law of the first round, which has the most noise."""
+        return GaussianSum(self.meter().sigma(self.shares[0]))
+
+    def meter(self) -> SumsMeter:
+        """Return the meter of such a run."""
+        return SumsMeter(self.groups)
+
+    def with_budget(self, budget: Budget) -> Self:
+        """Return the same run with another budget, the same for all groups of weight 1."""
+        if len(self.groups) > 1:
+            raise InvalidParameterError("the groups have budgets of their own, which no other one may replace.")
+        return replace(self, everyone=(replace(self.groups[0], budget=budget),))
+
+    def with_noise(self, noise: float) -> Self:
+        """Refuse: the noise follows from the budget, all of which is used."""
+        raise InvalidParameterError(
+            f"noise={noise!r} cannot be given for {self.name}, whose noise follows from the budget; give epsilon."
+        )
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether the teachers are ordinary models; here each unit is its own teacher."""
+        return False
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {
+            "method": self.name,
+            "title": self.title,
+            **self.law.settings(),
+            "law_name": self.law.name,
+            "noise_chosen": "from the budget",
+            "noise_in_words": self.law.words(),
+            "gated": False,
+            "n_classes": self.n_classes,
+            "accounting": self.accounting.value,
+            "rounds": self.rounds,
+            "compares_rows": self.compares_rows,
+            "synthetic_rows": self.synthetic_rows,
+            "relation": self.relation.value,
+            "n_teachers": None,
+        }
+
+
+def noisy_sums(
+    *,
+    name: str,
+    title: str,
+    groups: tuple[Group, ...],
+    n_classes: int,
+    rounds: int,
+    relation: str,
+    synthetic_rows: bool = False,
+) -> NoisySums:
+    """Return the checked design of a run."""
+    return NoisySums(
+        name=name,
+        title=title,
+        everyone=groups,
+        n_classes=integer_between("n_classes", n_classes, 2),
+        rounds=integer_between("rounds", rounds, 1, 100),
+        relation=member("relation", relation, Relation),
+        synthetic_rows=synthetic_rows,
+    )

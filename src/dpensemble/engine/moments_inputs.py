@@ -1,0 +1,126 @@
+"""What a run of label moments is given: private records in memory or in blocks, with the weight of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between, member
+from dpensemble.accounting import Group
+from dpensemble.allocation.partition import number_units
+from dpensemble.allocation.units import declared_units
+from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.engine.inputs import required
+from dpensemble.engine.labels_and_units import Owners, sorted_classes
+from dpensemble.engine.moments_steps import MomentsSteps
+from dpensemble.engine.records import groups_by_epsilon, require_small_delta
+from dpensemble.engine.table_inputs import block, public_table, table_targets, tables
+from dpensemble.errors import DataError
+from dpensemble.moments import blocks_of
+from dpensemble.relations import Relation
+
+Read = Callable[[], Iterator[tuple[Any, Any]]]
+
+
+def of_tables(
+    method: Any,
+    X: Any,
+    y: Any,
+    X_public: Any,
+    units: ArrayLike | None,
+    epsilons: ArrayLike | None,
+    fewest_units: int | None,
+) -> MomentsSteps:
+    """Check what `LabelMomentsClassifier.fit` was given; return the steps of the run."""
+    table, y, public = tables(method, X, required(y), X_public)
+    classes, zeroes = sorted_classes(method.classes), zeroes_bad(method)
+    table, targets = table_targets(classes, table, y, zeroes=zeroes)
+    owners = Owners.of(units, len(targets), zeroes=zeroes)
+    table, targets = owners.kept(table, targets)
+    units_of = _numbered(owners.units, len(targets))
+    weights, groups, total = _weights(method, units_of, owners.kept_values("personal_epsilons", epsilons))
+    _check_delta(method, int(units_of.max()) + 1, units, fewest_units)
+    blocks = blocks_of(table, targets, weights)
+    return MomentsSteps(method, blocks, public, classes, groups, total, has_units=units is not None)
+
+
+def of_blocks(
+    method: Any, read: Read, X_public: Any, n_records: int | None, units: ArrayLike | None, fewest_units: int | None
+) -> MomentsSteps:
+    """Check what `LabelMomentsClassifier.fit_blocks` was given; return the steps of the run."""
+    public = public_table(method, X_public)
+    validate_data(method, public, skip_check_array=True)
+    classes = sorted_classes(method.classes)
+    owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
+    units_of = None if owners.units is None else _numbered(owners.units, int(owners.present.sum()))
+    weights = None if units_of is None else _weights_of_records(units_of, owners.present)
+    blocks = partial(_blocks, method, read, public, classes, owners, weights)
+    n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
+    n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
+    _check_delta(method, n, units, fewest_units)
+    return MomentsSteps(method, blocks, public, classes, None, float(n), has_units=units is not None)
+
+
+def _blocks(
+    method: Any, read: Read, public: Any, classes: NDArray[Any], owners: Owners, weights: Floats | None
+) -> Iterator[tuple[Any, Integers, Floats]]:
+    """Yield checked blocks of rows, class ids and weights."""
+    start, zeroes = 0, zeroes_bad(method)
+    for X, y in read():
+        if len(X) != len(y):
+            raise DataError(f"a block has {len(X)} rows and {len(y)} labels; give one for each.")
+        if not len(X):
+            continue
+        table, targets = table_targets(classes, block(method, X, public, first=start), y, zeroes=zeroes, first=start)
+        n = len(targets)
+        own = np.ones(n) if weights is None else weights[start : start + n]
+        if len(own) != n:
+            raise DataError("units has fewer entries than blocks have records; give one for each.")
+        if weights is not None:
+            table, targets, own = owners.part(start, n).kept(table, targets, own)
+        start += n
+        yield from blocks_of(table, targets, own)()
+    if weights is not None and start != len(weights):
+        raise DataError("units has more entries than blocks have records; give one for each.")
+
+
+def _check_delta(method: Any, n_units: int, units: ArrayLike | None, fewest_units: int | None) -> None:
+    budget, relation = Budget(epsilon=method.epsilon, delta=method.delta), member("relation", method.relation, Relation)
+    require_small_delta(budget, relation, n_units, "records" if units is None else "units", fewest_units)
+
+
+def _weights(
+    method: Any, units_of: Integers, epsilons: ArrayLike | None
+) -> tuple[Floats, tuple[Group, ...] | None, float]:
+    """Return records' weights, groups where budgets differ, and the sum of units' weights from public counts."""
+    weights = 1 / np.bincount(units_of)[units_of]
+    if epsilons is None:
+        return weights, None, float(int(units_of.max()) + 1)
+    relation = member("relation", method.relation, Relation)
+    personal, groups = groups_by_epsilon(epsilons, len(units_of), relation=relation, delta=method.delta)
+    units = np.bincount(personal.group_of_unit(units_of), minlength=personal.n_groups)
+    parts = np.asarray([group.weight for group in groups])
+    return weights * parts[personal.group_of_record], groups, float(units @ parts)
+
+
+def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Floats:
+    """Return each record's share of its unit; 0 for records without a unit, which are left out of every sum."""
+    weights = np.zeros(len(present))
+    weights[present] = 1 / np.bincount(units_of)[units_of]
+    return weights
+
+
+def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
+    if units is None:
+        return np.arange(n_records)
+    known = np.asarray(units)
+    if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
+        return np.unique(known, return_inverse=True)[1]
+    return number_units(declared_units(units, n_records))[1]

@@ -1,0 +1,248 @@
+"""A run in which teachers vote on public rows: what is allocated, taught, asked, learned and stated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Floats
+from dpensemble._drawn import drawn_together
+from dpensemble._progress import progress_bar
+from dpensemble._random import Stream, noise_source, seed_integer
+from dpensemble.accounting import Meter
+from dpensemble.allocation import Allocation
+from dpensemble.allocation.partition import number_units
+from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import BAD
+from dpensemble.design import VotingDesign, with_least_error
+from dpensemble.engine import guarantee_text
+from dpensemble.engine.facts import Analysis, Facts
+from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, label_rows
+from dpensemble.engine.labelling_interactive import label_interactively
+from dpensemble.engine.records import DeclaredBudgets, PrivateRecords, ReleasedLabels
+from dpensemble.engine.result import LABELS, Result
+from dpensemble.engine.run import Steps
+from dpensemble.errors import BudgetError, InvalidParameterError
+from dpensemble.guarantee import Guarantee
+from dpensemble.relations import Basis
+from dpensemble.student import Learner, default_student, published
+from dpensemble.teachers import TeacherEnsemble
+
+
+class VotingSteps(Steps):
+    """The steps of every method that votes; a method with teachers or groups of its own has a subclass.
+
+    Parameters
+    ----------
+    method : VotingEnsembleClassifier
+        Whose settings are used.
+    records : PrivateRecords
+        Checked records.
+    classes : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+    rows : ndarray of shape (n_public, n_features)
+        Checked public rows.
+    fewest_units : int, optional
+        Public lower bound on the number of units.
+    diagnostics : PrivateDiagnostics, optional
+        Filled with statistics of secret votes.
+    budgets : DeclaredBudgets, optional
+        Budgets of the records.
+    """
+
+    stage: ClassVar[tuple[str, str]] = ("labels", "Labelling public rows")
+    design: VotingDesign
+    meter: Meter
+    allocation: Allocation
+    #: What votes; from `teach`.
+    voters: Any
+    labels: ReleasedLabels
+    _released: Released
+
+    def __init__(
+        self,
+        method: Any,
+        records: PrivateRecords,
+        classes: NDArray[Any],
+        rows: Floats,
+        *,
+        fewest_units: int | None = None,
+        diagnostics: PrivateDiagnostics | None = None,
+        budgets: DeclaredBudgets | None = None,
+    ) -> None:
+        super().__init__(method)
+        self.records, self.classes, self.rows = records, classes, rows
+        self.fewest_units, self.diagnostics, self.budgets = fewest_units, diagnostics, budgets
+        self._order = self.order(len(rows), method.max_labels)
+
+    def facts(self) -> Facts:
+        """Return the public facts on which the design may rest."""
+        return Facts(
+            n_classes=len(self.classes),
+            n_units=len(number_units(self.records.identities)[0]),
+            relation=self.relation,
+            entropy=self.entropy,
+            has_units=self.records.units is not None,
+            max_labels=self.method.max_labels,
+        )
+
+    def prepare(self) -> None:
+        """Find the noise that is left open, allocate the records, and make the meter."""
+        with progress_bar("Pricing answers", None):
+            self._price()
+        student = default_student() if self.method.student is None else self.method.student
+        self._learner = Learner(student, self.rows, self.classes, seed_integer(self.entropy, Stream.STUDENT))
+
+    def _price(self) -> None:
+        self.design = self.method._design(self.facts())
+        analysis = self.check()
+        meter = self._settle() if analysis is Analysis.WORST_CASE else None
+        # Draws that stay secret must not repeat the noise of the released labels.
+        self.allocation = self.design.allocate(
+            self.records.identities,
+            relation=self.relation,
+            entropy=self.entropy,
+            source=self.secret_source(Stream.ALLOCATION),
+            group_of_record=self.records.group_of_record,
+        )
+        if meter is None:
+            stop = analysis is Analysis.UNTIL_SPENT
+            meter = self.design.data_dependent_meter(self.allocation, stop_when_spent=stop)
+            meter.require_one_query()
+        self.meter = meter
+
+    def check(self) -> Analysis:
+        """Refuse settings that do not go with the design or the records; return the analysis."""
+        law, student, method = self.design.law, self.method.student, self.method
+        if law.needs_student and not hasattr(student or default_student(), "predict_proba"):
+            raise InvalidParameterError(
+                f"student={type(student).__name__} has no predict_proba, which law={law.name!r} needs; "
+                "use logistic regression, naive Bayes, a tree or a forest."
+            )
+        budget = Budget(epsilon=method.epsilon, delta=method.delta)
+        self.records.check_delta(budget, self.relation, self.fewest_units)
+        analysis = Analysis.of(method.analysis)
+        if analysis is Analysis.DATA_DEPENDENT and method.max_labels is None:
+            raise InvalidParameterError(
+                "a data-dependent analysis needs max_labels, a public number of labels; or, by name, "
+                "analysis='until-spent', whose number of labels depends on secret votes and is not protected."
+            )
+        if analysis is not Analysis.WORST_CASE and law.needs_student:
+            raise InvalidParameterError(
+                f"analysis={analysis.value!r} is not for law={law.name!r}, whose answers also depend on the "
+                "student; use 'worst-case'."
+            )
+        return analysis
+
+    def _settle(self) -> Meter:
+        """Find the noise that uses up the whole budget; return the meter."""
+        # Noise that is left open is the usual one, less where the questions would leave some of the budget, and more
+        # where their number was asked for; under a gate never more, since questions that go unanswered cost little.
+        design, queries = self.design, len(self._order)
+        wants_more = self.method.max_labels is not None and not design.gated
+        if not (wants_more and design.choice.noise_is_open):
+            meter = design.meter(queries)
+            meter.require_one_query()
+            if not design.choice.noise_is_open or meter.sure_queries < queries:
+                return meter
+        self.design = with_least_error(design, queries).design
+        return self.design.meter(queries)
+
+    def secret_source(self, stream: Stream) -> Any:
+        """Return a source of draws that stay secret and never repeat the noise of released labels."""
+        seed = self.method.insecure_release_seed
+        return noise_source(None if seed is None else seed_integer(seed, stream))
+
+    def teach(self) -> None:
+        """Fit the teachers on their records."""
+        taught = self.allocation.without(self.records.targets == BAD)
+        ensemble = TeacherEnsemble(
+            self.base_learner(), taught, self.classes, entropy=self.teaching_entropy(), n_jobs=self.method.n_jobs
+        )
+        with progress_bar("Fitting teachers", self.allocation.n_teachers) as advance:
+            self.voters = ensemble.fit(self.records.X, self.records.targets, advance)
+
+    def base_learner(self) -> Any:
+        """Return the ordinary classifier that teachers are clones of."""
+        return self.default_teacher if self.method.teacher is None else self.method.teacher
+
+    def teaching_entropy(self) -> int:
+        """Return the seed of ordinary teachers; public unless a method says otherwise."""
+        return self.entropy
+
+    def release(self, advance: Callable[[float], None]) -> None:  # noqa: ARG002
+        """Ask the teachers about public rows for as long as the budget lasts."""
+        # How far the loop gets is secret under a data-dependent basis, so its bar only moves.
+        if self.diagnostics is not None:
+            self.diagnostics.clear(n_constant=self.voters.n_constant, n_failed=self.voters.n_failed)
+        with drawn_together():
+            self._released = self._label(
+                Questions(self.voters.vote, self.rows, self._order, self.allocation.n_teachers)
+            )
+        if not self._released.answered.size:
+            raise BudgetError(
+                "no query was answered, so there is nothing to learn from; lower the threshold, "
+                "give more public rows or a larger epsilon."
+            )
+        labels = self.classes[self._released.labels]
+        self.labels = ReleasedLabels(self._released.answered, labels, len(self._released.asked))
+
+    def _label(self, questions: Questions) -> Released:
+        """Ask the teachers; where the law compares with the student, the student learns on the way."""
+        schedule, law = self.design.schedule, self.design.law
+        if not law.needs_student:
+            return label_rows(questions, schedule, self.meter, self.noise, self.diagnostics)
+        return label_interactively(
+            questions,
+            schedule,
+            self.meter,
+            self.noise,
+            self.diagnostics,
+            self._learner,
+            n_classes=len(self.classes),
+            batch_size=law.batch_size,  # type: ignore[attr-defined]
+            confidence=law.student_confidence,  # type: ignore[attr-defined]
+        )
+
+    def learn(self) -> Any:
+        """Train the student on the released labels."""
+        student = self._learner.fit(self._released.lesson_rows, self._released.lesson_labels)
+        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+
+    def state(self, student: Any) -> Result:
+        """Return what the run gave."""
+        return Result(
+            design=self.design,
+            classes=self.classes,
+            guarantee=self.guarantee(),
+            student=student,
+            labels=self.labels,
+            releases=LABELS,
+            n_features=self.method.n_features_in_,
+            diagnostics=self.diagnostics,
+        )
+
+    def spend_curve(self) -> Any:
+        """Return the epsilon of each group after a number of labels. None when that is secret."""
+        with progress_bar("Adding up what was spent", None):
+            return super().spend_curve()
+
+    def guarantee(self) -> Guarantee:
+        """Return what is promised; a data-dependent spend stays private behind the public budget."""
+        meter, has_units = self.meter, self.records.units is not None
+        return Guarantee(
+            epsilon=meter.spent_epsilon if meter.basis is Basis.WORST_CASE else meter.budget.epsilon,
+            delta=meter.budget.delta,
+            basis=meter.basis,
+            relation=self.allocation.relation,
+            unit="unit" if has_units else "record",
+            accounting=meter.accounting,
+            assumptions=(
+                *guarantee_text.of_voting(self.allocation.relation, has_units, meter),
+                *self.design.assumptions(self.allocation.relation, has_units),
+            ),
+            for_release=self.noise.for_release,
+            fixed_number=meter.fixed_number,
+        )

@@ -1,0 +1,76 @@
+"""Work of many threads in few transactions: one transaction reaches the disk as slowly as many pieces of work do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from dpensemble.errors import DPEnsembleError, LedgerError
+from dpensemble.ledger.transaction import Transaction
+
+Result = TypeVar("Result")
+
+
+class _Piece:
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+        self.work, self.is_done = work, False
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class GroupCommit:
+    """The first thread commits all pending work. The others wait for it.
+
+    `writing` returns a block with a transaction, which is on the disk when the block is left.
+    """
+
+    def __init__(self, writing: Callable[[], AbstractContextManager[Transaction]]) -> None:
+        self._writing = writing
+        self._queue, self._turn = threading.Lock(), threading.Lock()
+        self._waiting: list[_Piece] = []
+
+    def run(self, work: Callable[[Transaction], Result]) -> Result:
+        """Return the result of a piece of work once it is on the disk, or raise what it raised."""
+        piece = _Piece(work)
+        with self._queue:
+            self._waiting.append(piece)
+        with self._turn:
+            if not piece.is_done:
+                with self._queue:
+                    pieces, self._waiting = self._waiting, []
+                self._commit(pieces)
+        if piece.error is not None:
+            raise piece.error
+        result: Result = piece.result
+        return result
+
+    def _commit(self, pieces: list[_Piece]) -> None:
+        try:
+            with self._writing() as transaction:
+                for piece in pieces:
+                    _try(piece, transaction)
+        except LedgerError as error:
+            _fail(pieces, str(error))
+        except BaseException:
+            _fail(pieces, "the ledger was not written; try again.")
+            raise
+        finally:
+            for piece in pieces:
+                piece.is_done = True
+
+
+def _fail(pieces: list[_Piece], reason: str) -> None:
+    """Give every piece an error, so that none takes for written what did not reach the disk."""
+    for piece in pieces:
+        piece.error = LedgerError(reason)
+
+
+def _try(piece: _Piece, transaction: Transaction) -> None:
+    """Do one piece of work. If it raises, only its own changes are undone."""
+    try:
+        with transaction.apart():
+            piece.result = piece.work(transaction)
+    except DPEnsembleError as error:
+        piece.error = error

@@ -1,0 +1,240 @@
+r"""The sums of label moments: what each record adds, how far one unit can move the sum, and how to read it.
+
+A record ``(x, y)`` of a unit with ``k`` records and weight ``a`` adds ``(a / k) (phi(x) outer r)`` to a sum, where
+phi is public, ``|phi| <= 1``, and ``r`` depends on the query. So a unit adds a vector of length ``a |r|`` at most.
+`dpensemble.moments.whole` enforces the lengths on whole numbers. A sensitivity is proved beside its query.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble.errors import DataError
+from dpensemble.moments.blocks import scaled
+from dpensemble.moments.model import columns, even_weight, expected
+from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers, whole_products
+from dpensemble.releases import ReleasedTable, SumQuery
+from dpensemble.releases.queries import Outcome
+
+# Distance of two vectors of length 1 whose inner product is not negative.
+_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Moments:
+    """What one round released; public.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features, n_columns)
+        Noisy mean of ``phi (onehot(y) - c) omega`` over units; one column for two classes, for the second of them.
+    spread : float
+        Standard deviation of the noise on each entry.
+    scale : ndarray of shape (n_features,)
+        Public weights of the features in this round; `values` are of weighted features.
+    centre : ndarray of shape (n_features, n_columns) or None
+        Coefficients of the published model that said what to expect; None for even shares.
+    even_weight : float
+        The weight omega of every row where `centre` is None.
+    mean : ndarray of shape (n_features,) or None
+        Noisy mean of the features, where class sums were released.
+    mean_spread : float
+        Standard deviation of the noise on its entries.
+    """
+
+    values: Floats
+    spread: float
+    scale: Floats
+    centre: Floats | None
+    even_weight: float = 1.0
+    mean: Floats | None = None
+    mean_spread: float = math.nan
+
+
+class RecordsQuery(SumQuery[Outcome]):
+    """A sum over records, each of which adds the outer product of two short vectors of whole numbers."""
+
+    unit = WHOLE
+    replacing = _SQRT_2
+    removing = WHOLE
+
+    @abstractmethod
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return both factors of a block's records, shapes (n_records, n_rows) and (n_records, n_columns); private."""
+
+
+def exact_sum(query: RecordsQuery[Any], blocks: Iterable[tuple[Any, Integers, Floats]]) -> Integers:
+    """Return the exact sum of blocks of records; private. Totals of parts of the records can be added up."""
+    total: ExactSum | None = None
+    for block in blocks:
+        left, right = query.factors(*block)
+        total = total or ExactSum(left.shape[1], right.shape[1])
+        total.add(left, right)
+    if total is None:
+        raise DataError("there are no private records; a reader of blocks must give all of them on every call.")
+    return total.total
+
+
+@dataclass(frozen=True)
+class UnitCount(RecordsQuery[tuple[float, float]]):
+    """The weighted number of units. Every unit adds its weight."""
+
+    description = "the number of units"
+    replacing = WHOLE
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights that are cut to whole numbers."""
+        return np.ones((len(weights), 1)), np.floor(weights * WHOLE)[:, None]
+
+    def read(self, sums: Floats, spread: float) -> tuple[float, float]:
+        """Return the number, at least 1, and the standard deviation of its noise."""
+        return max(float(sums[0, 0]), 1.0), spread
+
+    def table(self, outcome: tuple[float, float]) -> ReleasedTable:
+        """Return the number alone."""
+        return ReleasedTable("Number of units", (("units", *outcome),))
+
+
+@dataclass(frozen=True)
+class FeatureMean(RecordsQuery[tuple[Floats, float]]):
+    """The mean of features, without labels.
+
+    A unit adds a vector of at most its weight, so replacing it moves the sum by at most 2, or by sqrt(2) where no
+    entry is negative. Adding or removing it moves the sum by at most 1.
+    """
+
+    nonnegative: bool
+    description: str = "the mean of the features, without labels"
+
+    @property
+    def replacing(self) -> int:  # type: ignore[override]
+        """Whole units by which replacing a unit moves the sum."""
+        return _SQRT_2 if self.nonnegative else 2 * WHOLE
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return features and weights."""
+        return cut(features) if self.nonnegative else features, whole_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the mean, shape (n_features,), and the standard deviation of its noise."""
+        return sums[:, 0], spread
+
+
+@dataclass(frozen=True)
+class FeatureProducts(RecordsQuery[tuple[Floats, float]]):
+    """Mean products of two features.
+
+    A record adds ``z outer z``, ``|z| <= 1``, which is ``|z|**2`` long, and the inner product of two of them is a
+    square; so replacing a unit moves the sum by at most sqrt(2), and adding or removing one by at most 1.
+    """
+
+    description = "which values go together"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return products and weights."""
+        return whole_products(features), whole_answers(weights[:, None], weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the products, shape (n_features, n_features), and the standard deviation of their noise."""
+        size = math.isqrt(len(sums))
+        square = sums[:, 0].reshape(size, size)
+        # Both halves have noise of their own.
+        return (square + square.T) / 2, spread * math.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class ClassSums(RecordsQuery[Moments]):
+    """The sum of features of each class.
+
+    ``r`` is the label as a vector of zeros and a one, and features are cut at 0 from below. Vectors ``u, v`` of two
+    units then have no negative entry, so that ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``: replacing a unit moves the sum
+    by at most ``sqrt(2)``, and adding or removing one by at most 1.
+
+    Two class sums hold all that one column of residuals with the centre 1/2 does: half their difference has exactly
+    its noise; their sum comes for free.
+    """
+
+    n_classes: int
+    description = "the mean of the features of each class"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return features without negative entries, and weights in the columns of their classes."""
+        labels = np.zeros((len(targets), self.n_classes))
+        labels[np.arange(len(targets)), targets] = weights
+        return cut(features), whole_answers(labels, weights)
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of a round that expects even shares of the classes."""
+        mean = sums.sum(axis=1)
+        if self.n_classes == 2:
+            values, share_of_noise = (sums[:, [1]] - sums[:, [0]]) / 2, math.sqrt(0.5)
+        else:
+            values = sums - mean[:, None] / self.n_classes
+            share_of_noise = math.sqrt((self.n_classes - 1) / self.n_classes)
+        return Moments(
+            values=values,
+            spread=spread * share_of_noise,
+            scale=np.ones(len(mean)),
+            centre=None,
+            mean=mean,
+            mean_spread=spread * math.sqrt(self.n_classes),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals(RecordsQuery[Moments]):
+    """What labels add to what a published model expects.
+
+    ``r = omega (onehot(y) - c)`` (for two classes one number, ``omega (y - c)``), where the centre ``c`` is what an
+    already published model expects of ``x`` (or an even share), and the public weight ``omega = 0.5 / max over y of
+    |onehot(y) - c|`` makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1, adding or
+    removing one by at most 1/2. Nothing is clipped away, so that the expectation of the sum is known for every model.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes.
+    centre : ndarray of shape (n_features, n_columns), optional
+        Coefficients of a model that was published before. By default shares are even.
+    scale : ndarray of shape (n_features,), optional
+        Public weights of features; weighted features longer than 1 are shortened.
+    """
+
+    n_classes: int
+    centre: Floats | None = None
+    scale: Floats | None = None
+    replacing = WHOLE
+    removing = WHOLE // 2
+
+    @property
+    def description(self) -> str:
+        """What is released."""
+        expects = "even shares of the classes" if self.centre is None else "the model published so far"
+        return f"the mean of the features, weighted by how far each label is from {expects}"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return weighted features, and weighted residuals."""
+        c, omega = expected(self.centre, features / UNIT, self.n_classes, even_weight(self.n_classes))
+        labels = np.eye(self.n_classes)[targets][:, -columns(self.n_classes) :]
+        return scaled(features, self.scale), whole_answers(
+            weights[:, None] * omega[:, None] * (labels - c), weights / 2
+        )
+
+    def read(self, sums: Floats, spread: float) -> Moments:
+        """Return the moments of the round."""
+        scale = np.ones(len(sums)) if self.scale is None else self.scale
+        return Moments(
+            values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=even_weight(self.n_classes)
+        )
+
+
+def cut(features: Any) -> Any:
+    """Return features without negative entries, also where the map is wrong about itself; sensitivities rest on it."""
+    return features.maximum(0.0) if hasattr(features, "maximum") else np.maximum(features, 0.0)

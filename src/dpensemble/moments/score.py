@@ -1,0 +1,182 @@
+r"""A score of a released student on private units that taught it nothing, with noise.
+
+Every held-back unit adds one vector to a sum: the share of its records that the student gets right, and, for two
+classes, the shares of its records in cells of a histogram by true class and by public bins of the student's
+probability. The first lies in [0, 1]. The second has no negative entry and a sum of 1 at most, so that those of two
+units differ by ``|u - v|**2 <= |u|**2 + |v|**2 <= 2``. Replacing one unit by another therefore moves the sum by at
+most ``sqrt(1 + 2)``, and by 1 where there is no histogram. Shares are whole numbers, rounded down, each entry gets
+discrete Gaussian noise, and `SumsMeter` charges exactly for it before it is drawn.
+
+Held-back units teach nothing, and which they are follows from their places and a public seed. Let neighbouring data
+differ in one unit. If it teaches, the held-back units are the same, and the score is computed from the released
+student and data that do not differ. If it is held back, training is the same, and the score alone differs. So both
+releases together are as private as the less private of the two (parallel composition: F. McSherry, "Privacy
+integrated queries", SIGMOD 2009, Theorem 4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._random import NoiseSource
+from dpensemble.accounting import Group, SumsMeter
+from dpensemble.budget import Budget
+from dpensemble.cost import PrivacyCost
+from dpensemble.relations import Relation
+from dpensemble.releases import SumQuery, SumReleaser
+
+BINS = 10
+_WHOLE = 2**40
+_NORMAL_95 = 1.959964
+_DRAWS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedScore:
+    """What a noisy score says; may be published.
+
+    Parameters
+    ----------
+    units : int
+        Number of held-back units; public.
+    accuracy : float
+        Share of records that the student gets right, each unit counting once.
+    accuracy_low, accuracy_high : float
+        An interval that holds the accuracy on the population in about 95 % of runs: noise and sampling together.
+    auroc, auroc_low, auroc_high : float or None
+        The same of the area under the ROC curve, from bins; None with more than two classes, or too few of one.
+    epsilon, delta : float
+        What each held-back unit pays, and no other.
+    sigma : float
+        Standard deviation of the noise on each sum, in units.
+    """
+
+    units: int
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    auroc: float | None
+    auroc_low: float | None
+    auroc_high: float | None
+    epsilon: float
+    delta: float
+    sigma: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self)
+
+
+def bin_edges(public: Floats) -> Floats:
+    """Return inner edges of bins from what the student says of public rows, shape (n_public,)."""
+    return np.quantile(public, np.linspace(0, 1, BINS + 1)[1:-1])
+
+
+def unit_vectors(
+    right: Integers, cells: Integers | None, unit_of: Integers, n_units: int, usable: NDArray[np.bool_] | None = None
+) -> Integers:
+    """Return each unit's vector in whole numbers of ``2**-40``, shape (n_units, n_entries); private."""
+    # Rounded down, so that the records of a unit weigh 1 at most together.
+    weight = _WHOLE // np.bincount(unit_of, minlength=n_units)[unit_of]
+    if usable is not None:
+        weight = np.where(usable, weight, 0)
+    found = np.zeros((n_units, 1 if cells is None else 1 + 2 * BINS), dtype=np.int64)
+    np.add.at(found[:, 0], unit_of, weight * right)
+    if cells is not None:
+        np.add.at(found, (unit_of, 1 + cells), weight)
+    return found
+
+
+@dataclass(frozen=True)
+class ScoreSum(SumQuery[tuple[Floats, float]]):
+    """The sum of the held-back units' vectors; the proof of its sensitivity is above."""
+
+    with_histogram: bool
+    description = "the score of the student on held-back units"
+    unit = _WHOLE
+
+    @property
+    def replacing(self) -> int:
+        """Whole units by which another vector of one unit moves the sum."""
+        return math.ceil(_WHOLE * math.sqrt(3 if self.with_histogram else 1))
+
+    removing = replacing
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the noisy sums, and the standard deviation of their noise."""
+        return sums, spread
+
+
+def _meter(epsilon: float, delta: float) -> SumsMeter:
+    return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))])
+
+
+def score_cost(epsilon: float, delta: float) -> PrivacyCost | None:
+    """Return the most that a score costs at epsilon and delta, as a Renyi curve.
+
+    Examples
+    --------
+    >>> round(score_cost(1.0, 1e-5).mu, 3)
+    0.268
+    """
+    return _meter(epsilon, delta).renyi_costs()[0]
+
+
+def release_score(vectors: Integers, epsilon: float, delta: float, noise: NoiseSource) -> ReleasedScore:
+    """Charge for the sum of the units' vectors, draw its noise, and return what it says."""
+    n_units, n_entries = vectors.shape
+    meter = _meter(epsilon, delta)
+    # Holds the noise to what `score_cost` says of it.
+    meter.renyi_costs()
+    sums = SumReleaser(relation=Relation.REPLACE_ONE, meter=meter, noise=noise)
+    noisy, spread = sums.release(ScoreSum(with_histogram=n_entries > 1), vectors.sum(axis=0), 1.0)
+    accuracy = float(np.clip(noisy[0] / n_units, 0.0, 1.0))
+    half = _NORMAL_95 * math.hypot(math.sqrt(max(accuracy * (1 - accuracy), 1 / n_units) / n_units), spread / n_units)
+    area = (None, None, None) if n_entries == 1 else _area(noisy[1:].reshape(2, BINS), spread)
+    return ReleasedScore(
+        units=n_units,
+        accuracy=accuracy,
+        accuracy_low=max(0.0, accuracy - half),
+        accuracy_high=min(1.0, accuracy + half),
+        auroc=area[0],
+        auroc_low=area[1],
+        auroc_high=area[2],
+        epsilon=meter.spent_epsilon,
+        delta=delta,
+        sigma=spread,
+    )
+
+
+def _area(histogram: Floats, spread: float) -> tuple[float | None, float | None, float | None]:
+    """Return the area under the ROC curve of a noisy histogram, and an interval by drawing it anew with its noise."""
+    # The sums of both classes must stand out from their noise.
+    if histogram.sum(axis=1).min() < 3 * spread * math.sqrt(BINS):
+        return None, None, None
+    found = area_under(histogram)
+    rng = np.random.default_rng(0)
+    total = np.maximum(histogram, 0)
+    n = round(total.sum())
+    again = rng.multinomial(n, (total / total.sum()).ravel(), size=_DRAWS).reshape(_DRAWS, 2, BINS)
+    areas = [area_under(one) for one in again + rng.normal(0, spread, size=again.shape)]
+    half = _NORMAL_95 * float(np.std(areas))
+    return found, max(0.0, found - half), min(1.0, found + half)
+
+
+def area_under(histogram: Floats) -> float:
+    """Return the area under the ROC curve of counts by class and bin, shape (2, n_bins); ties count half.
+
+    Examples
+    --------
+    >>> area_under(np.array([[3.0, 1.0], [0.0, 4.0]]))
+    0.875
+    """
+    negative, positive = histogram
+    below = np.cumsum(negative) - negative
+    both = negative.sum() * positive.sum()
+    return float(np.clip((positive * (below + negative / 2)).sum() / both, 0.0, 1.0)) if both > 0 else 0.5

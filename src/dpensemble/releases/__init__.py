@@ -1,0 +1,30 @@
+"""What leaves the private records: what is released, its charge and its noise, in one place."""
+
+from dpensemble.releases.base import NamedVotes, Outcomes, Release, Voters
+from dpensemble.releases.choice import RELEASES, release_of
+from dpensemble.releases.labels import LabelByLaw, LabelBySoftVotes
+from dpensemble.releases.mean import NoisyMean
+from dpensemble.releases.noise import DiscreteNoise
+from dpensemble.releases.queries import ReleasedSum, ReleasedTable, SumQuery
+from dpensemble.releases.sparse import SparseLabel
+from dpensemble.releases.sums import PaidSums, SumPayer, SumReleaser
+
+__all__ = [
+    "RELEASES",
+    "DiscreteNoise",
+    "LabelByLaw",
+    "LabelBySoftVotes",
+    "NamedVotes",
+    "NoisyMean",
+    "Outcomes",
+    "PaidSums",
+    "Release",
+    "ReleasedSum",
+    "ReleasedTable",
+    "SparseLabel",
+    "SumPayer",
+    "SumQuery",
+    "SumReleaser",
+    "Voters",
+    "release_of",
+]

@@ -1,0 +1,83 @@
+"""Queries that are answered by a noisy sum, and the descriptions of released sums."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from dpensemble._arrays import Floats
+from dpensemble.relations import Relation
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTable:
+    """Released statistics that people want to read; public.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the table.
+    rows : tuple of (str, float, float)
+        Label, value, and standard deviation of the noise on the value.
+    """
+
+    title: str
+    rows: tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedSum:
+    """What a released sum holds; public. `dataclasses.asdict` makes it JSON.
+
+    Parameters
+    ----------
+    description : str
+        What was released, for example "the mean of the features".
+    table : ReleasedTable, optional
+        Statistics to show.
+    """
+
+    description: str
+    table: ReleasedTable | None = None
+
+
+class SumQuery(ABC, Generic[Outcome]):
+    """One noisy sum over units: how far one unit can move the sum, and how to read the sum with its noise.
+
+    A new kind of released sum is one subclass. The exact sum is computed elsewhere, in one place or in parts.
+    """
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What is released, as reports print it, for example "the mean of the features"."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> int:
+        """Whole units in 1 of the sum."""
+
+    @property
+    @abstractmethod
+    def replacing(self) -> int:
+        """Whole units by which the sum moves at most when a unit of weight 1 is replaced by another."""
+
+    @property
+    @abstractmethod
+    def removing(self) -> int:
+        """Whole units by which the sum moves at most when a unit of weight 1 is added or removed."""
+
+    def sensitivity(self, relation: Relation) -> int:
+        """Return the whole units by which neighbouring data sets can move the sum."""
+        return self.replacing if relation is Relation.REPLACE_ONE else self.removing
+
+    @abstractmethod
+    def read(self, sums: Floats, spread: float) -> Outcome:
+        """Return what was released, from noisy sums per unit of weight and the standard deviation of their noise."""
+
+    def table(self, outcome: Outcome) -> ReleasedTable | None:  # noqa: ARG002
+        """Return released statistics that people want to read; by default there are none."""
+        return None

@@ -1,0 +1,116 @@
+"""What an operator sees: one line of JSON a request, and counts. Public numbers only.
+
+How long something took is in neither, because the time of a draw may depend on votes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
+from prometheus_client.registry import Collector
+
+from dpensemble.ledger import Ledger
+from dpensemble.service.grant_handler import GrantHandler
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: The media type of metrics.
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class JsonLog:
+    """Lines of JSON, on standard error by default."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def line(self, event: str, **fields: Any) -> None:
+        """Write one line; what is None is left out."""
+        about = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event} | fields
+        text = json.dumps({name: value for name, value in about.items() if value is not None}, default=str)
+        stream = sys.stderr if self._stream is None else self._stream
+        stream.write(text + "\n")
+        stream.flush()
+
+
+class LogHandler(logging.Handler):
+    """What a library logs, without its texts, which may quote anything."""
+
+    def __init__(self, log: JsonLog) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line that says who complained, and where."""
+        self._log.line("library", logger=record.name, level=record.levelname, at=f"{record.module}:{record.lineno}")
+
+
+class Metrics:
+    """Counts for Prometheus, of the grants that are served and the accounts of the ledger."""
+
+    def __init__(self, handlers: Mapping[str, GrantHandler], ledger: Ledger) -> None:
+        self._handlers, self._ledger = handlers, ledger
+        self._registry = CollectorRegistry()
+        self._requests = self._counter(Counter, "requests", "Requests.", ("method", "route", "status"))
+        self._answers = self._counter(Counter, "answers", "Answers told for the first time.", ("grant",))
+        self._replays = self._counter(Counter, "replays", "Requests told again.", ("grant",))
+        self._refusals = self._counter(Counter, "refusals", "Requests beyond a budget.", ("grant",))
+        self._remaining = self._counter(Gauge, "answers_remaining", "Answers left of a grant.", ("grant",))
+        self._share = self._counter(Gauge, "budget_share_left", "Share of a lifetime budget left.", ("data_set",))
+        self._entries = self._counter(Gauge, "ledger_entries", "Entries of the ledger.", ())
+
+    def _counter(self, kind: Any, name: str, text: str, labels: Iterable[str]) -> Any:
+        return kind(f"dpensemble_{name}", text, tuple(labels), registry=self._registry)
+
+    def request(self, method: str, route: str, status: int) -> None:
+        """Count a request."""
+        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+
+    def answered(self, grant: str, answers: int, *, replayed: bool) -> None:
+        """Count answers, or that they were told again."""
+        if replayed:
+            self._replays.labels(grant).inc()
+        else:
+            self._answers.labels(grant).inc(answers)
+
+    def refused(self, grant: str) -> None:
+        """Count a refusal for want of budget."""
+        self._refusals.labels(grant).inc()
+
+    def text(self, grants: Sequence[str] = ()) -> bytes:
+        """Return all counts, with what is left now; where grants are given, of these and of their data sets alone."""
+        for name, handler in self._handlers.items():
+            self._remaining.labels(name).set(handler.remaining())
+        for name in sorted({handler.grant.data_set for handler in self._handlers.values()}):
+            self._share.labels(name).set(self._ledger.account(name).state().share_left)
+        self._entries.set(self._ledger.head().number)
+        if not grants:
+            return generate_latest(self._registry)
+        shown = CollectorRegistry()
+        shown.register(
+            _Of(self._registry, grants, {self._handlers[one].grant.data_set for one in grants if one in self._handlers})
+        )
+        return generate_latest(shown)
+
+
+class _Of(Collector):
+    """What a registry says of some grants and data sets."""
+
+    def __init__(self, registry: CollectorRegistry, grants: Container[str], data_sets: Container[str]) -> None:
+        self._registry, self._grants, self._data_sets = registry, grants, data_sets
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the samples that name one of them; totals name none."""
+        for metric in self._registry.collect():
+            shown = Metric(metric.name, metric.documentation, metric.type)
+            shown.samples = [one for one in metric.samples if self._is_shown(one.labels)]
+            if shown.samples:
+                yield shown
+
+    def _is_shown(self, labels: Mapping[str, str]) -> bool:
+        return labels.get("grant") in self._grants or labels.get("data_set") in self._data_sets

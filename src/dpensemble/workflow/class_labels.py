@@ -1,0 +1,81 @@
+"""Labels as the declared classes write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from dpensemble.datasets.columns import as_text, numbers_of
+from dpensemble.errors import DataError, InvalidParameterError
+
+_TRUTH = {"false": 0.0, "true": 1.0}
+
+
+def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
+    """Return the declared labels, as numbers if all of them are; the private labels play no part."""
+    if classes is None:
+        raise InvalidParameterError(
+            "classes is missing: the possible labels are public knowledge and must be declared, "
+            'for example --classes "no,yes", because reading them off the private labels would leak.'
+        )
+    if isinstance(classes, str):
+        raise InvalidParameterError(
+            f'classes={classes!r} must be a list of labels, for example ["no", "yes"].', parameter="classes"
+        )
+    names = [str(label).strip() for label in classes]
+    given = ",".join(map(str, classes))
+    if "" in names:
+        raise InvalidParameterError(f"classes={given!r} names an empty label; remove a comma.")
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidParameterError(
+            f"classes={given!r} names a label twice, or two that differ in capitals only; name each once."
+        )
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return list(names)
+    return [int(number) if number.is_integer() else number for number in numbers]
+
+
+def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
+    """Return labels entry by entry as the declared classes are: numbers or text, NaN for what is no number.
+
+    Truth values, however they are capitalised, are those that were declared, or 0 and 1 where these are the classes.
+    """
+    names = {str(name).casefold(): name for name in classes}
+    if isinstance(classes[0], str):
+        text = as_text(column)
+        if set(names) != {"false", "true"}:
+            return text
+        return text.map(lambda entry: names.get(str(entry).strip().casefold(), entry), na_action="ignore")
+    if set(classes) == {0, 1}:
+        truth = column.map(lambda entry: _TRUTH.get(str(entry).strip().casefold(), entry), na_action="ignore")
+        return _as_numbers(truth)
+    return _as_numbers(column)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    return pd.Series(numbers_of(column.to_frame())[0][:, 0], index=column.index, name=column.name)
+
+
+def alike_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
+    """Return labels as `as_labels` does; a text that differs from a class in capitals or spaces only is that class."""
+    labels = as_labels(column, classes)
+    if not isinstance(classes[0], str):
+        return labels
+    names = {name.strip().casefold(): name for name in classes}
+    return labels.map(lambda entry: names.get(str(entry).strip().casefold(), entry), na_action="ignore")
+
+
+def refuse_unlike(labels: pd.Series, classes: list[Any]) -> None:
+    """Raise for labels that differ from a class in capitals or spaces only; other undeclared labels raise later."""
+    names = {str(name).strip().casefold() for name in classes}
+    odd = ~labels.isin(classes).to_numpy()
+    unlike = odd & labels.map(lambda entry: str(entry).strip().casefold() in names).to_numpy(dtype=bool)
+    if unlike.any():
+        raise DataError(
+            f"the private table's target has labels that differ from classes={classes!r} in capitals or spaces only "
+            f"(first in row {int(unlike.argmax()):,}, counting from 0); write them alike."
+        )

@@ -1,0 +1,197 @@
+"""The record of one run: what is written down of its result, its tables and its scores."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpensemble.budget_groups import PersonalBudgets
+from dpensemble.engine.result import Result
+from dpensemble.guarantee import Guarantee
+from dpensemble.report import RunRecord
+from dpensemble.workflow.holdout import ASSUMPTIONS
+from dpensemble.workflow.personal import personal_fields
+from dpensemble.workflow.reader import Reader
+from dpensemble.workflow.tables import Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured of a run besides its result.
+
+    Parameters
+    ----------
+    student, baseline : dict or None
+        Scores on the test rows.
+    facts : dict
+        Further entries of the record's data.
+    seconds : dict
+        Wall-clock seconds of each stage.
+    has_score : bool
+        Whether a score on held-back units was released.
+    has_baseline : bool
+        Whether a model without privacy was trained.
+    """
+
+    student: dict[str, float] | None = None
+    baseline: dict[str, float] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    has_score: bool = False
+    has_baseline: bool = False
+
+
+def run_record(
+    result: Result, tables: Tables, reader: Reader, measured: Measured, personal: PersonalBudgets | None = None
+) -> RunRecord:
+    """Return the record of a run.
+
+    Parameters
+    ----------
+    result : Result
+        What the run gave.
+    tables : Tables
+        What the run was given.
+    reader : Reader
+        How the tables were read.
+    measured : Measured
+        Scores, times and further facts.
+    personal : PersonalBudgets, optional
+        Budgets of the records.
+    """
+    labels, budget = result.labels, max((g.budget for g in result.design.groups), key=lambda one: one.epsilon)
+    groups = personal_fields(result, personal)
+    return RunRecord(
+        method=result.design.name,
+        guarantee=_stated(result, measured.has_score).to_dict(),
+        budget={"epsilon": budget.epsilon, "delta": budget.delta},
+        labels=len(labels),
+        asked=labels.n_asked,
+        label_accuracy=_label_accuracy(tables.y_public, labels.indices, labels.labels),
+        student=measured.student,
+        baseline=measured.baseline,
+        # A run with groups has a curve for each of them instead.
+        worst_case_spend=[] if groups or not result.voted else _worst_case_spend(result),
+        effects=_in_declared_order(result.effects, list(result.classes), tables.classes),
+        data=_describe(tables, result.n_features, reader) | _about_fit(result) | measured.facts,
+        settings=_settings(result, tables),
+        versions=_versions(),
+        seconds={stage: round(value, 3) for stage, value in measured.seconds.items()},
+        experiment=_reasons(result, tables, measured.has_baseline),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        releases=[one.description for one in result.releases],
+        **groups,
+    )
+
+
+def _in_declared_order(effects: list[dict[str, Any]], found: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
+    """Return effects on classes in the order in which these were declared, by which the record names them."""
+    places = [found.index(label) for label in declared]
+
+    def moved(values: list[float]) -> list[float]:
+        if len(places) > 2:
+            return [values[place] for place in places]
+        # Of two there is the second alone, whose logit is that of the first with its sign turned.
+        return values if places == [0, 1] else [-value for value in values]
+
+    return [one | {"points": [[name, moved(values)] for name, values in one["points"]]} for one in effects]
+
+
+def _stated(result: Result, has_score: bool) -> Guarantee:
+    """Return the guarantee, with what a score adds to what it rests on; its epsilon and delta cover both."""
+    stated = result.guarantee
+    if not has_score:
+        return stated
+    more = [text for text in ASSUMPTIONS if text not in stated.assumptions]
+    return replace(stated, assumptions=(*stated.assumptions, *more))
+
+
+def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
+    return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
+
+
+def _worst_case_spend(result: Result) -> list[list[float]]:
+    """Return the data-independent spend up to the answered labels or, where those are secret, to the budget."""
+    # A gated run's is over questions asked, since unanswered ones cost something too.
+    curve, design = result.spend, result.design
+    if curve is None:
+        most = result.labels.n_asked if result.guarantee.fixed_number else design.meter().sure_queries
+        curve = design.spend_curve(most)
+    return [[count, epsilon] for count, (epsilon,) in curve]
+
+
+def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]:
+    return {
+        "name": tables.name,
+        "target": tables.target,
+        "private_records": tables.n_records,
+        "private_units": tables.n_units,
+        "public_rows": len(tables.X_public),
+        "test_rows": 0 if tables.X_test is None else len(tables.X_test),
+        "columns": tables.X_public.shape[1],
+        "features": n_features,
+        "classes": [str(label) for label in tables.classes],
+        "most_common_label": _majority_share(tables),
+        "test_is_public": tables.test_is_public,
+        "data_is_public": tables.data_is_public,
+        "unit_column": tables.unit_column,
+        "kinds_of_columns": reader.kinds(tables.X_public),
+        "blanks": reader.blanks,
+    }
+
+
+def _about_fit(result: Result) -> dict[str, Any]:
+    """Return what a result adds to the data: which class areas are of, and a warning of public rows."""
+    facts: dict[str, Any] = {}
+    if len(result.classes) == 2:
+        facts["positive_class"] = str(result.classes[1])
+    drift, readable = result.drift, result.readable_share
+    if drift is not None and drift.alarm:
+        facts["unlike"] = drift.warning(replaced=bool(result.settings.get("synthetic_rows")))
+    if readable is not None:
+        facts |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
+    return facts
+
+
+def _settings(result: Result, tables: Tables) -> dict[str, Any]:
+    """Return the settings as plain values: the design's, those of randomness, and the learners."""
+    settings = dict(result.settings)
+    if result.recommendation is not None:
+        settings["chosen_because"] = result.recommendation.why
+    if tables.group_shares is not None:
+        settings["group_shares"] = dict(tables.group_shares)
+    return {name: _plain(value) for name, value in (settings | result.learners).items()}
+
+
+def _majority_share(tables: Tables) -> float | None:
+    """Return the accuracy of always saying the test rows' most common label."""
+    return None if tables.y_test is None else float(tables.y_test.value_counts(normalize=True).max())
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON can hold it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, (bool, int, float, str)) else " ".join(repr(value).split())
+
+
+def _versions() -> dict[str, str]:
+    packages = ("dpensemble", "numpy", "scipy", "scikit-learn", "pandas", "joblib")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _reasons(result: Result, tables: Tables, baseline: bool) -> list[str]:
+    reasons = {
+        "A baseline without privacy was trained on the private records.": baseline,
+        "The noise came from a seed, so it can be removed.": not result.guarantee.for_release,
+        "Budgets were assigned to records at random, not by consent.": tables.budgets_at_random,
+        "The private records are a published data set, split for demonstration.": tables.data_is_public,
+    }
+    return [reason for reason, holds in reasons.items() if holds]

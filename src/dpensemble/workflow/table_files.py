@@ -1,0 +1,110 @@
+"""Which files hold the tables of one run, and how to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpensemble._checks import member
+from dpensemble.datasets import CSVFormat, read_table
+from dpensemble.datasets.bad_records import OnBadRecord
+from dpensemble.errors import DataError, InvalidParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFiles:
+    """The files of one run, and which of their columns mean what.
+
+    Parameters
+    ----------
+    private, public : path
+        CSV or Parquet, or a folder of Parquet files. The public table may lack the target, and is None when
+        ``declared_columns`` is given.
+    target : str
+        Column to predict.
+    classes : sequence of str, int or float, or None
+        All possible labels; public. They are numbers if all of them can be read as numbers.
+    declared_columns : path, optional
+        JSON file that declares columns in place of a public table.
+    test : path, optional
+        Rows with the target, to score the student on.
+    unit : str, optional
+        Column of the private table that names the owner of a record.
+    drop : sequence of str
+        Columns to leave out of every table.
+    test_is_public : bool, default=False
+        Whether exact scores on the test rows may be published.
+    form : CSVFormat
+        How CSV files are written.
+    """
+
+    private: Path
+    public: Path | None
+    target: str
+    classes: Sequence[Any] | None
+    declared_columns: Path | None = None
+    test: Path | None = None
+    unit: str | None = None
+    drop: Sequence[str] = ()
+    test_is_public: bool = False
+    form: CSVFormat = field(default_factory=CSVFormat)
+
+    def read(self, path: Path, *, guess: bool = False, keep_broken: bool = False) -> pd.DataFrame:
+        """Read one of the files; see `read_table`."""
+        return read_table(
+            path,
+            guess=guess,
+            sep=self.form.sep,
+            decimal=self.form.decimal,
+            multiline_text=self.form.multiline_text,
+            keep_broken=keep_broken,
+        )
+
+    def refuse_overlaps(self, budgets: str | None) -> None:
+        """Raise if one column or file is given for two purposes; `budgets` is the column of budgets."""
+        for parameter, column, content in (
+            ("unit", self.unit, "says whose record it is"),
+            ("budgets", budgets, "holds the budgets"),
+        ):
+            if column == self.target:
+                raise InvalidParameterError(
+                    f"{parameter}={column!r} is also the target; name the column that {content}."
+                )
+        if self.unit is not None and self.unit == budgets:
+            raise InvalidParameterError(f"budgets={budgets!r} is also the unit; name another column.")
+        for name, other in (("public", self.public), ("test", self.test)):
+            if other is not None and self.private.exists() and other.exists() and self.private.samefile(other):
+                raise DataError(f"the {name} table is the private table itself ({self.private}); give other rows.")
+            if other is not None and self.private.resolve() in other.resolve().parents:
+                raise DataError(f"the {name} table ({other}) lies in the private table's folder; keep it elsewhere.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What a method can read.
+
+    Parameters
+    ----------
+    blanks : bool, default=False
+        Whether features may be missing: when the method takes tables as they are, or when blanks are filled in.
+    takes_blocks : bool, default=False
+        Whether the method can read private records in blocks. Folders and large files are then read in blocks.
+    in_blocks : bool, default=False
+        Whether to read the private records in blocks in any case.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        Whether a bad private record raises, or stays for the method, which lets the record add nothing.
+    """
+
+    blanks: bool = False
+    takes_blocks: bool = False
+    in_blocks: bool = False
+    on_bad_record: str = "raise"
+
+    @property
+    def keep_bad(self) -> bool:
+        """Whether bad private records stay."""
+        return member("on_bad_record", self.on_bad_record, OnBadRecord) is OnBadRecord.ZERO

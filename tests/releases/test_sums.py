@@ -1,0 +1,82 @@
+"""Released sums: the sensitivity of the relation, kept values, descriptions and tables."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pytest
+
+from dpensemble._drawn import kept_in
+from dpensemble._random import SeededNoise, SystemNoise
+from dpensemble.accounting import Group, SumsMeter
+from dpensemble.budget import Budget
+from dpensemble.errors import BudgetError
+from dpensemble.relations import Relation
+from dpensemble.releases import PaidSums, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
+from dpensemble.workflow.drawn import DrawnFile
+
+UNIT = 2**30
+
+
+@dataclass(frozen=True)
+class Shares(SumQuery[list[float]]):
+    """A query of its own: the shares of three classes."""
+
+    description = "the share of each class"
+    unit = UNIT
+    replacing = 2 * UNIT
+    removing = UNIT
+
+    def read(self, sums, spread):
+        return sums.tolist(), spread
+
+    def table(self, outcome):
+        values, spread = outcome
+        return ReleasedTable("Classes", tuple((f"class {i}", value, spread) for i, value in enumerate(values)))
+
+
+def releaser(relation=Relation.REPLACE_ONE, noise=None, epsilon=1.0):
+    meter = SumsMeter([Group("everyone", Budget(epsilon=epsilon, delta=1e-5))])
+    return SumReleaser(relation=relation, meter=meter, noise=SeededNoise(0) if noise is None else noise)
+
+
+def test_a_query_is_all_that_a_new_kind_of_sum_needs():
+    one, total = releaser(epsilon=1e6), UNIT * np.array([600, 300, 100])
+    values, spread = one.release(Shares(), total, 0.5, weight=1000.0)
+    assert values == pytest.approx([0.6, 0.3, 0.1], abs=6 * spread)
+    (released,) = one.released
+    assert released == ReleasedSum("the share of each class", Shares().table((values, spread)))
+    assert asdict(released)["table"]["rows"][1] == ("class 1", values[1], spread)
+
+
+def test_the_noise_is_that_of_the_relation():
+    total = np.zeros(3, dtype=np.int64)
+    spreads = {relation: releaser(relation).release(Shares(), total, 1.0)[1] for relation in Relation}
+    assert spreads[Relation.REPLACE_ONE] == pytest.approx(2 * spreads[Relation.ADD_OR_REMOVE_ONE], rel=1e-9)
+    for relation in Relation:
+        assert releaser(relation).spread(Shares(), 1.0) == pytest.approx(spreads[relation], rel=1e-9)
+
+
+def test_what_was_drawn_is_not_drawn_twice(tmp_path):
+    total, found = np.arange(3) * UNIT, []
+    for _ in range(2):
+        with kept_in(DrawnFile(tmp_path / "drawn")):
+            found.append(releaser(noise=SystemNoise()).release(Shares(), total, 1.0))
+    assert found[0] == found[1]
+
+
+def test_what_does_not_fit_is_neither_drawn_nor_described():
+    one = releaser()
+    one.release(Shares(), np.zeros(3, dtype=np.int64), 0.9)
+    one.noise.uniform_bits = None
+    with pytest.raises(BudgetError, match="does not fit"):
+        one.release(Shares(), np.zeros(3, dtype=np.int64), 0.2)
+    assert len(one.released) == 1
+
+
+def test_sums_that_were_paid_before_are_those_and_no_others():
+    paid = PaidSums(noise=5.0, variance=2**60, entries=6)
+    assert paid.sigma(1.0) == 5.0
+    paid.charge(5.0, variance=2**60, entries=6)
+    for sigma, variance, entries in ((4.9, 2**60, 6), (5.0, 2**59, 6), (5.0, 2**60, 7), (float("nan"), 2**60, 6)):
+        with pytest.raises(BudgetError, match="not those that were charged before"):
+            paid.charge(sigma, variance=variance, entries=entries)
