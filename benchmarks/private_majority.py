@@ -17,7 +17,7 @@ import numpy as np
 from dpensemble import Budget, PrivateMajorityClassifier, load_adult, three_way_split
 from dpensemble.datasets import fit_encoder
 from dpensemble.design import PrivateWhat, compare_aggregators
-from dpensemble.engine.private_teacher import default_teacher
+from dpensemble.engine.private_teachers import default_teacher
 from dpensemble.teachers import OutputPerturbedLogisticRegression
 
 DELTA = 1e-5

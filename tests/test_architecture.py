@@ -72,12 +72,12 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 47,
+    "isinstance on own types": 46,
     "type(x) is": 21,
     "class patterns on own types": 0,
-    "getattr and hasattr outside engine": 134,
-    "lines with Any": 1179,
-    "exported names": 326,
+    "getattr and hasattr outside engine": 130,
+    "lines with Any": 1169,
+    "exported names": 311,
     "circles of modules": 0,
 }
 

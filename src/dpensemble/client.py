@@ -100,28 +100,23 @@ class Client:
 
     def grants(self) -> list[dict[str, Any]]:
         """Return what may be asked, what is promised and what is left."""
-        found: list[dict[str, Any]] = self._get("/v1/grants")
-        return found
+        return list(self._get("/v1/grants"))
 
     def grant(self, name: str) -> dict[str, Any]:
         """Return what one grant promises, and what is left of it."""
-        found: dict[str, Any] = self._get(_grant_path(name))
-        return found
+        return dict(self._get(_grant_path(name)))
 
     def quote(self, grant: str, answers: int) -> dict[str, Any]:
         """Return what so many answers cost; charges nothing."""
-        found: dict[str, Any] = self._get(f"{_grant_path(grant)}/quote?{urlencode({'answers': answers})}")
-        return found
+        return dict(self._get(f"{_grant_path(grant)}/quote?{urlencode({'answers': answers})}"))
 
     def budgets(self) -> list[dict[str, Any]]:
         """Return what is left of the data sets."""
-        found: list[dict[str, Any]] = self._get("/v1/budgets")
-        return found
+        return list(self._get("/v1/budgets"))
 
     def checkpoint(self) -> dict[str, Any]:
         """Return a signed statement of where the ledger stands, to be kept (owners only)."""
-        found: dict[str, Any] = self._get("/v1/checkpoint")
-        return found
+        return dict(self._get("/v1/checkpoint"))
 
     def predict(self, grant: str, *, key: str | None = None, **asked: Any) -> Answered:
         """Ask for a batch of answers.

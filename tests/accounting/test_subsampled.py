@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpensemble.accounting import Change, Group, subsampled_cost, worst_case_meter
+from dpensemble.accounting import Change, Group
+from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost
+from dpensemble.accounting.subsampled import ENDLESS, SubsampledCost, subsampled_cost
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
-from dpensemble.errors import AccountingError, BudgetError
+from dpensemble.errors import AccountingError, BudgetError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, OptimalVote
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
@@ -170,3 +171,9 @@ def test_too_small_a_budget_names_the_smallest_that_would_do():
 def test_chances_that_are_none_are_refused(holders):
     with pytest.raises(AccountingError, match="must sum to 1"):
         SubsampledCost(lambda ballots: PrivacyCost.zero(), np.array(holders))
+
+
+@pytest.mark.parametrize("delta", [0, 1, 40, -1e-5, np.nan])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(InvalidParameterError, match="delta"):
+        subsampled_cost(LAWS[0], one_holder(0.5), n_teachers=T, n_classes=2).epsilon(delta)

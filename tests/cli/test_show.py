@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpensemble.cli.show import print_run
-from dpensemble.report import RunRecord
+from dpensemble.report import RunRecord, render
 
 GUARANTEE = {
     "epsilon": 1.0,
@@ -47,6 +47,7 @@ SOFT = RunRecord(
     },
     versions={},
     seconds={},
+    releases=[{"description": "noisy sum", "table": None}] * 3,
 )
 VOTED = replace(
     SOFT,
@@ -55,6 +56,7 @@ VOTED = replace(
     asked=100,
     student={"accuracy": 0.8, "auroc": 0.9, "auprc": 0.7},
     settings={name: value for name, value in SOFT.settings.items() if name != "rounds"} | {"n_teachers": 100},
+    releases=[{"description": "labels", "table": None}],
 )
 
 
@@ -110,3 +112,15 @@ def test_the_brier_score_has_a_column_where_there_is_one(shown):
     mixed = shown(replace(VOTED, baseline=SOFT.student))
     assert "Brier score" in mixed
     assert next(line for line in mixed.splitlines() if "student (" in line).split()[-2] == "-"
+
+
+def test_whatever_was_released_is_shown_in_order(shown):
+    table = {"title": "How common wards are", "rows": [["north", 0.25, 0.01]]}
+    releases = [{"description": "the number of wards", "table": table}, {"description": "a new sum", "table": None}]
+    record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
+    assert "In order: the number of wards; a new sum.\n" in shown(record)
+    assert "In order" not in shown(SOFT)
+    page = render(record)
+    assert "the number of wards; a new sum" in page
+    assert "<h3>How common wards are</h3>" in page
+    assert "<td>0.25</td><td>0.01</td>" in page

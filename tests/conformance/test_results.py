@@ -1,6 +1,7 @@
 """Every fitted estimator serves certificate, ledger, files and students alike, also behind an encoder."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,8 @@ from dpensemble.errors import AccountingError, NotForReleaseWarning
 from dpensemble.ledger import Ledger
 from dpensemble.ledger.filters import Amount
 from dpensemble.report import RunRecord, card_as_markdown, model_card, render
-from dpensemble.workflow import ComparedDataset, Tables, compare, comparison_data
+from dpensemble.workflow import Tables, compare
+from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
 from dpensemble.workflow.comparison_methods import COMPARED
 from dpensemble.workflow.reader import Reader
 from dpensemble.workflow.run_record import Measured, run_record
@@ -113,7 +115,7 @@ def test_every_attribute_of_a_run_is_a_view_of_the_one_result(fitted, name):
     assert result.guarantee.epsilon <= 4.0 + 1e-9
     assert result.design.groups
     assert result.voted == (result.charges is None and bool(len(result.labels)))
-    json.dumps([result.guarantee.to_dict(), result.releases, result.learners])
+    json.dumps([result.guarantee.to_dict(), [asdict(one) for one in result.releases], result.learners])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -17,6 +17,7 @@ from dpensemble.cost import (
     DominatingPairs,
     Part,
     PrivacyCost,
+    PureCost,
     optimal_composition,
     privacy_cost,
 )
@@ -185,3 +186,19 @@ def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
     assert ((cost * 40).epsilon(1e-5), cost.most(Budget(epsilon=1.0, delta=1e-5))) == before
     assert repr(cost * 40).startswith("PrivacyCost(")
     assert len(repr(cost)) < 120
+
+
+def test_answers_of_one_epsilon_each_compose_optimally():
+    one, budget = PureCost(0.01), Budget(epsilon=1.0, delta=1e-5)
+    most = one.most(budget)
+    assert most == one.most(budget, limit=10**6) > 10 == one.most(budget, limit=10)
+    assert (one * most).epsilon(1e-5) == optimal_composition([(0.01, 0.0)] * most, 1e-5) <= 1.0
+    assert not (one * (most + 1)).fits(budget)
+    assert (one * 0).epsilon(1e-5) == 0.0
+    assert one.renyi is None
+    assert one.parts is None
+    with pytest.raises(TypeError):
+        one + one
+    for count in (-1, 1.5, None):
+        with pytest.raises(InvalidParameterError):
+            one * count

@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from dpensemble import AutoClassifier, LabelMomentsClassifier, PrivateMajorityClassifier
-from dpensemble.methods.auto import PublicFacts, recommend
+from dpensemble.engine.recommendation import PublicFacts, recommend
 
 PLAIN = {
     "n_public": 5000, "n_units": 16000, "n_columns": 14, "n_classes": 2, "has_units": False, "has_blanks": False,

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble.accounting import Accounting, Group, worst_case_meter
+from dpensemble.accounting import Accounting, Group
 from dpensemble.accounting.meters.by_record import PerRecordMeter
+from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter, changeable_votes
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget

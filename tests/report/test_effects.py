@@ -57,7 +57,7 @@ SOFT = replace(
         "noise_in_words": "Gaussian noise of 6.8 sensitivities on a sum of vectors",
         "rounds": 3,
     },
-    releases=["noisy sum"] * 3,
+    releases=[{"description": "noisy sum", "table": None}] * 3,
 )
 
 
@@ -259,7 +259,9 @@ def test_records_come_back_the_same(record):
 VOTES = {name: value for name, value in SOFT.settings.items() if name != "rounds"}
 
 
-@pytest.mark.parametrize("record", [SOFT, THREE, replace(SOFT, settings=VOTES, releases=["labels"])])
+@pytest.mark.parametrize(
+    "record", [SOFT, THREE, replace(SOFT, settings=VOTES, releases=[{"description": "labels", "table": None}])]
+)
 def test_a_record_that_does_not_state_its_releases_opens_and_shows_the_same(record):
     older = record.to_dict()
     del older["releases"]

@@ -96,7 +96,12 @@ def test_small_teachers_of_a_secret_number_of_people_are_told_to_the_owner():
 
 
 def test_label_moments_have_neither_few_labels_nor_teachers():
-    soft = replace(with_data(private_units=50), labels=13, settings={"n_teachers": None}, releases=["noisy sum"])
+    soft = replace(
+        with_data(private_units=50),
+        labels=13,
+        settings={"n_teachers": None},
+        releases=[{"description": "noisy sum", "table": None}],
+    )
     assert remarks(soft) == []
 
 

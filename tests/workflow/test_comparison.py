@@ -18,7 +18,7 @@ from dpensemble.workflow.comparison_data import (
 )
 from dpensemble.workflow.comparison_data import comparison_data as data_of
 from dpensemble.workflow.comparison_learners import compared_learner
-from dpensemble.workflow.comparison_methods import COMPARED, _of_one_step, fitting_trial
+from dpensemble.workflow.comparison_methods import COMPARED, METHODS, _of_one_step, fitting_trial
 
 WITHOUT_EXTRAS = ["label-moments", "bagging", "pate", "bagged-pate", "private-majority", "darrm"]
 VOTES_AND_SUMS = [*WITHOUT_EXTRAS, "soft-votes"]
@@ -120,7 +120,7 @@ class TestRows:
         from dpensemble.workflow import comparison
         from dpensemble.workflow.comparison_methods import REFERENCES, Reference
 
-        seen = {name: [] for name in COMPARED}
+        seen = {name: [] for name in METHODS}
 
         def compared(name):
             def method(trial):
@@ -137,7 +137,7 @@ class TestRows:
         assert len(first) == 2
         assert first[0][1] != first[1][1]
         assert not np.array_equal(first[0][0].X_private, first[1][0].X_private)
-        for name in COMPARED:
+        for name in METHODS:
             for (rows, seed), (expected, its_seed) in zip(seen[name], first, strict=True):
                 assert rows is expected
                 assert seed == its_seed

@@ -7,7 +7,6 @@ from dpensemble.accounting.data_dependent import exact_query_rdp
 from dpensemble.accounting.fresh import fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.accounting.group import EVERYONE, Group
-from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.price import Price, price
 from dpensemble.accounting.published.by_group import published_group_rdp
 from dpensemble.accounting.published.moments import laplace_moments
@@ -15,7 +14,6 @@ from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rd
 from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
 from dpensemble.accounting.smooth.sensitivity import SmoothCost
 from dpensemble.accounting.sparse import sparse_cost
-from dpensemble.accounting.subsampled import subsampled_cost
 from dpensemble.accounting.sums import SumsMeter, weighted_groups
 from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 
@@ -32,7 +30,6 @@ __all__ = [
     "SumsMeter",
     "bagging_delta",
     "conjectured_lnmax_rdp",
-    "data_dependent_meter",
     "exact_query_rdp",
     "fresh_cost",
     "gaussian_delta",
@@ -47,8 +44,6 @@ __all__ = [
     "published_group_rdp",
     "release_epsilon",
     "sparse_cost",
-    "subsampled_cost",
     "threshold_rdp",
     "weighted_groups",
-    "worst_case_meter",
 ]

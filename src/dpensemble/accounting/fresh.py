@@ -89,19 +89,8 @@ def fresh_cost(law: ReleaseLaw, change: Change, rate: float, relation: Relation)
 
 @lru_cache(maxsize=64)
 def amplified(one: PrivacyCost, rate: float, relation: Relation, *, two_values: bool) -> PrivacyCost:
-    """Return the cost of one answer whose units are drawn with a probability, from that of the answer itself.
-
-    Parameters
-    ----------
-    one : PrivacyCost
-        What an answer costs if the unit is surely drawn; must hold for both orders of every pair of neighbours.
-    rate : float
-        Probability that a unit is drawn.
-    relation : Relation
-        Neighbouring relation.
-    two_values : bool
-        Whether a unit can make only two different rows of votes, with its absence among them.
-    """
+    """Return the cost of an answer whose units are drawn by chance, from one that holds for both orders of a pair."""
+    # `two_values`: a unit can make only two different rows of votes, with its absence among them; see above.
     if one.parts is None or len(one.parts) != 1 or one.parts[0].count != 1:
         raise AccountingError(
             "fresh sampling needs the finite outcomes of an answer, and only a Renyi curve is known of this law with "

@@ -54,29 +54,9 @@ _ROUNDING_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseCost(Cost):
-    """Privacy loss of answers of sparse noisy maxima: all four figures add up, as shown above.
+    """Privacy loss of answers of sparse noisy maxima: fixed sets, and what is added to epsilon and taken from delta."""
 
-    No Renyi curve bounds these answers, since a class of a single vote can show itself: hence no `PrivacyCost`.
-
-    Parameters
-    ----------
-    fixed : PrivacyCost
-        Cost of the same answers for a set of classes that does not depend on the votes.
-    eta : float
-        What an answer that cannot be a new class adds to epsilon.
-    lost : float
-        What the answers take from the delta besides.
-    rounding : float
-        How far rounding moves the law in total variation.
-
-    Examples
-    --------
-    >>> law = SparseNoisyMax(sigma=20.0, threshold=SparseNoisyMax.threshold_for(20.0, 1e-8))
-    >>> one = sparse_cost(law, n_voters=100)
-    >>> round(law.threshold, 1), round(one.lost * 1e8, 2), one.most(Budget(epsilon=1, delta=1e-5))
-    (113.2, 1.0, 20)
-    """
-
+    # No Renyi curve bounds these answers, since a class of a single vote can show itself.
     fixed: PrivacyCost
     eta: float
     lost: float

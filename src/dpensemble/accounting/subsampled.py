@@ -70,32 +70,7 @@ ENDLESS = 2**31 - 1
 
 
 class SubsampledCost(Cost):
-    """Privacy loss of a run of answers whose teachers hold a record by chance; multiples are longer runs.
-
-    They share what `refine` finds. Costs of two runs do not add: their draws differ.
-
-    Parameters
-    ----------
-    one : callable
-        Takes a number of ballots, returns the most that one answer can cost if a record changes so many.
-    holders : ndarray of shape (n_teachers + 1,)
-        Chance that so many teachers hold a given record, relative error below 1e-9. Public.
-
-    Attributes
-    ----------
-    answers : int
-        Number of answers in the run.
-
-    Examples
-    --------
-    A record that one of four teachers holds, surely and with probability one half:
-
-    >>> from dpensemble.laws import LaplaceNoisyMax
-    >>> one = lambda b: price(LaplaceNoisyMax(4), Change(ballots=4, classes=2, votes=b)).label
-    >>> always, by_chance = (SubsampledCost(one, np.array([1 - q, q, 0, 0, 0])) for q in (1.0, 0.5))
-    >>> round((always * 5).epsilon(1e-5), 2), round((by_chance * 5).epsilon(1e-5), 2)
-    (1.59, 1.08)
-    """
+    """Privacy loss of a run of answers whose teachers hold a record by chance; multiples share what `refine` finds."""
 
     def __init__(self, one: Callable[[int], PrivacyCost], holders: Floats) -> None:
         chances = np.asarray(holders, dtype=np.float64)
@@ -120,15 +95,7 @@ class SubsampledCost(Cost):
         return self._held
 
     def delta(self, epsilon: float, negligible: float = 1e-16) -> float:
-        """Return the delta of the run at `epsilon`, rounded up.
-
-        Parameters
-        ----------
-        epsilon : float
-            At least 0.
-        negligible : float, default=1e-16
-            The largest numbers of holders, together less likely than this, are charged in full, not priced.
-        """
+        """Return the delta of the run at `epsilon`, rounded up; holders rarer than `negligible` are charged in full."""
         if self.answers == 0 or self._held == 0:
             return 0.0
         inner = self.inner_epsilon(epsilon)
@@ -153,13 +120,7 @@ class SubsampledCost(Cost):
         return found
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:  # noqa: ARG002
-        """Return the smallest epsilon at which the run has at most `delta`, rounded up.
-
-        Raises
-        ------
-        AccountingError
-            If that is above a million.
-        """
+        """Return the smallest epsilon at which the run has at most `delta`, rounded up; an error above a million."""
         delta = delta_of(delta)
 
         def fits(epsilon: float) -> bool:
@@ -222,13 +183,7 @@ class SubsampledCost(Cost):
         return grown * (1 - 1e-12)
 
     def refine(self, epsilon: float, delta: float) -> None:
-        """Compose exactly from here on, for the numbers of holders that matter in about as many answers.
-
-        Parameters
-        ----------
-        epsilon, delta : float
-            About what they come to.
-        """
+        """Compose exactly from here on, for numbers of holders that matter in about as many answers."""
         inner = self.inner_epsilon(epsilon)
         weights = {}
         for ballots in range(1, self._last(delta * NEGLIGIBLE) + 1):
@@ -269,17 +224,7 @@ class SubsampledCost(Cost):
 
 
 def subsampled_cost(law: ReleaseLaw, holders: Floats, *, n_teachers: int, n_classes: int) -> SubsampledCost:
-    """Return the cost of one answer of a law without a gate, all ballots weighing alike.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        The law that answers.
-    holders : ndarray of shape (n_teachers + 1,)
-        As for `SubsampledCost`.
-    n_teachers, n_classes : int
-        Number of ballots and of declared classes.
-    """
+    """Return the cost of one answer of a law without a gate, all ballots weighing alike."""
 
     def one(ballots: int) -> PrivacyCost:
         return price(law, Change(ballots=n_teachers, classes=n_classes, votes=ballots)).label

@@ -70,9 +70,12 @@ def _released(record: RunRecord) -> list[str]:
     if record.settings.get("synthetic_rows"):
         more += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
     released = f"Released: {sums(rounds)}; {adds} adds one vector of bounded length {each}, and only {only}.{more}"
+    lines = [released]
+    if record.described_sums:
+        lines.append(f"In order: {'; '.join(record.described_sums)}.")
     if not record.data["public_rows"]:
-        return [released]
-    return [released, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
+        return lines
+    return [*lines, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
 
 
 def _right(record: RunRecord) -> str:

@@ -20,6 +20,7 @@ from dpensemble.cli.again import ARGUMENTS, Unfinished, unfinished
 from dpensemble.cli.estimators import estimator
 from dpensemble.cli.events import logged
 from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.show import print_run
@@ -78,18 +79,7 @@ def _run(request: Request, log: Hear) -> None:
     resumes = unfinished()
     with _folder(request, inputs, resumes) as place, kept_in(place.drawn):
         INTERRUPTS.follow(place.standing, lambda: place.spent)
-        blanks = own["fill"] or (getattr(model, "takes_tables", False) and getattr(model, "student", None) is None)
-        options = ReadOptions(
-            blanks=blanks,
-            takes_blocks=_takes_blocks(model, own),
-            in_blocks=own.get("in_blocks", False),
-            on_bad_record=str(own["on_bad_record"]),
-        )
-        tables = _tables(own, request.settings.get("random_state"), options)
-        if own["strict"]:
-            refuse_doubts(tables.notes)
-        for line in lines(tables.notes):
-            typer.echo(f"dpensemble: note: {line}", err=True)
+        tables = _checked_tables(request, model)
         read = perf_counter() - start
         log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
@@ -134,11 +124,29 @@ def _folder(request: Request, inputs: list[Path], resumes: Unfinished | None) ->
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, about=about)
 
 
-def _takes_blocks(model: Any, own: dict[str, Any]) -> bool:
+def _checked_tables(request: Request, model: Any) -> Tables:
+    """Read the tables as the method takes them, and print the notes about their columns."""
+    own = request.own
+    options = ReadOptions(
+        blanks=own["fill"] or (model.takes_tables and model.student is None),
+        takes_blocks=_takes_blocks(request, model),
+        in_blocks=own.get("in_blocks", False),
+        on_bad_record=str(own["on_bad_record"]),
+    )
+    tables = _tables(own, request.settings.get("random_state"), options)
+    if own["strict"]:
+        refuse_doubts(tables.notes)
+    for line in lines(tables.notes):
+        typer.echo(f"dpensemble: note: {line}", err=True)
+    return tables
+
+
+def _takes_blocks(request: Request, model: Any) -> bool:
     """Return whether private records may be read in blocks: for votes, unless what was asked needs all of them."""
-    if not hasattr(model, "fit_blocks"):
+    own = request.own
+    if not method_of(request.method).in_blocks:
         return False
-    if getattr(model, "takes_tables", False) or own["in_blocks"]:
+    if model.takes_tables or own["in_blocks"]:
         return True
     return model.relation == "replace-one" and not own["baseline"] and own["holdout_score"] is None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.pld import pld_epsilon
 from dpensemble.cost.searching import answers_within, gaussian_guess, last_fitting
 from dpensemble.errors import AccountingError
+
+if TYPE_CHECKING:
+    from dpensemble.cost.gated import GatedComposition
 
 # Costs whose Renyi conversion is above this are left to it.
 MOST_CEILING = MOST_EPSILON / 3
@@ -148,6 +152,11 @@ class PrivacyCost(Cost):
     @property
     def mu(self) -> float | None:
         """Gaussian privacy of all of it; None where it is unknown."""
+        return None
+
+    @property
+    def composition(self) -> GatedComposition | None:
+        """What composes gated queries under a purse exactly; None where that is unknown."""
         return None
 
     @property

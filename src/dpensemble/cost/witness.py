@@ -48,24 +48,9 @@ class Neighbours(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Witness:
-    """How a verifier follows answers.
+    """How a verifier follows answers: what stands for neighbours, distance of nodes, windows of nodes, and blocks."""
 
-    Parameters
-    ----------
-    answers : int
-        How many.
-    groups : DominatingPairs
-        What stands for neighbours.
-    step : float
-        Distance of two nodes of the grid.
-    windows : list of [int, int]
-        First and last node that is followed after each answer, or for each number of units left.
-    block : [int, int] or None
-        Answers in a block, and number of blocks besides the answers that remain.
-    corners : bool
-        Whether groups are corners of two outcomes, between which all pairs lie.
-    """
-
+    # Groups are corners of two outcomes, between which all pairs lie, or each pair lies below one.
     answers: int
     groups: DominatingPairs
     step: float

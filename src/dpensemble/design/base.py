@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter, data_dependent_meter, worst_case_meter
+from dpensemble.accounting import EVERYONE, Accounting, Change, Group, Meter
 from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.budget_search import change_by, costs_of, prices_of
+from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.curves import cost_of, epsilons_of, spread
 from dpensemble.accounting.meters.filter import FilterMeter
 from dpensemble.accounting.published.moments import has_published

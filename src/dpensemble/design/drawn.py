@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dpensemble._checks import integer_between
 from dpensemble._random import NoiseSource
-from dpensemble.accounting import Accounting, Group, Meter, subsampled_cost
+from dpensemble.accounting import Accounting, Group, Meter
 from dpensemble.accounting.certifying import Certificate
 from dpensemble.accounting.meters.scheduled import subsampled_meter
-from dpensemble.accounting.subsampled import SubsampledCost
+from dpensemble.accounting.subsampled import SubsampledCost, subsampled_cost
 from dpensemble.allocation import Allocation, Bootstrap, BootstrapScheme
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion

@@ -36,23 +36,7 @@ _STUDENTS = {
 
 
 class AveragesSteps(Steps):
-    """The steps of `SoftVotesClassifier`.
-
-    Parameters
-    ----------
-    method : SoftVotesClassifier
-        Whose settings are used.
-    records : PrivateRecords
-        Checked records.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    rows : ndarray of shape (n_public, n_features)
-        Checked public rows.
-    fewest_units : int, optional
-        Public lower bound on the number of units.
-    epsilons : array-like of shape (n_records,), optional
-        Epsilon of each record.
-    """
+    """The steps of `SoftVotesClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("average", "Averaging answers")
     design: TeacherAverages

@@ -1,15 +1,23 @@
-"""What all estimators of private classifiers have in common."""
+"""The base of all private classifiers, for rows of numbers and for tables."""
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from operator import attrgetter
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpensemble._given import ScoresGivenLabels
+from dpensemble._arrays import Floats
+from dpensemble._checks import names_checked
+from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
+from dpensemble.engine import inputs, table_inputs
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
+from dpensemble.student import class_probabilities
 
 
 def _view(name: str) -> Any:
@@ -17,7 +25,7 @@ def _view(name: str) -> Any:
     return property(attrgetter(f"result_.{name}"), doc=f"`Result.{name}` of the run.")
 
 
-class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
+class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """A classifier whose `fit` stores ``result_``; the other attributes of the run are read-only views of that."""
 
     #: Whether `fit` takes tables, with texts and blanks as they are.
@@ -50,3 +58,80 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     def column_names(self) -> Any:
         """Names of the columns that `fit` saw. None when they have no names."""
         return vars(self).get("feature_names_in_")
+
+    @abstractmethod
+    def _new_rows(self, X: Any) -> Any:
+        """Return checked rows as the student takes them."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the student's label for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels among ``classes_``.
+        """
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.student_.predict(self._new_rows(X))
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the student's class probabilities for each row; costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return class_probabilities(self.student_, self._new_rows(X), self.classes_)
+
+
+class ArrayClassifier(PrivateClassifier):
+    """A classifier of rows of numbers."""
+
+    teacher: Any
+    student: Any
+
+    def _takes_nan(self) -> bool:
+        return inputs.take_nan(self.teacher, self.student)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_nan()
+        return tags
+
+    def _new_rows(self, X: ArrayLike) -> NDArray[np.float64]:
+        finite: Any = "allow-nan" if self._takes_nan() else True
+        require_rows("X", X)
+        with names_checked():
+            return read_rows(
+                "X", lambda: validate_data(self, X, dtype=np.float64, ensure_all_finite=finite, reset=False)
+            )
+
+
+class TableClassifier(PrivateClassifier):
+    """A classifier whose student takes rows as they were given."""
+
+    takes_tables: ClassVar[bool] = True
+    #: A table without rows, with the kinds of its columns.
+    columns_: Any
+
+    def _new_rows(self, X: Any) -> Any:
+        return table_inputs.new_rows(self, X, self.columns_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable label of each row; costs no privacy."""
+        # A student may know some classes only.
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels

@@ -125,19 +125,6 @@ def private_records(
     """Return checked private records, the declared classes, and whose the records are.
 
     A bad record is refused or, if the estimator zeroes bad records, a row of zeros of the class `BAD`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose `fit` was called; learns the columns of X.
-    X, y : array-like
-        Private records and labels.
-    units : array-like, optional
-        Whom each record belongs to.
-    nan : bool
-        Whether entries may be missing.
-    relation : Relation
-        Decides by what a record without a unit is identified.
     """
     require_dense("X", X)
     zeroes = zeroes_bad(estimator)

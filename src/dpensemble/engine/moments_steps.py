@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between
+from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
@@ -18,42 +21,45 @@ from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
 from dpensemble.engine.inputs import names_of
-from dpensemble.engine.moments_run import MomentsRun
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
-from dpensemble.errors import UnlikeRowsWarning
-from dpensemble.moments import Learned, MomentsSource, PrivateBlocks, column_effects, distilled, require_no_blanks
+from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
+from dpensemble.moments import (
+    MANY_COLUMNS,
+    VERY_FEW_ROWS,
+    Grid,
+    ImageMap,
+    Learned,
+    MomentsSource,
+    PrivateBlocks,
+    bounded_map,
+    column_effects,
+    declared_grid,
+    distilled,
+    learn,
+    learn_by_synthetic_rows,
+    observed_grid,
+    require_no_blanks,
+)
+from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.student import marked, with_names
 
 
 class MomentsSteps(Steps):
-    """The steps of `LabelMomentsClassifier`.
-
-    Parameters
-    ----------
-    method : LabelMomentsClassifier
-        Whose settings are used.
-    read : callable
-        Returns an iterator over blocks of private rows, class ids and weights.
-    public : DataFrame
-        Public rows; none where columns are declared.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    groups : tuple of Group, optional
-        Groups of records, where budgets differ.
-    total : float
-        Sum of the units' weights, where that is public.
-    has_units : bool
-        Whether units were declared.
-    """
+    """The steps of `LabelMomentsClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
     default_teacher: Any = "each unit answers by itself"
     design: NoisySums
     meter: SumsMeter
     _learned: Learned
+    #: Cells of columns, where synthetic rows are drawn; else a map that was made from public rows.
+    grid: Grid | None = None
+    feature_map: Any = None
+    #: How the run goes on where public rows turn out to be unlike the private ones.
+    after_alarm: NoisySums | None = None
 
     def __init__(
         self,
@@ -75,31 +81,82 @@ class MomentsSteps(Steps):
         if not self.has_units:
             warn_of_persons(self.public)
         require_no_blanks(self.method.student, self.public)
-        self._run = MomentsRun.of(self.method, self.public, self.classes, self.groups, self.total)
-        self.design, self.meter = self._run.design, self._run.design.meter()
+        self._choose()
+        self.meter = self.design.meter()
+
+    def _choose(self) -> None:
+        method, public = self.method, self.public
+        if method.declared_columns is not None and method.feature_map is not None:
+            raise InvalidParameterError(
+                "feature_map has to be fitted on public rows, and declared_columns are for runs without; give one.",
+                parameter="feature_map",
+            )
+        asked: dict[str, Any] = {"n_classes": len(self.classes), "groups": self.groups}
+        self.design = synthetic = method.design(**asked, synthetic_rows=True)
+        if method.declared_columns is not None:
+            integer_between("number of declared_columns", public.shape[1], 1, MANY_COLUMNS)
+            self.grid = declared_grid(method.declared_columns)
+            return
+        if method.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
+            self.grid = observed_grid(public)
+            return
+        design = method.design(**asked)
+        with on_public_rows():
+            self.feature_map = bounded_map(
+                method.feature_map,
+                n_public=len(public),
+                n_columns=public.shape[1],
+                n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
+                n_classes=len(self.classes),
+                epsilon=method.epsilon,
+            ).fit(public)
+        # Class sums tell the mean of features, too.
+        compares = not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
+        if compares and method.feature_map is None:
+            self.after_alarm = replace(synthetic, compares_rows=True)
+        self.design = replace(design, compares_rows=compares)
 
     @property
     def n_steps(self) -> float:
         """Number of rounds."""
         return self.design.rounds
 
+    def _source(self) -> MomentsSource:
+        """Return what sums over private records and releases the sums."""
+        zeroes, map_, grid = zeroes_bad(self.method), self.feature_map, self.grid
+        blocks = PrivateBlocks(
+            self.read,
+            map_.transform if grid is None else grid.one_hot,
+            alone=grid is None and self._reads_alone(zeroes),
+            zeroes_bad=zeroes,
+            n_features=0 if map_ is None else len(map_.blocks_),
+        )
+        sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
+        return MomentsSource(blocks=blocks, nonnegative=map_ is None or bool(map_.nonnegative_), sums=sums)
+
+    def _reads_alone(self, zeroes: bool) -> bool:
+        """Return whether each row is given to the map by itself."""
+        if getattr(self.feature_map, "reads_rows_alone", False):
+            return False
+        if not isinstance(self.feature_map, ImageMap):
+            # A map of others may read rows together, and only its author knows.
+            return True
+        # Where a unit can have more or fewer records, the others are at other places without it. An image with a pixel
+        # that cannot be used is bad by itself, and must not end the reading of others.
+        return zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
+
     def release(self, advance: Callable[[float], None]) -> None:
         """Release all rounds; the model is fitted between them."""
-        run, zeroes = self._run, zeroes_bad(self.method)
-        source = MomentsSource(
-            blocks=PrivateBlocks(
-                self.read,
-                run.transform,
-                alone=run.reads_alone(self.has_units, zeroes_bad=zeroes),
-                zeroes_bad=zeroes,
-                n_features=0 if run.feature_map is None else len(run.feature_map.blocks_),
-            ),
-            nonnegative=run.nonnegative,
-            sums=SumReleaser(relation=self.design.relation, meter=self.meter, noise=self.noise),
-        )
-        learned = self._learned = run.learn(source, advance)
-        if learned.synthetic and run.after_alarm is not None:
-            self.design = run.after_alarm
+        source, public, classes, design = self._source(), self.public, self.classes, self.design
+        if self.grid is not None:
+            few = public if len(public) else None
+            learned = learn_by_synthetic_rows(source, self.grid, few, classes, design, self.total, on_done=advance)
+        else:
+            more: dict[str, Any] = {"after_alarm": self.after_alarm, "on_done": advance}
+            learned = learn(source, self.feature_map, public, classes, design, self.total, **more)
+        self._learned = learned
+        if learned.synthetic and self.after_alarm is not None:
+            self.design = self.after_alarm
         if learned.drift is not None and learned.drift.alarm:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=5)
 

@@ -80,28 +80,7 @@ class PrivateRecords:
 def require_small_delta(
     budget: Budget, relation: Relation, n_units: int, noun: str, fewest_units: int | None = None
 ) -> None:
-    """Refuse a delta that would allow publishing one unit outright.
-
-    Parameters
-    ----------
-    budget : Budget
-        Its delta is compared with one over the number of units.
-    relation : Relation
-        Under add-or-remove-one the number of units is private, and an error that depends on it would publish it.
-    n_units : int
-        Number of units; not used where it is private.
-    noun : str
-        What units are called in the message.
-    fewest_units : int, optional
-        Public lower bound on the number, which is used in its place.
-
-    Raises
-    ------
-    InvalidParameterError
-        If `fewest_units` is below 1, or is given where the number itself is public.
-    BudgetError
-        If delta is not below one over the number, or is above 0.01 where no number is known.
-    """
+    """Refuse a delta that would allow publishing one unit outright."""
     if relation is Relation.ADD_OR_REMOVE_ONE and fewest_units is None and budget.delta > _LARGEST_DELTA:
         raise BudgetError(
             f"delta={budget.delta:g} is above {_LARGEST_DELTA:g}, the largest where the number of {noun} is private "
@@ -123,13 +102,7 @@ def require_small_delta(
 def groups_by_epsilon(
     epsilons: ArrayLike, n_records: int, *, relation: Relation, delta: float
 ) -> tuple[PersonalBudgets, tuple[Group, ...]]:
-    """Return the groups of records by epsilon, and their weights in a sum.
-
-    Raises
-    ------
-    InvalidParameterError
-        Under add-or-remove-one.
-    """
+    """Return the groups of records by epsilon, and their weights in a sum."""
     if relation is not Relation.REPLACE_ONE:
         raise InvalidParameterError(
             f"personal_epsilons need relation='replace-one', not {relation.value!r}, under which the number of "

@@ -148,7 +148,8 @@ def _run(steps: Steps) -> Result:
     result = steps.state(student)
     with _timed(seconds, "accounting of the spend"):
         spend = steps.spend_curve()
-    return replace(result, spend=spend, settings=_settings(steps), learners=_learners(steps), seconds=seconds)
+    learners = {"teacher": steps.default_teacher, "student": steps.default_student()}
+    return replace(result, spend=spend, settings=_settings(steps), learners=_named(steps, learners), seconds=seconds)
 
 
 def _settings(steps: Steps) -> dict[str, Any]:
@@ -158,11 +159,10 @@ def _settings(steps: Steps) -> dict[str, Any]:
     return {name: asked[name] for name in _SHOWN if name in asked} | steps.design.settings()
 
 
-def _learners(steps: Steps) -> dict[str, str]:
-    """Return teacher and student in words."""
+def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
+    """Return teacher and student in words: those of the estimator, else the usual ones."""
     given = steps.method.get_params(deep=False)
-    usual = {"teacher": steps.default_teacher, "student": steps.default_student()}
-    named = {role: usual[role] if given.get(role) is None else given[role] for role in usual}
+    named = {role: usual if given.get(role) is None else given[role] for role, usual in learners.items()}
     return {role: " ".join(str(learner).split()) for role, learner in named.items()}
 
 

@@ -120,21 +120,7 @@ def new_rows(estimator: Any, X: Any, columns: Any) -> Any:
 
 
 def table_targets(classes: NDArray[Any], table: Any, y: Any, *, zeroes: bool, first: int = 0) -> tuple[Any, Integers]:
-    """Return private rows and each record's class.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    table : DataFrame
-        Private rows, from `tables` or `block`.
-    y : array-like of shape (n_records,)
-        Private labels.
-    zeroes : bool
-        Whether a bad record becomes a row of zeros of the class `BAD`. Otherwise it is refused.
-    first : int
-        Number of the first row, for messages.
-    """
+    """Return private rows and each record's class."""
     require_labels(y, keep_bad=zeroes, first=first)
     if not zeroes:
         return table, class_ids(classes, y, first=first)

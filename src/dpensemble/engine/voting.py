@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from dpensemble._checks import member
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.labelling import PrivateDiagnostics
-from dpensemble.engine.on_arrays import ArrayClassifier
 from dpensemble.engine.planned import Planned
 from dpensemble.engine.records import DeclaredBudgets
 from dpensemble.engine.run import run
@@ -80,18 +80,17 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
             If no teacher could be fitted.
         """
         inputs.refuse_others(others)
-        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
-        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+        given = (X, y, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
 
     def _checked(
         self,
         X: Any,
         y: Any,
         X_public: Any,
-        *,
         units: ArrayLike | None,
-        diagnostics: PrivateDiagnostics | None,
         fewest_units: int | None,
+        diagnostics: PrivateDiagnostics | None,
         budgets: DeclaredBudgets | None = None,
     ) -> VotingSteps:
         """Check what `fit` was given; return the steps of the run."""
@@ -103,6 +102,4 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         rows = inputs.public_rows(self, X_public, nan=nan)
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
-        return self.steps(
-            self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics, budgets=budgets
-        )
+        return self.steps(self, records, classes, rows, fewest_units, diagnostics, budgets)

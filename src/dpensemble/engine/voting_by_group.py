@@ -118,7 +118,7 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
 
         Parameters
         ----------
-        X, y, X_public, units, diagnostics, ledger, fewest_units
+        X, y, X_public, units, diagnostics, ledger, fewest_units, **others
             As for `PATEClassifier.fit`.
         budgets : array-like of shape (n_records,), optional
             Epsilon of each record, or the name of its consent level where `levels` is given; the same for all
@@ -128,8 +128,6 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         group_shares : mapping, optional
             Public share of the records with each epsilon (or level). By default read off the records, which replacing
             a record by another of its group does not change; must be given under add-or-remove-one.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -137,14 +135,8 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
 
         Raises
         ------
-        InvalidParameterError
-            If a setting is out of range, or a group is too small for a teacher.
-        DataError
-            If rows or labels cannot be used, or there are no public rows.
-        BudgetError
-            If a record's budget is missing, zero, negative or infinite, delta >= 1 / n_units, or no label is bought.
-        TeacherError
-            If no teacher could be fitted.
+        InvalidParameterError, DataError, BudgetError, TeacherError
+            As for `PATEClassifier.fit`; also if a group is too small for a teacher, or a record's budget is missing.
         """
         inputs.refuse_others(others)
         declared = None
@@ -155,13 +147,8 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares say what budgets mean, and fit was given none; pass budgets=, one for each "
                 "record."
             )
-        given: dict[str, Any] = {
-            "units": units,
-            "diagnostics": diagnostics,
-            "fewest_units": fewest_units,
-            "budgets": declared,
-        }
-        return run(self, lambda: self._checked(X, y, X_public, **given), ledger=ledger, records=(X, y))
+        given = (X, y, X_public, units, fewest_units, diagnostics, declared)
+        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:

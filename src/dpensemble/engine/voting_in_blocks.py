@@ -75,17 +75,16 @@ class VotesInBlocks(VotingEnsembleClassifier):
         DataError
             Also if a later pass finds another number of records.
         """
-        given: dict[str, Any] = {"units": units, "diagnostics": diagnostics, "fewest_units": fewest_units}
-        return run(self, lambda: self._checked_blocks(read, X_public, **given), ledger=ledger)
+        given = (read, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked_blocks(*given), ledger=ledger)
 
     def _checked_blocks(
         self,
         read: _Read,
         X_public: Any,
-        *,
         units: ArrayLike | None,
-        diagnostics: PrivateDiagnostics | None,
         fewest_units: int | None,
+        diagnostics: PrivateDiagnostics | None,
     ) -> VotingSteps:
         """Check what `fit_blocks` was given, every record among it; return the steps of the run."""
         if member("relation", self.relation, Relation) is Relation.ADD_OR_REMOVE_ONE:
@@ -105,7 +104,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
         (targets,) = owners.kept(targets)
         X = RowsInBlocks(lambda: self._rows_of(read, owners), len(targets), rows.shape[1])
         records = PrivateRecords(X, targets, owners.units, _identities(owners.units, len(targets)))
-        return self.steps(self, records, classes, rows, fewest_units=fewest_units, diagnostics=diagnostics)
+        return self.steps(self, records, classes, rows, fewest_units, diagnostics)
 
     def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
         """Return each record's class; refuse bad records, or note them, before anything is spent."""

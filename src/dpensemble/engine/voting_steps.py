@@ -32,25 +32,7 @@ from dpensemble.teachers import TeacherEnsemble
 
 
 class VotingSteps(Steps):
-    """The steps of every method that votes; a method with teachers or groups of its own has a subclass.
-
-    Parameters
-    ----------
-    method : VotingEnsembleClassifier
-        Whose settings are used.
-    records : PrivateRecords
-        Checked records.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    rows : ndarray of shape (n_public, n_features)
-        Checked public rows.
-    fewest_units : int, optional
-        Public lower bound on the number of units.
-    diagnostics : PrivateDiagnostics, optional
-        Filled with statistics of secret votes.
-    budgets : DeclaredBudgets, optional
-        Budgets of the records.
-    """
+    """The steps of every method that votes; a method with teachers or groups of its own has a subclass."""
 
     stage: ClassVar[tuple[str, str]] = ("labels", "Labelling public rows")
     design: VotingDesign
@@ -67,7 +49,6 @@ class VotingSteps(Steps):
         records: PrivateRecords,
         classes: NDArray[Any],
         rows: Floats,
-        *,
         fewest_units: int | None = None,
         diagnostics: PrivateDiagnostics | None = None,
         budgets: DeclaredBudgets | None = None,

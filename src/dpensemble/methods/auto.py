@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,96 +17,16 @@ from dpensemble.datasets import fit_encoder
 from dpensemble.datasets.bad_records import readable_rows, zeroes_bad
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.engine import inputs
-from dpensemble.engine.classifier import PrivateClassifier
+from dpensemble.engine.classifier import PrivateClassifier, TableClassifier
 from dpensemble.engine.labels_and_units import Owners
-from dpensemble.engine.on_tables import TableClassifier
 from dpensemble.engine.params import store_params
+from dpensemble.engine.recommendation import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.engine.table_inputs import tables
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
 from dpensemble.student import marked, with_names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicFacts:
-    """What is known of a run in public, and decides which method to take.
-
-    Parameters
-    ----------
-    n_public : int
-        Public rows; 0 where columns are declared instead.
-    n_units : int or None
-        Private records, or units; None where their number is private, too.
-    n_columns : int
-        Columns of a row.
-    n_classes : int
-        Declared classes.
-    has_units : bool
-        Whether several records may belong to one unit.
-    has_blanks : bool
-        Whether public rows have missing entries.
-    epsilon : float
-        Budget.
-    """
-
-    n_public: int
-    n_units: int | None
-    n_columns: int
-    n_classes: int
-    has_units: bool
-    has_blanks: bool
-    epsilon: float
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """A method's short name, why it was chosen, and when another one is better, a sentence each."""
-
-    method: str
-    why: str
-    otherwise: str
-
-
-# Votes are ahead where private records times epsilon are fewer, if public rows are at least so many; measured, see
-# docs/methods.md.
-_FEWEST_RECORDS, _FEWEST_PUBLIC = 500.0, 100
-_VOTES = (
-    "Methods that vote (pate, private-majority and others) are for any base learner, or for labels that are published."
-)
-
-
-def recommend(facts: PublicFacts) -> Recommendation:
-    """Return the method that public facts speak for.
-
-    Examples
-    --------
-    >>> facts = PublicFacts(
-    ...     n_public=5000, n_units=16000, n_columns=14, n_classes=2, has_units=False, has_blanks=False, epsilon=1.0
-    ... )
-    >>> recommend(facts).method
-    'label-moments'
-    """
-    plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
-    few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
-    if few and plain and facts.n_public >= _FEWEST_PUBLIC:
-        return Recommendation(
-            "private-majority",
-            f"{facts.n_units:,} private records at epsilon={facts.epsilon:g} are too few for sums of many entries, and "
-            "a vote has one.",
-            "With more records or a larger epsilon label-moments is better.",
-        )
-    if facts.n_public == 0:
-        return Recommendation(
-            "label-moments", "It is the only method of this library that needs no public rows.", _VOTES
-        )
-    return Recommendation(
-        "label-moments",
-        "On tables it was the most accurate of this library's methods in 53 of 56 measurements (fourteen tables, four "
-        "budgets), and close to it in the others.",
-        _VOTES,
-    )
 
 
 class AutoClassifier(TableClassifier):
@@ -198,21 +118,8 @@ class AutoClassifier(TableClassifier):
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_records, n_columns)
-            Private records: numbers, truth values or texts; NaN or None where an entry is missing.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-        X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns; needed unless columns are declared.
-        units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected together.
-        ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
-        fewest_units : int, optional
-            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
+        X, y, X_public, units, ledger, fewest_units, **others
+            As for `LabelMomentsClassifier.fit`.
 
         Returns
         -------

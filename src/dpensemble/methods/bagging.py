@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import Floats
 from dpensemble.engine import inputs
 from dpensemble.engine.bagging_steps import BaggingSteps
-from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
@@ -116,16 +116,8 @@ class BaggingPrivacyClassifier(ArrayClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
-            Private records; finite numbers. Scale and encode with public statistics only.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-        units : array-like of shape (n_records,), optional
-            Whom each record belongs to. Units are then drawn, each with all its records, and protected together.
-        ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
+        X, y, units, ledger, **others
+            As for `PATEClassifier.fit`. Units are drawn, each with all its records.
 
         Returns
         -------
@@ -133,14 +125,10 @@ class BaggingPrivacyClassifier(ArrayClassifier):
 
         Raises
         ------
-        InvalidParameterError
-            If a setting is out of range, or more is to be drawn without repeats than there is.
-        DataError
-            If rows or labels cannot be used.
+        InvalidParameterError, DataError, TeacherError
+            As for `PATEClassifier.fit`; also if more is to be drawn without repeats than there is.
         BudgetError
             If delta is too small for one record per model, or every record would be drawn for sure.
-        TeacherError
-            If every fit raised.
         """
         inputs.refuse_others(others)
 
@@ -172,36 +160,14 @@ class BaggingPrivacyClassifier(ArrayClassifier):
         return Votes(np.column_stack(ids), n_classes=len(self.classes_))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label that most models give each row; costs no privacy.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels among ``classes_``; of several with equally many votes the first there.
-        """
+        """Return the label that most models give each row, of several the first in ``classes_``; costs no privacy."""
         check_is_fitted(self)
         rows = self._new_rows(X)
         labels: NDArray[Any] = self.classes_[self._votes(rows).counts.argmax(axis=1)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return each class's share of the models' votes; of one model, its own probabilities if it has any.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Columns in the order of ``classes_``.
-        """
+        """Return each class's share of the models' votes; of one model, its own probabilities if it has any."""
         check_is_fitted(self)
         rows = self._new_rows(X)
         if len(self.models_) == 1 and hasattr(self.models_[0], "predict_proba"):

@@ -153,22 +153,22 @@ class EncodedClassifier(PrivateClassifier):
             )
         return self
 
+    def _new_rows(self, X: Any) -> Any:
+        require_readable("X", X)
+        rows = self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
+        return _encoded(self.encoder_, rows)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's label for each row; costs no privacy."""
         check_is_fitted(self)
-        require_readable("X", X)
-        labels: NDArray[Any] = self.fitted_.predict(_encoded(self.encoder_, self._by_name(X)))
+        labels: NDArray[Any] = self.fitted_.predict(self._new_rows(X))
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``; costs no privacy."""
         check_is_fitted(self)
-        require_readable("X", X)
-        found: Floats = self.fitted_.predict_proba(_encoded(self.encoder_, self._by_name(X)))
+        found: Floats = self.fitted_.predict_proba(self._new_rows(X))
         return found
-
-    def _by_name(self, X: Any) -> Any:
-        return self.student_.in_order(X) if isinstance(self.student_, NamedPipeline) else X
 
 
 def _of_private(encoder: Any, X: Any) -> Any:

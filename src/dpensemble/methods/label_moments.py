@@ -12,8 +12,8 @@ from dpensemble.accounting import Group
 from dpensemble.budget import Budget
 from dpensemble.design import NoisySums, noisy_sums
 from dpensemble.engine import inputs
+from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
-from dpensemble.engine.on_tables import TableClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import run
 
@@ -169,22 +169,13 @@ class LabelMomentsClassifier(TableClassifier):
         ----------
         X : DataFrame or array-like of shape (n_records, n_columns)
             Private records: numbers, truth values or texts; NaN or None where an entry is missing.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
+        y, units, ledger, fewest_units, **others
+            As for `PATEClassifier.fit`.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
             Public, unlabelled rows with the same columns; needed unless columns are declared.
-        units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected together, and share one weight.
         personal_epsilons : array-like of shape (n_records,), optional
             Epsilon of each record (and of all of its unit's) in place of ``epsilon``: records with a smaller one weigh
             less. Which record has which is taken to be public. Replace-one only.
-        ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
-        fewest_units : int, optional
-            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -192,12 +183,8 @@ class LabelMomentsClassifier(TableClassifier):
 
         Raises
         ------
-        InvalidParameterError
-            If a setting is out of range.
-        DataError
-            If rows or labels cannot be used, or there are no public rows.
-        BudgetError
-            If delta is not below 1 / n_units.
+        InvalidParameterError, DataError, BudgetError
+            As for `PATEClassifier.fit`.
         """
         inputs.refuse_others(others)
         given = (X, y, X_public, units, personal_epsilons, fewest_units)
@@ -222,16 +209,12 @@ class LabelMomentsClassifier(TableClassifier):
         ----------
         read : callable
             Returns an iterator over blocks ``(X, y)``, called once a round: the same records in the same order.
-        X_public : DataFrame or array-like of shape (n_public, n_columns)
-            Public, unlabelled rows with the same columns; needed unless columns are declared.
         n_records : int, optional
             Number of private records; by default they are counted, in one more pass, which also checks them before
             anything is spent. Not used under add-or-remove-one, where it is private.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
-        ledger : LedgerAccount, optional
-            As for `fit`.
-        fewest_units : int, optional
+        X_public, ledger, fewest_units
             As for `fit`.
 
         Returns

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from enum import StrEnum
-from itertools import count
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-
 from dpensemble._checks import integer_between, member
-from dpensemble._random import NoiseSource, Stream, seed_integer
-from dpensemble.allocation import Allocation
 from dpensemble.design import DaRRM, MajorityRule, PrivateWhat, VotingDesign, private_teachers
-from dpensemble.design.private import touched_models
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
-from dpensemble.engine.private_teacher import declared_pair, default_teacher
+from dpensemble.engine.private_teachers import PrivateTeachersSteps, declared_pair, default_teacher
 from dpensemble.engine.voting import VotingEnsembleClassifier
 from dpensemble.engine.voting_steps import VotingSteps
-from dpensemble.teachers import FreshTeachers, PrivateTeachers, RandomizedBallots
-from dpensemble.teachers.accountants import spent_privacy
-from dpensemble.teachers.private import DrawnBallots, Voters, fit_private
 
 
 class Sharing(StrEnum):
@@ -31,64 +20,6 @@ class Sharing(StrEnum):
 
     EVERYONE = "everyone"
     PARTITION = "partition"
-
-
-class PrivateTeachersSteps(VotingSteps):
-    """Teachers that are private by themselves, or whose ballots are."""
-
-    design: Any
-
-    @property
-    def draws_to_teach(self) -> bool:
-        """Whether the noise of the models is drawn when they are fitted."""
-        return not self.design.ordinary and self.design.private is PrivateWhat.MODELS
-
-    @property
-    def default_teacher(self) -> Any:
-        """The teacher when none is given: for ordinary ones a classifier, else in words."""
-        return LogisticRegression() if self.design.ordinary else "private logistic regression"
-
-    def teach(self) -> None:
-        """Fit the teachers; models whose accountants speak after the fit are paid for."""
-        design = self.design
-        if design.ordinary:
-            super().teach()
-            if design.private is PrivateWhat.BALLOTS:
-                # The released labels' noise must not repeat that of the ballots.
-                source = self.secret_source(Stream.PARTICIPATION)
-                epsilon = max(epsilon for epsilon, _ in design.teachers or ())
-                self.voters = _drawn(RandomizedBallots(self.voters, epsilon, source), design, source)
-        elif design.private is PrivateWhat.FRESH_MODELS:
-            fresh = FreshTeachers(self._models(), self.classes)
-            self.voters = _drawn(fresh, design, self.secret_source(Stream.PARTICIPATION))
-        else:
-            self.voters = self._models()()
-            if design.teachers is None:
-                self.design = replace(design, teachers=_pay(self.meter, self.voters, self.allocation))
-
-    def _models(self) -> Callable[[], PrivateTeachers]:
-        """Return what fits all private teachers, each time with other noise."""
-        seed, allocation, turns = self.method.insecure_release_seed, self.allocation, count()
-        teacher, n_teachers = self.method._resolved_teacher(), self.allocation.n_teachers
-
-        def fit() -> PrivateTeachers:
-            first = next(turns) * n_teachers
-            seeds = None
-            if seed is not None:
-                seeds = [seed_integer(seed, Stream.TEACHERS, first + t) for t in range(n_teachers)]
-            return fit_private(
-                teacher,
-                self.records.X,
-                # A private teacher needs a label from every record: that of a bad one is the first class.
-                np.maximum(self.records.targets, 0),
-                allocation.shards,
-                classes=self.classes,
-                seeds=seeds,
-                n_jobs=self.method.n_jobs,
-                units=None if self.records.units is None else allocation.unit_of_record,
-            )
-
-        return fit
 
 
 class PrivateMajorityClassifier(VotingEnsembleClassifier):
@@ -237,17 +168,3 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
             self.n_teachers if self.sharing == Sharing.EVERYONE else 1,
             declared_pair(self.teacher_privacy),
         )
-
-
-def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:
-    """Return voters of whose ballots a few are drawn for every query, where the design says so."""
-    return voters if design.drawn in (None, design.n_teachers) else DrawnBallots(voters, design.drawn, source)
-
-
-def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
-    """Charge for fitted models what their own accountants say, before anything is computed from them; return it."""
-    touched = allocation.votes_per_unit
-    share = meter.budget.delta / (2 * touched)
-    spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
-    meter.pay(touched_models(spent, touched))
-    return spent

@@ -15,7 +15,7 @@ from dpensemble.budget import Budget
 from dpensemble.design import Answers, TeacherAverages, answers_of
 from dpensemble.engine import inputs
 from dpensemble.engine.averages_steps import AveragesSteps
-from dpensemble.engine.on_arrays import ArrayClassifier
+from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import run
 from dpensemble.errors import DataError
@@ -153,25 +153,11 @@ class SoftVotesClassifier(ArrayClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
-            Private records; finite numbers, or NaN where both teacher and student take it. Scale and encode with
-            statistics of public rows only.
-        y : array-like of shape (n_records,)
-            Private labels, all among ``classes``.
-        X_public : array-like of shape (n_public, n_features)
-            Public, unlabelled rows with the same columns; for parameters they may be left out.
-        units : array-like of shape (n_records,), optional
-            Whom each record belongs to; all records of one unit are protected together.
+        X, y, X_public, units, ledger, fewest_units, **others
+            As for `PATEClassifier.fit`. For parameters public rows may be left out.
         personal_epsilons : array-like of shape (n_records,), optional
             Epsilon of each record (and of all of its unit's) in place of ``epsilon``: teachers learn from records of
             one epsilon, and weigh less the smaller it is. Which record has which is public. Replace-one only.
-        ledger : LedgerAccount, optional
-            Account of the records in a `dpensemble.ledger.Ledger`, which is charged before noise is drawn, and refuses.
-        fewest_units : int, optional
-            Public lower bound on the number of units (of records, without `units`), with which delta is compared under
-            add-or-remove-one, where the number itself is private. By default delta is at most 0.01 then.
-        **others
-            Nothing: ``sample_weight`` is refused, and the reason given.
 
         Returns
         -------
@@ -179,14 +165,8 @@ class SoftVotesClassifier(ArrayClassifier):
 
         Raises
         ------
-        InvalidParameterError
-            If a setting is out of range, or there are more teachers than units.
-        DataError
-            If rows or labels cannot be used, or public rows are needed and there are none.
-        BudgetError
-            If delta is not below 1 / n_units.
-        TeacherError
-            If no teacher could be fitted.
+        InvalidParameterError, DataError, BudgetError, TeacherError
+            As for `PATEClassifier.fit`.
         """
         inputs.refuse_others(others)
 

@@ -135,6 +135,15 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "sums": wording.sums(record.settings["rounds"]),
         "is_one": record.settings["rounds"] == 1,
         "noise": record.settings["noise_in_words"],
+        "described": record.described_sums,
+        "tables": [
+            (
+                table["title"],
+                [(label, wording.number(value), wording.number(error)) for label, value, error in table["rows"]],
+            )
+            for table in (one["table"] for one in record.releases)
+            if table is not None
+        ],
         "share": "all" if share > 99.9 else f"{share:.1f}%",
         "has_mean": bool(record.settings.get("compares_rows")),
         "is_synthetic": bool(record.settings.get("synthetic_rows")),

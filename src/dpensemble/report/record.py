@@ -13,7 +13,9 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
 SCHEMA = 5
-_LABELS = ("labels",)
+_LABELS: dict[str, Any] = {"description": "labels", "table": None}
+_OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None}
+_RELEASE = frozenset(_LABELS)
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
 _SHOWN_DATA = frozenset({"private_units", "public_rows", "most_common_label", "kinds_of_columns"})
@@ -69,8 +71,8 @@ class RunRecord:
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
         How far each column pushes towards each class, where the student says so: `dpensemble.moments.column_effects`.
-    releases : list of str
-        What left the private records: ``["labels"]``, or a text for each noisy sum.
+    releases : list of dict
+        ``description`` of each thing that left the private records, ``"labels"`` or noisy sums; and its ``table``.
     schema : int
         Version of this format.
     """
@@ -95,13 +97,20 @@ class RunRecord:
     plain_spend: list[list[float]] = field(default_factory=list)
     plain_labels: list[dict[str, Any]] = field(default_factory=list)
     effects: list[dict[str, Any]] = field(default_factory=list)
-    releases: list[str] = field(default_factory=lambda: list(_LABELS))
+    releases: list[dict[str, Any]] = field(default_factory=lambda: [_LABELS])
     schema: int = SCHEMA
 
     @property
     def released_sums(self) -> bool:
         """Whether noisy sums were released instead of labels; labels are then the model's own."""
-        return tuple(self.releases) != _LABELS
+        return self.releases != [_LABELS]
+
+    @property
+    def described_sums(self) -> list[str]:
+        """What each noisy sum holds, in order; nothing for records that do not state it."""
+        if not self.released_sums:
+            return []
+        return [one["description"] for one in self.releases if one["description"] != _OLD_SUM["description"]]
 
     @property
     def labels_are_public(self) -> bool:
@@ -154,7 +163,7 @@ class RunRecord:
         names = {item.name for item in fields(cls)}
         if "releases" not in values and isinstance(values.get("settings"), dict):
             # Earlier versions did not write it.
-            values = values | {"releases": ["noisy sum"] * values["settings"].get("rounds", 0) or list(_LABELS)}
+            values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}
         if values.get("schema") != SCHEMA or set(values) != names:
             raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
         record = cls(**values)
@@ -164,6 +173,8 @@ class RunRecord:
             set(entry) != _BASELINE for entry in record.plain_labels
         ):
             raise FileError("the run record's groups lack entries or have others; train again with this version.")
+        if any(set(one) != _RELEASE for one in record.releases):
+            raise FileError("the run record's releases are not as this version writes them; train again with it.")
         if not _are_effects(record.effects, record.data.get("classes")):
             raise FileError("the run record's effects are not as this version writes them; train again with it.")
         record.statement()

@@ -35,13 +35,7 @@ def attack(record: RunRecord) -> dict[str, Any]:
 
 
 def risk_view(record: RunRecord) -> dict[str, Any]:
-    """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent.
-
-    Parameters
-    ----------
-    record : RunRecord
-        Any run; what is said follows from its guarantee alone.
-    """
+    """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent."""
     found = attack(record)
     return {
         "is_exact": found["is_exact"],

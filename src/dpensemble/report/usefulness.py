@@ -24,13 +24,7 @@ class Remark:
 
 
 def remarks(record: RunRecord) -> list[Remark]:
-    """Return what a reader should know before relying on a student; nothing where nothing speaks against it.
-
-    Parameters
-    ----------
-    record : RunRecord
-        A run. Nothing but what it released, public rows and, for the owner, scores on test rows is looked at.
-    """
+    """Return what a reader should know before relying on a student; nothing where nothing speaks against it."""
     parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
     return [Remark(text, public) for part in parts for text, public in part(record)]
 

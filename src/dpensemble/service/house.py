@@ -29,25 +29,7 @@ _LONGEST_TEXT = 1_000
 
 
 class HostedEnsemble:
-    """Teachers that vote on rows.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        For the places of files.
-    grant : GrantSettings
-        With its ensemble.
-
-    Raises
-    ------
-    DataError, FileError, InvalidParameterError, BudgetError, TeacherError
-        If the tables cannot be used, or delta is not below one over the number of units.
-
-    Notes
-    -----
-    The partition depends on the public seed, and on positions or units, as the relation has it; each unit teaches one
-    teacher. Private and never shown: the ensemble and its votes.
-    """
+    """Teachers that vote on rows."""
 
     @guard_private_rows()
     def __init__(self, settings: ServiceSettings, grant: GrantSettings) -> None:
@@ -101,13 +83,7 @@ class HostedEnsemble:
         return {str(name): "number" if name in numeric else "text" for name in self._public.columns}
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-        """Return rows as teachers take them, or refuse them without quoting them.
-
-        Parameters
-        ----------
-        rows : sequence of mapping
-            From column to entry; None for a blank.
-        """
+        """Return rows as teachers take them, or refuse them without quoting them."""
         columns = self.columns
         for row in rows:
             if not isinstance(row, Mapping) or set(row) != set(columns):

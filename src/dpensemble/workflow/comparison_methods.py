@@ -41,23 +41,7 @@ Bought = tuple[dict[str, Any], str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedEstimator:
-    """A method in a comparison, with the whole budget of a trial.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the unfitted estimator of a trial.
-    bought : callable
-        Returns what the budget bought, from the fitted estimator.
-    reads_tables : bool
-        Whether rows are given as tables when there are any.
-    reads_public : bool
-        Whether public rows are given; then delta must be below one over the records.
-    replaces : bool
-        Whether the estimator accounts for the relation of the trial by itself.
-    more : dict
-        Further entries of what was bought, and the settings that they are.
-    """
+    """A method in a comparison, with the whole budget of a trial."""
 
     make: Callable[[Trial], Any]
     bought: Callable[[Any], Bought]

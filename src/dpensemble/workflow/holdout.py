@@ -47,11 +47,6 @@ class WithScore:
     A unit either teaches or scores, by its place, so one that is replaced changes the fit alone, and then the score is
     worked out from it as before, or the score alone: together they cost the larger of both, for each Renyi order and as
     a trade-off (parallel composition: F. McSherry, SIGMOD 2009, Theorem 4).
-
-    Parameters
-    ----------
-    ledger : LedgerAccount
-        Whose.
     """
 
     def __init__(self, ledger: Any) -> None:
@@ -83,22 +78,7 @@ def _score_of(fit: Spending) -> Spending:
 
 
 def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBack]:
-    """Part the private records into those that teach and those that score.
-
-    Parameters
-    ----------
-    tables : Tables
-        Of one run.
-    model : estimator
-        Whose neighbouring relation must be replace-one, and budget one for all.
-    share : float
-        Share of the units to hold back, at most a half.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the score would not be covered by what is proved, or there are too few units.
-    """
+    """Part the private records into those that teach and those that score."""
     share = real_between("holdout_score", share, 0.0, 0.5)
     if model.relation != Relation.REPLACE_ONE:
         raise InvalidParameterError("holdout_score needs relation='replace-one', under which places are public.")
@@ -143,21 +123,7 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
 
 @guard_private_rows()
 def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> ReleasedScore:
-    """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted on other units; what it says may be published.
-    held : HeldBack
-        Private.
-    read : callable
-        Turns rows into what the model takes, and says which rows can be read; see `Reader.held_back`.
-    public : array, DataFrame or None
-        Encoded public rows, by which bins are chosen.
-    paid : WithScore, optional
-        The account that has paid for the score.
-    """
+    """Release how a fitted model does on held-back records, at the epsilon and delta that it states itself."""
     stated, classes = model.result_.guarantee, model.result_.classes
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)

@@ -21,24 +21,7 @@ _MOST_ROWS, _FOLDS = 5_000, 3
 
 
 def label_shares(result: Result, answers: Any, truth: pd.Series | None) -> dict[str, Any]:
-    """Return shares that follow from released labels, the student and public rows: they cost no privacy.
-
-    Parameters
-    ----------
-    result : Result
-        What the run gave.
-    answers : ndarray of shape (n_public,)
-        The student's label of each public row.
-    truth : Series of shape (n_public,), optional
-        True labels of the public rows.
-
-    Returns
-    -------
-    dict
-        ``answers``, the share of public rows for which the student gives each class; ``released_labels``, of labels
-        that were voted on, the shares of the commonest and of those that the student repeats; ``public_truth``, the
-        same of true labels, where they are known.
-    """
+    """Return shares that follow from released labels, the student and public rows: they cost no privacy."""
     shares: dict[str, Any] = {"answers": {str(label): float(np.mean(answers == label)) for label in result.classes}}
     labels = result.labels
     if result.voted:
@@ -54,14 +37,7 @@ def _shares(labels: Any, answers: Any) -> dict[str, float]:
 
 
 def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
-    """Return how good a model of the public labels alone is, where there are any: it needs no private record.
-
-    Returns
-    -------
-    dict
-        ``public_alone``: ``rows`` it learned from, and ``accuracy``, cross-validated in three parts. Empty where the
-        public rows have no labels, or fewer than a few of some class.
-    """
+    """Return how good a model of the public labels alone is, where there are any: it needs no private record."""
     if tables.y_public is None or tables.data_is_public:
         return {}
     X, y = tables.X_public, tables.y_public.to_numpy()

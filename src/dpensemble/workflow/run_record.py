@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -23,21 +23,7 @@ from dpensemble.workflow.tables import Tables
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured of a run besides its result.
-
-    Parameters
-    ----------
-    student, baseline : dict or None
-        Scores on the test rows.
-    facts : dict
-        Further entries of the record's data.
-    seconds : dict
-        Wall-clock seconds of each stage.
-    has_score : bool
-        Whether a score on held-back units was released.
-    has_baseline : bool
-        Whether a model without privacy was trained.
-    """
+    """What was measured of a run besides its result."""
 
     student: dict[str, float] | None = None
     baseline: dict[str, float] | None = None
@@ -50,21 +36,7 @@ class Measured:
 def run_record(
     result: Result, tables: Tables, reader: Reader, measured: Measured, personal: PersonalBudgets | None = None
 ) -> RunRecord:
-    """Return the record of a run.
-
-    Parameters
-    ----------
-    result : Result
-        What the run gave.
-    tables : Tables
-        What the run was given.
-    reader : Reader
-        How the tables were read.
-    measured : Measured
-        Scores, times and further facts.
-    personal : PersonalBudgets, optional
-        Budgets of the records.
-    """
+    """Return the record of a run."""
     labels, budget = result.labels, max((g.budget for g in result.design.groups), key=lambda one: one.epsilon)
     groups = personal_fields(result, personal)
     return RunRecord(
@@ -85,7 +57,7 @@ def run_record(
         seconds={stage: round(value, 3) for stage, value in measured.seconds.items()},
         experiment=_reasons(result, tables, measured.has_baseline),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        releases=[one.description for one in result.releases],
+        releases=[asdict(one) for one in result.releases],
         **groups,
     )
 

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import (
-    Accounting,
-    Group,
-    data_dependent_meter,
-    price,
-    published_group_rdp,
-    threshold_rdp,
-    worst_case_meter,
-)
+from dpensemble.accounting import Accounting, Group, price, published_group_rdp, threshold_rdp
 from dpensemble.accounting.meters.budget_search import change_by
 from dpensemble.accounting.meters.by_group import DataDependentGroupMeter
+from dpensemble.accounting.meters.choose import data_dependent_meter, worst_case_meter
 from dpensemble.accounting.meters.filter import FilterMeter
 from dpensemble.accounting.meters.gate_budget import UnitBudget
 from dpensemble.accounting.meters.scheduled import scheduled_meter

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Accounting, Group, laplace_moments, worst_case_meter
+from dpensemble.accounting import Accounting, Group, laplace_moments
+from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.accounting.meters.published_by_record import PublishedPerRecordMeter
 from dpensemble.allocation import partitions
 from dpensemble.budget import Budget

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Accounting, Change, Group, price, worst_case_meter
+from dpensemble.accounting import Accounting, Change, Group, price
+from dpensemble.accounting.meters.choose import worst_case_meter
 from dpensemble.accounting.published.moments import published_cost
 from dpensemble.accounting.worst_case.answers import table_pairs, worst_case_cost
 from dpensemble.accounting.worst_case.gates import gate_cost

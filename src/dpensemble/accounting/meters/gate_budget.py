@@ -98,7 +98,7 @@ class UnitBudget(RenyiFilter):
 def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> RenyiFilter:
     """Return the purse of a group, or its Renyi filter where no fewer answered queries fit that."""
     renyi = RenyiFilter(group, gated, conversion)
-    if gated is None or not isinstance(renyi.one, GatedCost) or renyi.one.composition is None:
+    if gated is None or renyi.one is None or renyi.one.composition is None:
         return renyi
     purse = UnitBudget(group, gated, renyi.one.composition)
     answered, by_renyi = purse.votings(purse.check + purse.label), renyi.votings(renyi.check + renyi.label)

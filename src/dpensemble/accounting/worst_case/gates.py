@@ -41,20 +41,7 @@ BEYOND = float(ndtr(-_FARTHEST))
 
 @lru_cache(maxsize=64)
 def check_corners(sigma: float, votes: float) -> DominatingPairs | None:
-    """Return corners of a polygon that contains every check's pair of chances to pass, but for `BEYOND`.
-
-    Parameters
-    ----------
-    sigma : float
-        Deviation of the noise, in votes.
-    votes : float
-        Most that the statistic moves.
-
-    Returns
-    -------
-    DominatingPairs or None
-        The outcomes are pass and fail; None where a vote moves the check too little or too much.
-    """
+    """Return corners around all chances to pass, but for `BEYOND`; None if a vote moves a check too little or much."""
     shift = votes / sigma
     if not _SMALLEST_SHIFT <= shift <= 1:
         return None

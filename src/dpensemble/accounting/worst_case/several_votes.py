@@ -49,19 +49,7 @@ _ROUND_UP = 1 + 1e-9
 
 @lru_cache(maxsize=128)
 def several_votes_rdp(noise: Literal["gaussian", "laplace"], shift: float, n_classes: int, rounding: float) -> Floats:
-    """Return the largest Renyi divergence of one noisy maximum at `DEFAULT_ORDERS`.
-
-    Parameters
-    ----------
-    noise : {"gaussian", "laplace"}
-        Law of the independent noise on every count.
-    shift : float
-        Weight of all ballots that may move, in standard deviations or scales of noise; 1e-4 to 4.
-    n_classes : int
-        At least 3.
-    rounding : float
-        Pure privacy of what the sampler's rounding adds.
-    """
+    """Return the largest Renyi divergence of one noisy maximum at `DEFAULT_ORDERS`; the shift is in units of noise."""
     orders = DEFAULT_ORDERS
     mixed = two_gap_pairs(noise, shift, n_classes, _MIXED).renyi(orders)
     added = _MIXED / n_classes / (1 - _MIXED)
