@@ -2,7 +2,9 @@
 
 Each command runs in a process of its own, as a user would run it, so imports count. The straightforward way reads the
 same files with pandas and fits or asks scikit-learn's logistic regression on one-hot columns. For plans it is the
-published accounting. Figures are the best of `--runs` runs.
+import of the libraries that a plan does without: scikit-learn, pandas and SciPy's statistics. Figures are the best of
+`--runs` runs. With ``--beside FOLDER`` plans and help of this copy and of the sources in another folder run in turns,
+and nothing else does.
 """
 
 from __future__ import annotations
@@ -35,12 +37,23 @@ import sys, joblib, pandas as pd
 folder = sys.argv[1]
 print("\\n".join(joblib.load(folder + "/plain.joblib").predict(pd.read_csv(folder + "/test.csv"))))
 """
+_IMPORTS = "import sklearn.linear_model, pandas, scipy.stats"
 _DPENSEMBLE = [sys.executable, "-m", "dpensemble"]
+_PLAN = [*_DPENSEMBLE, "plan", "saa", "--teachers=250", "--epsilon=3"]
+_LIGHT = {
+    "plan as JSON": [*_PLAN, "--json"],
+    "plan in tables": _PLAN,
+    "plan --help": [*_DPENSEMBLE, "plan", "--help"],
+    "--help": [*_DPENSEMBLE, "--help"],
+}
 
 
-def measured(command: list[str]) -> tuple[float, float]:
+def measured(command: list[str], sources: Path | None = None) -> tuple[float, float]:
     """Run a command; return the processor seconds and the peak megabytes of it and its own children."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # noqa: S603
+    environment = os.environ if sources is None else os.environ | {"PYTHONPATH": str(sources)}
+    process = subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} failed: {process.stderr.read().decode()}")  # type: ignore[union-attr]
@@ -63,10 +76,25 @@ def write_tables(folder: Path) -> None:
         adult.X.iloc[rows].to_csv(folder / f"{name}.csv", index=False)
 
 
+def beside(other: Path, runs: int) -> None:
+    """Print the processor seconds of light commands of another copy and of this one, which run in turns."""
+    ours = Path(__file__).parents[1] / "src"
+    print(f"{'command':16s} {'there':>8s} {'here':>8s}   ratio")
+    for name, command in _LIGHT.items():
+        found = [[measured(command, sources)[0] for sources in (other, ours)] for _ in range(runs)]
+        there, here = (min(column) for column in zip(*found, strict=True))
+        print(f"{name:16s} {there:6.2f} s {here:6.2f} s   {here / there:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2)
-    runs = parser.parse_args().runs
+    parser.add_argument("--beside", type=Path, help="folder of other sources, such as ../older/src")
+    given = parser.parse_args()
+    runs = given.runs
+    if given.beside is not None:
+        beside(given.beside.absolute(), runs)
+        return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_tables(folder)
@@ -75,13 +103,12 @@ def main() -> None:
         classes = ",".join(sorted(set(load_adult().y)))
         train = [*_DPENSEMBLE, "train", *tables, "--target=income", f"--classes={classes}", f"--out={folder / 'run'}"]
         train += ["--overwrite", "--quiet", "--jobs=1"]
-        plan = [*_DPENSEMBLE, "plan", "saa", "--epsilon=1"]
         compared = {
             "train (auto)": (train, plain_fit),
             "train saa": ([*train[:4], "saa", *train[4:]], plain_fit),
             "train pate": ([*train[:4], "pate", *train[4:]], plain_fit),
             "train private-majority": ([*train[:4], "private-majority", *train[4:]], plain_fit),
-            "plan saa": (plan, [*plan, "--accounting=published"]),
+            **{name: (command, [sys.executable, "-c", _IMPORTS]) for name, command in _LIGHT.items()},
             "predict": ([*_DPENSEMBLE, "predict", str(folder / "run"), str(folder / "test.csv")], plain_predict),
         }
         print(f"{'command':24s} {'processor s':>12s} {'peak MB':>9s}   {'the straightforward way':>24s}   ratio")

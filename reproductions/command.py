@@ -13,7 +13,7 @@ from dpensemble._checks import integer_between
 from dpensemble.cli.app import with_exit_code
 from dpensemble.cli.help import PlainCommand
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.show import warnings_as_lines
+from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from reproductions.catalogue import TABLES, chosen
 from reproductions.declared import Table

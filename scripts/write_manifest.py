@@ -31,8 +31,8 @@ def manifest() -> dict[str, Any]:
     """Return the names of methods, laws and learners, and a description of each class."""
     methods = {
         kind.name: kind
-        for kind in map(dpensemble.methods.__dict__.get, dpensemble.methods.__all__)
-        if isinstance(kind, type) and isinstance(kind.__dict__.get("name"), str)
+        for kind in (getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__)
+        if isinstance(getattr(kind, "name", None), str)
     }
     described = [*methods.values(), *LAWS.values(), _RULE]
     return {

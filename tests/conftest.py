@@ -1,4 +1,8 @@
 import random
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +12,7 @@ from hypothesis import settings
 from dpensemble import _random
 
 from . import postgresql as servers
+from .deadline import deadline
 
 # Deterministic runs, no deadline: timings belong to benchmarks.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
@@ -19,8 +24,16 @@ _system = random.Random()
 _random.os = SimpleNamespace(urandom=_system.randbytes)
 
 
+# What a test may write.
+_ROOM = 64_000_000
+
+
 def pytest_runtest_setup(item):
     _system.seed(item.nodeid)
+    folder = Path(item.config.option.basetemp or tempfile.gettempdir())
+    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if shutil.disk_usage(place).free < _ROOM:
+        pytest.skip(f"the disk of {place} is full: tests need {_ROOM // 1_000_000} MB there; free some, or set TMPDIR")
 
 
 @pytest.fixture
@@ -37,7 +50,11 @@ def postgresql_server():
     """Begin a PostgreSQL server for a module; skip where there is none."""
     if servers.programs() is None:
         pytest.skip("there is no PostgreSQL server; Debian's package postgresql has one")
-    server = servers.Server()
+    try:
+        server = servers.Server()
+    except (OSError, LookupError, subprocess.CalledProcessError) as error:
+        # For example as root without the user postgres, or without the programs of a client.
+        pytest.skip(f"a PostgreSQL server cannot be started here: {error}")
     yield server
     server.remove()
 
@@ -47,3 +64,10 @@ def postgresql(postgresql_server):
     """Return a PostgreSQL server that runs, without any tables."""
     postgresql_server.clear()
     return postgresql_server
+
+
+@pytest.fixture
+def has_a_deadline():
+    """Fail a test, instead of waiting for ever, if its worker processes died."""
+    with deadline():
+        yield

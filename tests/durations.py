@@ -2,13 +2,15 @@
 
 ``make durations``, on a machine that does nothing else, keeps what each test takes in ``tests/durations.json``. A test
 that is not in the file counts as fast. A test is *slow* above `SLOW` seconds, and *nightly* above `NIGHTLY` seconds or
-by a pattern in ``tests/nightly.txt``.
+by a pattern in ``tests/nightly.txt``. Of a test with several ``parametrize`` marks, whose cases are all combinations of
+their values, those slow cases are nightly too that add no new value: each value of each mark still runs by day.
 """
 
 import json
 import re
 import resource
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -38,15 +40,52 @@ def patterns():
     return [re.compile(line) for line in lines if line and not line.startswith("#")]
 
 
+def values_of(item):
+    """Return the values of a case: what each of its marks or fixtures with parameters gives it."""
+    params = dict(item.callspec.params)
+    found = []
+    for place, mark in enumerate(item.iter_markers("parametrize")):
+        names = mark.args[0]
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+        found.append((place, *(id(params.pop(name, None)) for name in names)))
+    return {*found, *((name, id(value)) for name, value in params.items())}
+
+
+def repeats(cases):
+    """Return which cases of a test add no value that the others lack: dear ones, and those with few new values.
+
+    Parameters
+    ----------
+    cases : list of (case, seconds, set of values)
+        Cases of up to `SLOW` seconds are kept.
+    """
+    left = set().union(*(values for _, _, values in cases))
+    left -= set().union(*(values for _, seconds, values in cases if seconds <= SLOW))
+    rest = [case for case in cases if case[1] > SLOW]
+    while left:
+        best = max(rest, key=lambda case: len(case[2] & left) / case[1])
+        rest.remove(best)
+        left -= best[2]
+    return [case for case, _, _ in rest]
+
+
 def pytest_collection_modifyitems(items):
     """Mark tests by their measured time."""
     measured, at_night = json.loads(FILE.read_text(encoding="utf-8")), patterns()
+    seconds = {item: measured.get(item.nodeid, 0.0) for item in items}
+    nightly = {
+        item for item in items if seconds[item] > NIGHTLY or any(pattern.search(item.nodeid) for pattern in at_night)
+    }
+    tests = defaultdict(list)
     for item in items:
-        seconds = measured.get(item.nodeid, 0.0)
-        nightly = seconds > NIGHTLY or any(pattern.search(item.nodeid) for pattern in at_night)
-        if nightly:
+        if hasattr(item, "callspec") and item not in nightly:
+            tests[item.nodeid.partition("[")[0]].append((item, seconds[item], values_of(item)))
+    for cases in tests.values():
+        nightly.update(repeats(cases))
+    for item in items:
+        if item in nightly:
             item.add_marker(pytest.mark.nightly)
-        if nightly or seconds > SLOW:
+        if item in nightly or seconds[item] > SLOW:
             item.add_marker(pytest.mark.slow)
 
 

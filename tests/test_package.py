@@ -18,8 +18,20 @@ def test_exports_imports_for_type_checkers_and_homes_agree():
         for node in block.body
         if isinstance(node, ast.ImportFrom) and node.module != "typing"
         for alias in node.names
+        if alias.name != "*"
     }
+    told |= dict.fromkeys(dpensemble.methods.__all__, "methods")
     assert told == {name: dpensemble._ROOM_OF.get(name, "methods") for name in dpensemble.__all__}
+
+
+def test_every_method_is_imported_from_its_module():
+    tree = ast.parse(Path(dpensemble.methods.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {node.names[0].name: node.module.rpartition(".")[2] for node in block.body}
+    assert told == dpensemble.methods._MODULES
+    assert sorted(told) == dpensemble.methods.__all__
+    with pytest.raises(AttributeError, match="NoClassifier"):
+        getattr(dpensemble.methods, "NoClassifier")  # noqa: B009
 
 
 @pytest.mark.parametrize("name", [*dpensemble.__all__, "__version__", "accounting", "laws"])

@@ -17,6 +17,8 @@ from dpensemble._workers import private_workers
 from dpensemble.allocation import partitions
 from dpensemble.teachers import TeacherEnsemble
 
+from .deadline import DeadlineError, deadline
+
 MARK = np.float64(7.297352569371e-3)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc and /dev/shm")
 
@@ -133,6 +135,7 @@ class Nested(KeepsAll):
         return self
 
 
+@pytest.mark.usefixtures("has_a_deadline")
 @pytest.mark.parametrize(("estimator", "jobs"), [(KeepsAll(), 2), (Nested(), 1)])
 def test_large_arrays_reach_workers_by_pipes_and_not_as_maps_of_files(estimator, jobs):
     X = np.random.default_rng(0).normal(size=(3000, 200))
@@ -170,6 +173,7 @@ if __name__ == "__main__":
     until(lambda: not any(map(alive, workers)))
 
 
+@pytest.mark.usefixtures("has_a_deadline")
 def test_workers_outlive_the_thread_that_started_them():
     """A training in a thread of a server must not take the workers of the next one with it."""
     import threading
@@ -185,3 +189,14 @@ def test_workers_outlive_the_thread_that_started_them():
         time.sleep(0.5)
     assert len(found) == 2
     assert os.getpid() not in found[1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the system knows no alarm")
+def test_a_test_whose_workers_do_not_answer_ends():
+    started = time.monotonic()
+    with pytest.raises(DeadlineError, match="did not answer"), deadline(0.5):
+        Parallel(n_jobs=2)(delayed(time.sleep)(600) for _ in range(2))
+    assert time.monotonic() - started < 60
+    # And the next one finds workers that do.
+    with deadline():
+        assert Parallel(n_jobs=2)(delayed(abs)(number) for number in (-1, 2)) == [1, 2]

@@ -13,6 +13,8 @@ if _start.is_the_command():
 
 from importlib import import_module
 
+from dpensemble import methods
+
 # As `typing` has it, whose import takes long enough to be interrupted in.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,22 +37,7 @@ if TYPE_CHECKING:
     from dpensemble.engine.repeats import total_spent
     from dpensemble.guarantee import Guarantee
     from dpensemble.ledger import Ledger
-    from dpensemble.methods import (
-        AutoClassifier,
-        BaggedPATEClassifier,
-        BaggingPrivacyClassifier,
-        DPBaggingClassifier,
-        EncodedClassifier,
-        LabelMomentsClassifier,
-        PATEClassifier,
-        PrivateMajorityClassifier,
-        RandomSubspaceClassifier,
-        SoftVotesClassifier,
-        SubsampleAggregateClassifier,
-        UpsamplingPATEClassifier,
-        VanishingPATEClassifier,
-        WeightingPATEClassifier,
-    )
+    from dpensemble.methods import *  # noqa: F403
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
 
@@ -58,27 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregator",
-    "AutoClassifier",
-    "BaggedPATEClassifier",
-    "BaggingPrivacyClassifier",
     "Basis",
     "Budget",
-    "DPBaggingClassifier",
-    "EncodedClassifier",
     "Guarantee",
-    "LabelMomentsClassifier",
     "Ledger",
-    "PATEClassifier",
     "Plan",
     "PrivacyCost",
-    "PrivateMajorityClassifier",
-    "RandomSubspaceClassifier",
     "Relation",
-    "SoftVotesClassifier",
-    "SubsampleAggregateClassifier",
-    "UpsamplingPATEClassifier",
-    "VanishingPATEClassifier",
-    "WeightingPATEClassifier",
     "load_adult",
     "load_cifar10",
     "load_classifier",
@@ -92,6 +65,7 @@ __all__ = [
     "three_way_split",
     "total_spent",
 ]
+__all__ += methods.__all__
 
 # Where each name is found; imported when first asked for, since scikit-learn takes a second.
 _ROOMS = {

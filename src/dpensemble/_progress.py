@@ -6,9 +6,6 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
@@ -57,18 +54,36 @@ def progress_bar(title: str, total: float | None, *, shown: bool | None = None) 
     if not (_SHOWN.get() if shown is None else shown):
         yield tell
     else:
-        remaining = () if total is None else (TextColumn("left:"), TimeRemainingColumn())
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *remaining)
-        with Progress(*columns, console=Console(stderr=True)) as progress:
-            task = progress.add_task(title, total=total)
+        with _bar(title, total) as move:
 
             def advance(steps: float) -> None:
-                progress.advance(task, steps)
+                move(steps)
                 tell(steps)
 
             yield advance
     if hear is not None:
         hear("ends", {"work": title, "seconds": round(perf_counter() - start, 3)})
+
+
+@contextmanager
+def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr, and yield its advance."""
+    # Takes long to import, and most programs show no bar.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    remaining = () if total is None else (TextColumn("left:"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *remaining)
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda steps: progress.advance(task, steps)
 
 
 def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:

@@ -82,6 +82,19 @@ def test_a_method_is_named_as_a_word_as_an_option_or_by_its_law(arguments, metho
     assert not any(part.startswith(("--method", "--law")) for part in choice.rest)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--method=pate", "--teachers", "3", "--law=lnmax", "--seed", "1"],
+        ["--method", "pate", "--teachers", "3", "--law", "lnmax", "--seed", "1"],
+        ["pate", "--law=lnmax", "--teachers", "3", "--seed", "1"],
+    ],
+    ids=" ".join,
+)
+def test_arguments_beside_the_method_and_the_law_are_left_as_they_are(arguments):
+    assert choose("train", arguments).rest == ("--teachers", "3", "--seed", "1")
+
+
 def test_several_partitions_of_the_optimal_vote_are_bagging():
     assert choose("train", ["optimal", "--partitions", "3"]).method == "dpbag"
     assert choose("train", ["--partitions=3", "--method", "optimal"]).method == "dpbag"

@@ -262,6 +262,7 @@ def test_a_teacher_is_the_same_alone_and_in_any_block(data, monkeypatch):
     np.testing.assert_array_equal(fit(X, y, shards, n_classes=n_classes, n_jobs=2).coef, together.coef)
 
 
+@pytest.mark.usefixtures("has_a_deadline")
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_obeys_the_configured_number_of_jobs(backend):
     X, y, shards, _, _ = one_hot()

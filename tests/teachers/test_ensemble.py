@@ -73,6 +73,7 @@ def test_a_worker_is_sent_its_own_shard_and_its_own_seed(blobs):
     assert len({m.random_state for m in models}) == 40
 
 
+@pytest.mark.usefixtures("has_a_deadline")
 @pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
 def test_every_backend_gives_the_same_votes(backend, blobs):
     X, y, public = blobs
@@ -161,6 +162,7 @@ def test_when_all_fail_the_message_names_the_error_and_quotes_no_record(blobs):
     assert "99" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("has_a_deadline")
 def test_nothing_about_a_shard_is_printed(blobs, capfd, recwarn):
     X, y, _public = blobs
     X = np.hstack([X, X])  # collinear, so that discriminant analysis warns

@@ -12,7 +12,6 @@ from dpensemble.allocation import BootstrapScheme
 from dpensemble.certificates.parts import Parts, draws_of, part, together
 from dpensemble.darrm import Allowance
 from dpensemble.design import VotingDesign
-from dpensemble.engine.result import MODELS
 from dpensemble.errors import AccountingError
 from dpensemble.laws import RandomizedResponseMajority
 from dpensemble.laws.sampling import integer_weights
@@ -141,6 +140,9 @@ def certificate_of_fit(model: Any) -> dict[str, Any]:
     AccountingError
         If there is none for such a run; see `certificate_of`.
     """
+    # Imports scikit-learn, which a fit did already and a plan does without.
+    from dpensemble.engine.result import MODELS  # noqa: PLC0415
+
     result = model.result_
     if result.releases == MODELS:
         certificate = certificate_of_draws(result.design.scheme, result.design.n_units)

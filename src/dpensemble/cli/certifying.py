@@ -8,11 +8,11 @@ from typing import Any
 
 import typer
 
-from dpensemble.workflow import durable
-
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
     """Write a certificate, all of it or nothing."""
+    from dpensemble.workflow import durable  # noqa: PLC0415  takes long to import
+
     durable.replace_file(path, json.dumps(certificate, separators=(",", ":")) + "\n")
 
 

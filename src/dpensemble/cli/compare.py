@@ -16,7 +16,7 @@ from rich.table import Table
 from dpensemble._checks import member
 from dpensemble._rounding import round_up
 from dpensemble.cli.option import parts_of
-from dpensemble.cli.show import warnings_as_lines
+from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow import ComparedMethod, Comparison

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +14,17 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble._progress import progress_bar
 from dpensemble.certificates import certificate_of
 from dpensemble.cli.certifying import print_certificate, write_certificate
-from dpensemble.cli.estimators import estimator
+from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request
-from dpensemble.cli.plan_bagging import plan_bagging
+from dpensemble.cli.other_budgets import other_budgets
 from dpensemble.cli.plan_plot import check_folder, check_plot_file, write_plot
-from dpensemble.cli.show import warnings_as_lines
-from dpensemble.cli.show_plan import other_budgets, print_plan, print_quality, print_smallest
-from dpensemble.design import Plan, SmallestEnsemble, quality_table, smallest_ensemble
+from dpensemble.cli.settings import settings_of
+from dpensemble.cli.warning_lines import warnings_as_lines
+from dpensemble.design import Plan, SmallestEnsemble, VotingDesign, parse_budgets, quality_table, smallest_ensemble
 from dpensemble.design import plan as find_plan
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.designs import PLANNED
 from dpensemble.relations import Basis
-from dpensemble.workflow import parse_budgets
-from dpensemble.workflow.personal import plain_fields
 
 _AGREEMENTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -34,6 +34,8 @@ def run(request: Request) -> None:
     own, given = request.own, request.settings
     plot, certificate = own.get("plot"), own.get("certificate")
     if request.method == "bagging":
+        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  prints tables, which take long to import
+
         plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
         return
     if certificate is not None:
@@ -46,7 +48,7 @@ def run(request: Request) -> None:
         real_between("label_accuracy", wanted, 0.5, 0.999)
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         best = _plan(request)
-        plain = plain_fields(best.design, best.labels) if best.design.has_budgets else None
+        plain = best.design.plain_fields(best.labels)
         # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
         if plot is not None:
             write_plot(best, plain, plot)
@@ -59,6 +61,9 @@ def run(request: Request) -> None:
     if own["json"]:
         typer.echo(json.dumps(_as_dict(best, quality, smallest, plain), indent=2))
         return
+    # Takes long to import, and JSON needs no tables.
+    from dpensemble.cli.show_plan import print_plan, print_quality, print_smallest  # noqa: PLC0415
+
     print_plan(best, budgets, plain)
     print_quality(quality, best.design.n_classes, gated=best.design.gated)
     if smallest is not None:
@@ -70,10 +75,11 @@ def run(request: Request) -> None:
 
 def _plan(request: Request) -> Plan:
     """Return the plan of a method that votes."""
-    own, settings = request.own, dict(request.settings)
+    own, settings = request.own, settings_of(request)
     n_classes = integer_between("classes", own["classes"], 2)
     delta, epsilon, labels = settings.pop("delta", 1e-5), settings.pop("epsilon", None), own["labels"]
-    model = estimator(replace(request, settings=settings))
+    usual = {name: parameter.default for name, parameter in method_of(request.method).parameters.items()}
+    design_of: Callable[..., VotingDesign] = PLANNED[request.method].of(usual | settings).design
     if "budgets" in own:
         asked = parse_budgets(own["budgets"])
         if asked is None:
@@ -81,11 +87,11 @@ def _plan(request: Request) -> Plan:
                 f"method {request.method} is planned from budgets; give them with the share of the records that has "
                 'each, such as --budgets "high=0.7:50%,low=1.4:50%".'
             )
-        return find_plan(model.design(n_classes=n_classes, census=asked.census(delta)), labels=labels)
+        return find_plan(design_of(n_classes=n_classes, census=asked.census(delta)), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
         raise InvalidParameterError(f"method {request.method} needs --records, the number of private records.")
-    design = model.design(n_classes=n_classes, n_records=records)
+    design = design_of(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0
     best = find_plan(design, epsilon=epsilon, labels=labels, delta=delta)

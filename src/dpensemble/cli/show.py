@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dpensemble._rounding import round_up
-from dpensemble.errors import ColumnWarning
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
 from dpensemble.report.usefulness import remarks
@@ -144,14 +140,3 @@ def _hints(record: RunRecord) -> list[str]:
     ):
         hints.append("all public rows were asked about; more of them, or less noise, would use the rest of the budget.")
     return hints
-
-
-@contextmanager
-def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarning,)) -> Iterator[None]:
-    """Print each warning of the library once, as one line on stderr, but those that are told otherwise."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    told = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
-    for text in dict.fromkeys(told):
-        typer.echo(f"dpensemble: {text}", err=True)

@@ -23,7 +23,8 @@ from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.manifest import method_of
 from dpensemble.cli.method_commands import Request
 from dpensemble.cli.option import parts_of
-from dpensemble.cli.show import print_run, warnings_as_lines
+from dpensemble.cli.show import print_run
+from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.notes import lines, refuse_doubts

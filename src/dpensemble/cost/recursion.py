@@ -9,7 +9,6 @@ from functools import lru_cache
 from threading import Lock
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -75,6 +74,7 @@ class Recursion:
         self._windows = np.empty((1 if self._sparse else width) * nodes)
         self._values = np.empty(len(layout.groups) * nodes)
         self._lock = Lock()
+        self._taps = [np.flatnonzero(weights).tolist() for weights in self._kernels.T]
         self._first = first_excess(self._kernels, self._lowest, layout.step)
         self._kept = [(0, np.zeros(1))]
         self._last = 0, self._kept[0]
@@ -106,8 +106,12 @@ class Recursion:
 
     def _next(self, below: int, excess: Floats, new_below: int, new_above: int) -> tuple[int, Floats]:
         """Return the function after one more answer, on a wider grid."""
-        more_above = new_above - (len(excess) - 1 - below)
-        padded = np.pad(excess, (new_below - below - self._lowest, more_above + self._highest), mode="edge")
+        # Beyond the grid as far as the kernel reaches, by its extreme values; `np.pad` takes as long as a product.
+        start = new_below - below - self._lowest
+        padded = np.empty(new_below + new_above + 1 + self._highest - self._lowest)
+        padded[:start] = excess[0]
+        padded[start : start + len(excess)] = excess
+        padded[start + len(excess) :] = excess[-1]
         shape = self._kernels.shape[1], new_below + new_above + 1
         if self._values.size < shape[0] * shape[1]:
             self._values = np.empty(shape[0] * shape[1])
@@ -117,18 +121,19 @@ class Recursion:
             self._add_taps(padded, values)
         else:
             windows = self._windows[: len(self._kernels) * shape[1]].reshape(len(self._kernels), shape[1])
-            np.copyto(windows, sliding_window_view(padded, len(self._kernels)).T)
+            # Row k is `padded` from its k-th entry on.
+            np.copyto(windows, np.ndarray(windows.shape, buffer=padded, strides=2 * padded.strides))
             np.matmul(self._kernels.T, windows, out=values)
         around = self._first.shape[1] // 2
         values[:, new_below - around : new_below + around + 1] += self._first
-        return new_below, values.max(axis=0)
+        return new_below, np.maximum.reduce(values, axis=0)
 
     def _add_taps(self, padded: Floats, values: Floats) -> None:
         """Write the average over each group's losses, one node of the kernel after the other."""
         scratch = self._windows[: values.shape[1]]
-        for weights, mixed in zip(self._kernels.T, values, strict=True):
+        for weights, taps, mixed in zip(self._kernels.T, self._taps, values, strict=True):
             mixed[:] = 0.0
-            for tap in np.flatnonzero(weights).tolist():
+            for tap in taps:
                 np.multiply(padded[tap : tap + len(mixed)], weights[tap], out=scratch)
                 np.add(mixed, scratch, out=mixed)
 

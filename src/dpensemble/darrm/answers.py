@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from dpensemble._checks import delta_of, epsilon_of, integer_between, member, real_between
 from dpensemble.cost import optimal_composition
@@ -147,6 +146,8 @@ def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
     >>> round(wrong_answers(RandomizedResponseMajority.subsampling(3, 1), 3, 0.8), 3)
     0.2
     """
+    from scipy.stats import binom  # noqa: PLC0415  takes long to import
+
     votes = np.arange(n_teachers + 1)
     counts = np.stack([n_teachers - votes, votes], axis=1)
     chances = binom.pmf(votes, n_teachers, real_between("agreement", agreement, 0, 1))

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
-from scipy.stats import binom
 
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
@@ -122,6 +121,8 @@ def prior_of(prior: Any) -> VotePrior:
 
 
 def _lead(n_teachers: int, chance: float) -> NDArray[np.float64]:
+    from scipy.stats import binom  # noqa: PLC0415  takes long to import
+
     votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
     if chance == 0.5:
         # Not left to the rounding of two equal terms.

@@ -4,6 +4,7 @@ from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregat
 from dpensemble.design.averages import Answers, TeacherAverages, answers_of
 from dpensemble.design.bagged_models import BaggedModels
 from dpensemble.design.base import Design, VotingDesign
+from dpensemble.design.budget_request import BudgetRequest, parse_budgets
 from dpensemble.design.by_group import ByGroup
 from dpensemble.design.drawn import Drawn
 from dpensemble.design.given_votes import GivenVotes, Sampling
@@ -22,6 +23,7 @@ __all__ = [
     "AggregatorComparison",
     "Answers",
     "BaggedModels",
+    "BudgetRequest",
     "ByGroup",
     "Census",
     "ComparedAggregator",
@@ -49,6 +51,7 @@ __all__ = [
     "compare_aggregators",
     "fitted_answer",
     "noisy_sums",
+    "parse_budgets",
     "plan",
     "plan_of",
     "private_teachers",

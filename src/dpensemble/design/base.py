@@ -27,6 +27,9 @@ from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
 
+#: Plain values by name, as records and JSON have them.
+Fields = dict[str, Any]
+
 
 class Design(ABC):
     """The public settings of a run: an estimator makes one, `plan` solves it, the report prints it.
@@ -305,6 +308,10 @@ class VotingDesign(Design):
     def group_settings(self, index: int) -> dict[str, Any]:  # noqa: ARG002
         """Return what distinguishes a group, by its number; nothing where all records are treated alike."""
         return {}
+
+    def plain_fields(self, labels: int) -> Fields | None:  # noqa: ARG002
+        """Return what the same noise would cost without groups; None where there are none."""
+        return None
 
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
         """Return what a plan of so many labels says besides."""

@@ -16,13 +16,16 @@ from dpensemble.accounting.meters.vanishing import vanishing_end
 from dpensemble.allocation import Allocation
 from dpensemble.allocation.personal import grouped_partitions, upsampled_partition
 from dpensemble.budget import Budget
-from dpensemble.design.base import VotingDesign
+from dpensemble.design.base import Fields, VotingDesign
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation, Seats, published_influence, seated
 from dpensemble.design.partitioned import Partitioned
 from dpensemble.design.solve_influence import queries_of_groups, solved
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
+
+# How far the curve of the plain ensemble is drawn beyond the last thing it is compared with.
+_BEYOND = 1.05
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,6 +196,19 @@ class ByGroup(VotingDesign):
         whose average is the logarithm of the mean of ``exp(epsilon)``).
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
+
+    def plain_fields(self, labels: int) -> Fields:
+        """Return what the same noise would cost, and one budget for all would buy, without groups."""
+        # The curve reaches at least `labels`.
+        found = self.baselines()
+        most = int(_BEYOND * max(labels, *found.values())) + 1
+        return {
+            "plain_spend": [[count, epsilon] for count, (epsilon,) in self.plain().spend_curve(most)],
+            "plain_labels": [
+                {"name": name, "epsilon": epsilon, "labels": found[name]}
+                for name, epsilon in self.census.baselines.items()
+            ],
+        }
 
     def extras(self, labels: int) -> dict[str, Any]:
         """Return what one budget for all would buy, and who votes when."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from dpensemble.design.private_answers import fitted_answer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LawChoice, RandomizedResponseMajority
 from dpensemble.relations import Relation
-from dpensemble.teachers.accountants import Privacy, announced_privacy, announced_zcdp, declared_privacy
-from dpensemble.teachers.private import protects_units, refuse_seeds, require_classes
 from dpensemble.voting_schedule import VotingSchedule
+
+if TYPE_CHECKING:
+    from dpensemble.teachers.accountants import Privacy
 
 
 class PrivateWhat(StrEnum):
@@ -308,6 +309,10 @@ def _claimed(
     n_classes: int,
 ) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
     """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
+    # Imports scikit-learn, which no other design needs.
+    from dpensemble.teachers.accountants import announced_privacy, announced_zcdp, declared_privacy  # noqa: PLC0415
+    from dpensemble.teachers.private import protects_units, refuse_seeds, require_classes  # noqa: PLC0415
+
     epsilon, delta = declared
     if private is PrivateWhat.BALLOTS:
         if epsilon is None or delta not in (None, 0, 0.0):

@@ -2,74 +2,29 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from dpensemble._checks import integer_between, member
-from dpensemble.accounting import Accounting
-from dpensemble.budget import Budget
+from dpensemble._checks import member
 from dpensemble.datasets.notes import warn_of_persons
-from dpensemble.design import VotingDesign
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import ArrayClassifier
-from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
+from dpensemble.engine.planned import Planned
 from dpensemble.engine.records import DeclaredBudgets
 from dpensemble.engine.run import run
 from dpensemble.engine.voting_steps import VotingSteps
-from dpensemble.laws import LawChoice
 from dpensemble.relations import Relation
 
 
-class VotingEnsembleClassifier(ArrayClassifier):
+class VotingEnsembleClassifier(Planned, ArrayClassifier):
     """Template of all methods that vote: a subclass implements `_design`, and names its settings."""
 
-    #: Short name, as on the command line, and what people call it.
-    name: ClassVar[str]
-    title: ClassVar[str]
     votes: ClassVar[bool] = True
-    #: Where prices come from, for methods that offer no other.
-    accounting: Any = Accounting.EXACT
     #: What is allocated, taught, asked and stated.
     steps: ClassVar[type[VotingSteps]] = VotingSteps
-
-    @abstractmethod
-    def _design(self, facts: Facts) -> VotingDesign:
-        """Return everything public about a run with these settings; noise that is left open is the usual one."""
-
-    def design(self, *, n_classes: int | None = None, n_records: int | None = None) -> VotingDesign:
-        """Return everything public about a run with these settings, before any record is touched.
-
-        Parameters
-        ----------
-        n_classes : int, optional
-            Number of classes; by default those declared, or 2.
-        n_records : int, optional
-            Number of private records (or units), for methods that draw records by chance.
-
-        Returns
-        -------
-        VotingDesign
-            For `dpensemble.plan`.
-
-        Examples
-        --------
-        >>> from dpensemble import PATEClassifier, plan
-        >>> plan(PATEClassifier(n_teachers=100).design(n_classes=10), epsilon=1).labels
-        12
-        """
-        if n_classes is None:
-            n_classes = 2 if self.classes is None else len(self.classes)
-        facts = Facts(
-            n_classes=integer_between("n_classes", n_classes, 2),
-            n_units=n_records,
-            relation=member("relation", self.relation, Relation),
-            max_labels=self.max_labels,
-        )
-        return self._design(facts)
 
     def fit(
         self,
@@ -148,16 +103,3 @@ class VotingEnsembleClassifier(ArrayClassifier):
         if budgets is not None:
             budgets = replace(budgets, values=owners.kept_values("budgets", budgets.values))
         return self.steps(self, records, classes, rows, fewest_units, diagnostics, budgets)
-
-    def _budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    def _named(self) -> dict[str, Any]:
-        """Return what every method tells its design in the same way: names, law and accounting."""
-        accounting = self.accounting
-        return {
-            "name": self.name,
-            "title": self.title,
-            "choice": LawChoice.of(self.law),
-            "accounting": member("accounting", accounting, Accounting),
-        }

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._checks import integer_between, real_between, shown
-from dpensemble.accounting import EVERYONE
+from dpensemble._checks import real_between, shown
 from dpensemble.allocation.partition import number_units
 from dpensemble.budget_groups import PersonalBudgets, personal_budgets
-from dpensemble.design import ByGroup, Census, InfluenceRule, Personalisation, VotingDesign
+from dpensemble.design import Census, InfluenceRule
 from dpensemble.engine import guarantee_text, inputs
 from dpensemble.engine.facts import Facts
 from dpensemble.engine.labelling import PrivateDiagnostics
@@ -77,7 +76,6 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
 
     takes_budgets: ClassVar[bool] = True
     steps: ClassVar[type[VotingSteps]] = GroupSteps
-    _kind: ClassVar[Personalisation]
 
     def __init__(
         self,
@@ -100,40 +98,6 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        census = facts.census
-        if census is None:
-            census = Census(names=(EVERYONE,), budgets=(self._budget(),), shares=(1.0,))
-        return ByGroup(
-            **self._named(),
-            kind=self._kind,
-            census=census,
-            n_teachers=integer_between("n_teachers", self.n_teachers, 1),
-            rule=InfluenceRule.of(self.rule),
-            n_classes=facts.n_classes,
-            entropy=facts.entropy,
-        )
-
-    def design(
-        self, *, n_classes: int | None = None, n_records: int | None = None, census: Census | None = None
-    ) -> VotingDesign:
-        """Return everything public about a run with these settings, before any record is touched.
-
-        Parameters
-        ----------
-        n_classes, n_records
-            As for `PATEClassifier.design`.
-        census : Census, optional
-            Groups of records by budget; by default one, of which every record has `epsilon`.
-
-        Returns
-        -------
-        ByGroup
-            For `dpensemble.plan`.
-        """
-        found = super().design(n_classes=n_classes, n_records=n_records)
-        return found if census is None else replace(found, census=census)  # type: ignore[call-arg]
 
     def fit(
         self,

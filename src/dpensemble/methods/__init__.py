@@ -1,19 +1,26 @@
 """One method, one short file: an allocation, a law and an accounting."""
 
-from dpensemble.methods.auto import AutoClassifier
-from dpensemble.methods.bagged_pate import BaggedPATEClassifier
-from dpensemble.methods.bagging import BaggingPrivacyClassifier
-from dpensemble.methods.dpbag import DPBaggingClassifier
-from dpensemble.methods.encoded import EncodedClassifier
-from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.methods.pate import PATEClassifier
-from dpensemble.methods.private_majority import PrivateMajorityClassifier
-from dpensemble.methods.random_subspace import RandomSubspaceClassifier
-from dpensemble.methods.saa import SubsampleAggregateClassifier
-from dpensemble.methods.soft_votes import SoftVotesClassifier
-from dpensemble.methods.upsampling import UpsamplingPATEClassifier
-from dpensemble.methods.vanishing import VanishingPATEClassifier
-from dpensemble.methods.weighting import WeightingPATEClassifier
+from __future__ import annotations
+
+from importlib import import_module
+
+# As `typing` has it, whose import takes long enough to be interrupted in.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dpensemble.methods.auto import AutoClassifier
+    from dpensemble.methods.bagged_pate import BaggedPATEClassifier
+    from dpensemble.methods.bagging import BaggingPrivacyClassifier
+    from dpensemble.methods.dpbag import DPBaggingClassifier
+    from dpensemble.methods.encoded import EncodedClassifier
+    from dpensemble.methods.label_moments import LabelMomentsClassifier
+    from dpensemble.methods.pate import PATEClassifier
+    from dpensemble.methods.private_majority import PrivateMajorityClassifier
+    from dpensemble.methods.random_subspace import RandomSubspaceClassifier
+    from dpensemble.methods.saa import SubsampleAggregateClassifier
+    from dpensemble.methods.soft_votes import SoftVotesClassifier
+    from dpensemble.methods.upsampling import UpsamplingPATEClassifier
+    from dpensemble.methods.vanishing import VanishingPATEClassifier
+    from dpensemble.methods.weighting import WeightingPATEClassifier
 
 __all__ = [
     "AutoClassifier",
@@ -31,3 +38,33 @@ __all__ = [
     "VanishingPATEClassifier",
     "WeightingPATEClassifier",
 ]
+
+# Where each class is found; imported when first asked for, since scikit-learn takes a second and a plan needs none.
+_MODULES = {
+    "AutoClassifier": "auto",
+    "BaggedPATEClassifier": "bagged_pate",
+    "BaggingPrivacyClassifier": "bagging",
+    "DPBaggingClassifier": "dpbag",
+    "EncodedClassifier": "encoded",
+    "LabelMomentsClassifier": "label_moments",
+    "PATEClassifier": "pate",
+    "PrivateMajorityClassifier": "private_majority",
+    "RandomSubspaceClassifier": "random_subspace",
+    "SubsampleAggregateClassifier": "saa",
+    "SoftVotesClassifier": "soft_votes",
+    "UpsamplingPATEClassifier": "upsampling",
+    "VanishingPATEClassifier": "vanishing",
+    "WeightingPATEClassifier": "weighting",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = vars(import_module(f"{__name__}.{_MODULES[name]}"))[name]
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations"})

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from dpensemble._checks import integer_between, member
-from dpensemble.allocation import Bootstrap, BootstrapScheme
-from dpensemble.design import Drawn, VotingDesign
 from dpensemble.engine.facts import Analysis, Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
+from dpensemble.methods.designs import BaggedPATE
 from dpensemble.relations import Relation
 
 
@@ -53,7 +51,7 @@ class DrawnSteps(VotingSteps):
             )
 
 
-class BaggedPATEClassifier(VotesInBlocks):
+class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     """Private classifier by a noisy vote of bagged teachers.
 
     Each teacher learns records that were drawn for it in secret. A record that nobody drew costs nothing, and one
@@ -112,8 +110,6 @@ class BaggedPATEClassifier(VotesInBlocks):
     (6, 199)
     """
 
-    name: ClassVar[str] = "bagged-pate"
-    title: ClassVar[str] = "PATE, teachers that draw their records"
     steps: ClassVar[type[VotingSteps]] = DrawnSteps
 
     def __init__(
@@ -136,22 +132,3 @@ class BaggedPATEClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        if facts.n_units is None:
-            raise InvalidParameterError(
-                "n_records=None leaves out the number of private records, which the chance that one is drawn needs; "
-                "give it."
-            )
-        n_teachers, subsample = integer_between("n_teachers", self.n_teachers, 1), self.subsample
-        if subsample is None:
-            # Half of what a partition would give.
-            subsample = max(1, facts.n_units // (2 * n_teachers))
-        return Drawn(
-            **self._named(),
-            n_classes=facts.n_classes,
-            scheme=BootstrapScheme(member("scheme", self.scheme, Bootstrap), n_teachers, subsample),
-            n_units=facts.n_units,
-            relation=facts.relation,
-            budget=self._budget(),
-        )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from dpensemble.design import Partitioned, VotingDesign
-from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-from dpensemble.methods.saa import USUAL
+from dpensemble.methods.designs import DPBagging
 
 
-class DPBaggingClassifier(VotesInBlocks):
+class DPBaggingClassifier(DPBagging, VotesInBlocks):
     """Private classifier by differentially private bagging (DPBag) with Laplace noisy-max.
 
     Like `SubsampleAggregateClassifier`, but the records are partitioned `n_partitions` times, so every record teaches
@@ -63,9 +61,6 @@ class DPBaggingClassifier(VotesInBlocks):
     180
     """
 
-    name: ClassVar[str] = "dpbag"
-    title: ClassVar[str] = "Differentially private bagging"
-
     def __init__(
         self,
         teacher: Any = None,
@@ -87,14 +82,3 @@ class DPBaggingClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        return Partitioned(
-            **self._named(),
-            usual=USUAL,
-            counts_the_breach=True,
-            n_classes=facts.n_classes,
-            n_teachers=self.n_teachers,
-            n_partitions=self.n_partitions,
-            budget=self._budget(),
-        )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from dpensemble.design import Partitioned, VotingDesign
-from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
+from dpensemble.methods.designs import PATE
 
 
-class PATEClassifier(VotesInBlocks):
+class PATEClassifier(PATE, VotesInBlocks):
     """Private classifier by private aggregation of teacher ensembles (PATE).
 
     One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled
@@ -59,9 +58,6 @@ class PATEClassifier(VotesInBlocks):
     88
     """
 
-    name: ClassVar[str] = "pate"
-    title: ClassVar[str] = "PATE"
-
     def __init__(
         self,
         teacher: Any = None,
@@ -82,8 +78,3 @@ class PATEClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        return Partitioned(
-            **self._named(), n_classes=facts.n_classes, n_teachers=self.n_teachers, budget=self._budget()
-        )

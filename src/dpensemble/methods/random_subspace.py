@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from dpensemble._checks import real_between
 from dpensemble._random import Stream
-from dpensemble.design import Partitioned, VotingDesign
-from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.engine.voting_steps import VotingSteps
 from dpensemble.laws import ReleaseLaw
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OnSubspaces(Partitioned):
-    """One partition, whose teachers see a share of the columns; which ones is public or secret."""
-
-    columns: float
-    secret_columns: bool
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return super().settings() | {"columns": self.columns, "secret_columns": self.secret_columns}
+from dpensemble.methods.designs import RandomSubspace
 
 
 class SubspaceSteps(VotingSteps):
@@ -46,7 +31,7 @@ class SubspaceSteps(VotingSteps):
         return int(self.secret_source(Stream.TEACHERS).uniform_bits(1)[0])
 
 
-class RandomSubspaceClassifier(VotesInBlocks):
+class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
     """PATE whose teachers each see random columns.
 
     Votes differ more between teachers, which helps where a few columns drown the others or shards are small.
@@ -89,8 +74,6 @@ class RandomSubspaceClassifier(VotesInBlocks):
     (4, 'random-subspace')
     """
 
-    name: ClassVar[str] = "random-subspace"
-    title: ClassVar[str] = "Random subspace voting"
     steps: ClassVar[type[VotingSteps]] = SubspaceSteps
 
     def __init__(
@@ -114,16 +97,6 @@ class RandomSubspaceClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        return OnSubspaces(
-            **self._named(),
-            n_classes=facts.n_classes,
-            n_teachers=self.n_teachers,
-            budget=self._budget(),
-            columns=real_between("columns", self.columns, 1e-9, 1.0),
-            secret_columns=self.secret_columns,
-        )
 
 
 class OnColumns(ClassifierMixin, BaseEstimator):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from dpensemble.design import Partitioned, VotingDesign
-from dpensemble.engine.facts import Facts
 from dpensemble.engine.params import store_params
 from dpensemble.engine.voting_in_blocks import VotesInBlocks
 from dpensemble.laws import ReleaseLaw
-
-#: Jordon et al. 2019, section 5: a Laplace scale of half the ballots.
-USUAL = {"lnmax": 0.5}
+from dpensemble.methods.designs import SubsampleAggregate
 
 
-class SubsampleAggregateClassifier(VotesInBlocks):
+class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
     """Private classifier by subsample-and-aggregate with Laplace noisy-max.
 
     One partition of the private records into `n_teachers` disjoint subsets, one teacher each; public rows are labelled
@@ -85,9 +81,6 @@ class SubsampleAggregateClassifier(VotesInBlocks):
     'worst-case'
     """
 
-    name: ClassVar[str] = "saa"
-    title: ClassVar[str] = "Subsample-and-aggregate"
-
     def __init__(
         self,
         teacher: Any = None,
@@ -107,13 +100,3 @@ class SubsampleAggregateClassifier(VotesInBlocks):
         n_jobs: int | None = None,
     ) -> None:
         store_params(self, locals())
-
-    def _design(self, facts: Facts) -> VotingDesign:
-        return Partitioned(
-            **self._named(),
-            usual=USUAL,
-            counts_the_breach=True,
-            n_classes=facts.n_classes,
-            n_teachers=self.n_teachers,
-            budget=self._budget(),
-        )

@@ -1,12 +1,10 @@
 """Personalised PATE by upsampling: records with a larger budget are taught to more teachers."""
 
-from typing import ClassVar
-
-from dpensemble.design import Personalisation
 from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
+from dpensemble.methods.designs import UpsamplingPATE
 
 
-class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
+class UpsamplingPATEClassifier(UpsamplingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: records are copied.
 
     Each record is taught to a number of distinct teachers, more the larger its budget is. The number of teachers, the
@@ -54,7 +52,3 @@ class UpsamplingPATEClassifier(PersonalisedPATEClassifier):
     >>> model.design_.seats.copies, model.design_.seats.n_teachers
     ((1, 2), 373)
     """
-
-    name: ClassVar[str] = "upsampling-pate"
-    title: ClassVar[str] = "Personalised PATE, upsampling"
-    _kind: ClassVar[Personalisation] = Personalisation.UPSAMPLING

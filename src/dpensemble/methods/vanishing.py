@@ -1,12 +1,10 @@
 """Personalised PATE by vanishing: teachers of records with a larger budget vote more often."""
 
-from typing import ClassVar
-
-from dpensemble.design import Personalisation
 from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
+from dpensemble.methods.designs import VanishingPATE
 
 
-class VanishingPATEClassifier(PersonalisedPATEClassifier):
+class VanishingPATEClassifier(VanishingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: votes are left out.
 
     Records are grouped by budget; each group has teachers of its own, as many as its share of the records, of whom only
@@ -50,7 +48,3 @@ class VanishingPATEClassifier(PersonalisedPATEClassifier):
     >>> [round(share, 1) for share in model.design_.seats.frequencies]
     [0.2, 1.0]
     """
-
-    name: ClassVar[str] = "vanishing-pate"
-    title: ClassVar[str] = "Personalised PATE, vanishing"
-    _kind: ClassVar[Personalisation] = Personalisation.VANISHING

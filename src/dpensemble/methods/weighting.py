@@ -1,12 +1,10 @@
 """Personalised PATE by weighting: every group's teachers vote, with ballots of different weight."""
 
-from typing import ClassVar
-
-from dpensemble.design import Personalisation
 from dpensemble.engine.voting_by_group import PersonalisedPATEClassifier
+from dpensemble.methods.designs import WeightingPATE
 
 
-class WeightingPATEClassifier(PersonalisedPATEClassifier):
+class WeightingPATEClassifier(WeightingPATE, PersonalisedPATEClassifier):
     """Private classifier by PATE with budgets by group: votes are weighted.
 
     Records are grouped by budget; each group has teachers of its own, as many as its share of the
@@ -57,7 +55,3 @@ class WeightingPATEClassifier(PersonalisedPATEClassifier):
     >>> [(group.name, round(group.epsilon, 2)) for group in model.guarantee_.groups]
     [('high', 0.5), ('low', 1.0)]
     """
-
-    name: ClassVar[str] = "weighting-pate"
-    title: ClassVar[str] = "Personalised PATE, weighting"
-    _kind: ClassVar[Personalisation] = Personalisation.WEIGHTING

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpensemble._rounding import round_up
@@ -52,6 +51,8 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
     -------
     str
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
+
     environment = Environment(
         loader=PackageLoader("dpensemble", "report"),
         autoescape=True,

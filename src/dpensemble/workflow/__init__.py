@@ -1,6 +1,6 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
-from dpensemble.workflow.budgets import parse_budgets
+from dpensemble.design import parse_budgets
 from dpensemble.workflow.check import check
 from dpensemble.workflow.comparison import compare
 from dpensemble.workflow.comparison_results import ComparedMethod, Comparison

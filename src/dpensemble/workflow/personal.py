@@ -12,9 +12,6 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow.tables import Tables
 
-# How far the curve of the plain ensemble is drawn beyond the last thing it is compared with.
-_BEYOND = 1.05
-
 
 def require_budgets(model: Any, tables: Tables) -> PersonalBudgets | None:
     """Return the records' budgets, for a model that heeds them; refuse them, or their lack, for another."""
@@ -51,18 +48,4 @@ def personal_fields(result: Result, personal: PersonalBudgets | None) -> dict[st
     spend = [[count, list(epsilons)] for count, epsilons in result.spend or ()]
     # A number of labels that is secret must not show in how far a curve goes.
     most = result.labels.n_asked if result.guarantee.fixed_number else 1
-    return {"groups": groups, "group_spend": spend} | plain_fields(result.design, most)
-
-
-def plain_fields(design: Any, most: int) -> dict[str, Any]:
-    """Return what the same noise would cost, and one budget for all would buy, without the groups of a `ByGroup`."""
-    # The curve reaches at least `most` labels.
-    found = design.baselines()
-    most = int(_BEYOND * max(most, *found.values())) + 1
-    return {
-        "plain_spend": [[count, epsilon] for count, (epsilon,) in design.plain().spend_curve(most)],
-        "plain_labels": [
-            {"name": name, "epsilon": epsilon, "labels": found[name]}
-            for name, epsilon in design.census.baselines.items()
-        ],
-    }
+    return {"groups": groups, "group_spend": spend} | result.design.plain_fields(most)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dpensemble.datasets import load_adult, three_way_split
 from dpensemble.datasets.bad_records import named_units
 from dpensemble.datasets.notes import Note
+from dpensemble.design import BudgetRequest, parse_budgets
 from dpensemble.errors import InvalidParameterError
-from dpensemble.workflow.budgets import BudgetRequest, assign_at_random, column_entries, parse_budgets
+from dpensemble.workflow.budgets import assign_at_random, column_entries
 from dpensemble.workflow.streamed import PrivateStream
 
 

@@ -24,7 +24,6 @@ import sys
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dpensemble.accounting.base import Meter
 from dpensemble.accounting.change import Change
@@ -136,6 +135,8 @@ class PerRecordMeter(Meter):
 
     def _sums(self, ballots: NDArray[np.unsignedinteger], costs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what a few queries cost each distinct unit, shape (n_rows, n_orders)."""
+        from scipy.sparse import csr_array  # noqa: PLC0415  takes long to import
+
         n_queries, n_profiles, n_orders = costs.shape
         table = np.ascontiguousarray(costs).reshape(-1, n_orders)
         first = np.arange(n_queries, dtype=np.int32) * n_profiles

@@ -18,7 +18,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpensemble.accounting.published.bounds import gaussian_rdp
@@ -49,6 +48,8 @@ class CostTable:
 
     def spread(self, change: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest value that one teacher can move a query to."""
+        from scipy.ndimage import maximum_filter1d  # noqa: PLC0415  takes long to import
+
         return maximum_filter1d(change, 2 * self.reach + 1, mode="nearest")
 
 

@@ -1,0 +1,193 @@
+"""Plant ten bugs, one after the other, in copies of the tree, and report which level of tests catches each.
+
+A bug is one line of `src/` that a careless edit could break. The script copies the tree to a temporary folder, replaces
+the line there, and runs tests of the bug's subject by level: the fast ones, then what `make test` adds, then what runs
+at night. It stops at the first level that fails. A line that is no longer there, or there twice, ends the script before
+any test runs: choose another line of the same meaning. Examples::
+
+    python scripts/planted_bugs.py                      # the tests of each bug's subject: about an hour on one core
+    python scripts/planted_bugs.py --only laws --only cli
+    python scripts/planted_bugs.py --whole              # all tests, so that another subject's tests may catch a bug
+    python scripts/planted_bugs.py --check              # only whether every line is still there
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = Path("src") / "dpensemble"
+#: The marks of the tests that each level adds to those before.
+LEVELS = {"test-fast": "not slow", "test": "slow and not nightly", "test-all": "nightly"}
+_LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv*", "__pycache__", ".*_cache", "build", "dist", "site", "demo", "reproduced", "*.egg-info"
+)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A bug to plant: its subject, what goes wrong, the line, what stands there instead, and the tests to ask."""
+
+    subject: str
+    harm: str
+    line: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+BUGS = (
+    Bug(
+        "accounting",
+        "a pair of laws no longer lies above those that it stands for",
+        "raised = np.maximum((high - line).max(axis=1), 0.0)",
+        "raised = np.maximum((high - line).min(axis=1), 0.0)",
+        ("tests/accounting/worst_case", "tests/oracle"),
+    ),
+    Bug(
+        "cost",
+        "a Renyi curve becomes too small an epsilon",
+        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)",
+        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / orders",
+        ("tests/cost", "tests/oracle"),
+    ),
+    Bug(
+        "laws",
+        "a draw that hits a boundary gets the outcome below: wrong by 2**-63",
+        "return np.count_nonzero(noise.uniform_bits(len(cumulative))[:, None] >= cumulative, axis=1)",
+        "return np.count_nonzero(noise.uniform_bits(len(cumulative))[:, None] > cumulative, axis=1)",
+        ("tests/laws", "tests/statistical", "tests/audit"),
+    ),
+    Bug(
+        "moments",
+        "the sensitivity of class sums is that of one vector, not of the difference of two",
+        "_SQRT_2 = math.isqrt(2 * WHOLE**2) + 1",
+        "_SQRT_2 = WHOLE",
+        ("tests/moments", "tests/releases", "tests/oracle"),
+    ),
+    Bug(
+        "ledger",
+        "an account admits releases beyond its delta",
+        "return self.loss <= limit.loss and self.delta <= limit.delta",
+        "return self.loss <= limit.loss",
+        ("tests/ledger",),
+    ),
+    Bug(
+        "service",
+        "two holders of keys share the names of their requests",
+        'request = f"{holder}:{key}"',
+        "request = key",
+        ("tests/service",),
+    ),
+    Bug(
+        "cli",
+        "an option that is written with = swallows the argument behind it",
+        "del arguments[position : position + (1 if equals else 2)]",
+        "del arguments[position : position + 2]",
+        ("tests/cli",),
+    ),
+    Bug(
+        "report",
+        "the page says less of an attack than delta allows",
+        "bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)",
+        "bound = min(1.0, grow * false_alarms, 1 - (1 - delta - false_alarms) / grow)",
+        ("tests/report",),
+    ),
+    Bug(
+        "datasets",
+        "an undeclared label counts as the first class",
+        "return places.get(label, BAD)",
+        "return places.get(label, 0)",
+        ("tests/datasets", "tests/methods"),
+    ),
+    Bug(
+        "teachers",
+        "private coefficients get half of their noise",
+        "sensitivity = 2 * (_LENGTH + _GRADIENT) / penalty",
+        "sensitivity = (_LENGTH + _GRADIENT) / penalty",
+        ("tests/teachers", "tests/oracle", "tests/statistical"),
+    ),
+)
+
+
+def place(bug: Bug, root: Path) -> tuple[Path, int]:
+    """Return the file and the number of a bug's line; end the script if there is not exactly one."""
+    found = [
+        (path.relative_to(root), number)
+        for path in sorted((root / SOURCES).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines())
+        if line.strip() == bug.line
+    ]
+    if len(found) != 1:
+        raise SystemExit(
+            f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(found)} times instead of once; write "
+            "another line of the same meaning into scripts/planted_bugs.py."
+        )
+    return found[0]
+
+
+def plant(bug: Bug, root: Path) -> None:
+    """Replace a bug's line in a copy of the tree."""
+    file, number = place(bug, root)
+    path = root / file
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[number] = lines[number].replace(bug.line, bug.instead)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
+    """Return the first level of tests that fails, and the name of the first test that did."""
+    environment = os.environ | {"PYTHONPATH": str(root / "src")}
+    for level, mark in LEVELS.items():
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", mark, *targets]
+        command += ["-n", str(jobs)] if jobs > 1 else []
+        shown = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        # 5: there are no tests of this level.
+        if shown.returncode not in (0, 5):
+            failed = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+            if shown.returncode != 1 or not failed:
+                raise SystemExit(f"pytest ended with {shown.returncode}:\n{shown.stdout[-3000:]}{shown.stderr[-1000:]}")
+            return level, failed[0].split(" ", 1)[1].split(" - ")[0]
+    return "none", ""
+
+
+def main() -> int:
+    """Plant the bugs that were asked for, and print a row of a table for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=[bug.subject for bug in BUGS], help="one subject; repeat")
+    parser.add_argument("--whole", action="store_true", help="run all tests, not only those of the subject")
+    parser.add_argument("--check", action="store_true", help="only look whether every line is there")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of pytest (default 1)")
+    given = parser.parse_args()
+    chosen = [bug for bug in BUGS if not given.only or bug.subject in given.only]
+    places = [place(bug, ROOT) for bug in chosen]
+    if given.check:
+        return 0
+    print(
+        "| subject | bug | where | caught by | first test that fails | seconds |\n|---|---|---|---|---|---|", flush=True
+    )
+    missed = 0
+    for bug, (file, number) in zip(chosen, places, strict=True):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "tree"
+            shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
+            plant(bug, copy)
+            targets = ["tests"] if given.whole else [target for target in bug.tests if (copy / target).exists()]
+            start = time.monotonic()
+            level, test = caught_by(copy, targets, given.jobs)
+        missed += level == "none"
+        seconds = time.monotonic() - start
+        where = f"`{file.relative_to(SOURCES)}:{number + 1}`"
+        print(f"| {bug.subject} | {bug.harm} | {where} | {level} | `{test}` | {seconds:.0f} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
