@@ -94,6 +94,21 @@ def test_every_pair_of_tiny_data_sets_obeys_the_noise(noiseless, penalty, delta)
     assert 0.05 * bound < largest <= bound
 
 
+@pytest.mark.parametrize("penalty", [0.5, 20.0])
+def test_noise_is_for_twice_the_longest_gradient_over_the_penalty(monkeypatch, penalty):
+    """Data sets that reach the bound are rare, so a sensitivity of half the size obeys the noise of all tiny ones."""
+    sizes = []
+
+    def watch(weights, sensitivity, *_rest):
+        sizes.append(sensitivity)
+        return weights, None
+
+    monkeypatch.setattr("dpensemble.teachers.private_logistic.released", watch)
+    LR(classes=[0, 1], penalty=penalty).fit(np.array([[0.0], [9.0]]), [0, 1])
+    # Rows are cut to length 1 and have a 1 for the intercept; fits stop at a gradient of up to 1e-5.
+    assert sizes == [pytest.approx(2 * (math.sqrt(2) + 1e-5) / penalty, rel=1e-12)]
+
+
 def set_minus(a, b):
     left = list(a)
     for item in b:
