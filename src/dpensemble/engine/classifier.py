@@ -133,5 +133,6 @@ class TableClassifier(PrivateClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row; costs no privacy."""
         # A student may know some classes only.
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        places = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[places]
         return labels
