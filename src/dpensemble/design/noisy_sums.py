@@ -13,8 +13,8 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
 # Shares of the budget's ``mu**2``: of the number of units, where that is not public; of the mean of features that
-# public rows are compared with; and, for synthetic rows, of shares of cells, and of what goes with what.
-_COUNT, _MEAN, _CELLS, _PRODUCTS = 0.02, 0.03, 0.1, 0.04
+# public rows are compared with; for synthetic rows, of shares of cells, and of what goes with what; of a statistic.
+_COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC = 0.02, 0.03, 0.1, 0.04, 0.02
 # The last round sees most of what is to be learned.
 _LAST = 0.4
 
@@ -39,6 +39,8 @@ class NoisySums(Design):
         Whether public rows are compared with a noisy mean that is released for it.
     synthetic_rows : bool
         Whether rows are drawn from what is released about columns, in place of public ones.
+    statistics : tuple of str
+        Statistics that are released besides, by name.
     """
 
     name: str
@@ -49,6 +51,7 @@ class NoisySums(Design):
     relation: Relation
     compares_rows: bool = False
     synthetic_rows: bool = False
+    statistics: tuple[str, ...] = ()
     accounting: Accounting = Accounting.EXACT
 
     @property
@@ -77,9 +80,15 @@ class NoisySums(Design):
         return _PRODUCTS if self.synthetic_rows else 0.0
 
     @property
+    def statistic_share(self) -> float:
+        """Share of the budget that each statistic takes."""
+        return _STATISTIC
+
+    @property
     def shares(self) -> tuple[float, ...]:
         """Share of the budget's ``mu**2`` that each round takes."""
         left = 1 - self.count_share - self.mean_share - self.cells_share - self.products_share
+        left -= self.statistic_share * len(self.statistics)
         if self.rounds == 1:
             return (left,)
         last = max(_LAST, 1 / self.rounds)
@@ -127,6 +136,7 @@ class NoisySums(Design):
             "rounds": self.rounds,
             "compares_rows": self.compares_rows,
             "synthetic_rows": self.synthetic_rows,
+            **({"statistics": ", ".join(self.statistics)} if self.statistics else {}),
             "relation": self.relation.value,
             "n_teachers": None,
         }
@@ -141,6 +151,7 @@ def noisy_sums(
     rounds: int,
     relation: str,
     synthetic_rows: bool = False,
+    statistics: tuple[str, ...] = (),
 ) -> NoisySums:
     """Return the checked design of a run."""
     return NoisySums(
@@ -151,4 +162,5 @@ def noisy_sums(
         rounds=integer_between("rounds", rounds, 1, 100),
         relation=member("relation", relation, Relation),
         synthetic_rows=synthetic_rows,
+        statistics=statistics,
     )

@@ -16,6 +16,7 @@ from dpensemble.engine.classifier import TableClassifier
 from dpensemble.engine.moments_inputs import Read, of_blocks, of_tables
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import run
+from dpensemble.moments.queries import statistics_of
 
 _EVERYONE = "everyone"
 
@@ -46,6 +47,8 @@ class LabelMomentsClassifier(TableClassifier):
         outside are taken for its ends), and a list of categories for any other. Must not depend on private rows.
     rounds : int, optional
         Number of noisy sums of labels; by default 3 for two classes (4 with synthetic rows), and 2 for more.
+    statistics : str, optional
+        Statistics to release besides, by name, comma-separated. Each takes 2 % of the budget, and the report shows it.
     epsilon, delta
         As for `SubsampleAggregateClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -110,6 +113,7 @@ class LabelMomentsClassifier(TableClassifier):
         classes: Sequence[Any] | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
+        statistics: str | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",
@@ -147,6 +151,7 @@ class LabelMomentsClassifier(TableClassifier):
             rounds=((4 if synthetic else 3) if n_classes == 2 else 2) if self.rounds is None else self.rounds,
             relation=self.relation,
             synthetic_rows=synthetic,
+            statistics=statistics_of(self.statistics),
         )
 
     def fit(

@@ -22,7 +22,7 @@ from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
-from dpensemble.moments.queries import FeatureMean, FeatureProducts, Moments, UnitCount
+from dpensemble.moments.queries import STATISTICS, FeatureMean, FeatureProducts, Moments, UnitCount
 from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
 from dpensemble.moments.rounds import MomentsSource, Rounds
 from dpensemble.moments.synthetic import Scores, Shares
@@ -73,6 +73,7 @@ def learn(
     # Many small products: threads that wait for each other take many times as long on a busy machine.
     with threadpool_limits(1, user_api="blas"):
         total_weight, count_error = _units(source, design, total_weight)
+        _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             mean = source.release(FeatureMean(source.nonnegative), design.mean_share, total_weight)
             difference = drift(*mean, features, total_weight)
@@ -115,6 +116,7 @@ def learn_by_synthetic_rows(
     with threadpool_limits(1, user_api="blas"):
         counted = source.reading(grid.one_hot, nonnegative=True)
         total_weight, count_error = _units(counted, design, total_weight)
+        _release_statistics(counted, design, classes, total_weight)
         learned = _by_synthetic_rows(counted, grid, public, classes, design, total_weight, on_done)
         if learned.readable is None:
             return learned
@@ -125,6 +127,12 @@ def learn_by_synthetic_rows(
 def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tuple[float, float]:
     """Return the number of units and its error: the public number, or a noisy one where the number is private."""
     return source.release(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
+
+
+def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
+    """Release the statistics that were asked for; reports show their tables."""
+    for name in design.statistics:
+        source.release(STATISTICS[name](classes.tolist()), design.statistic_share, total_weight)
 
 
 def _by_synthetic_rows(

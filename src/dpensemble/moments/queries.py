@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
-from dpensemble.errors import DataError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.blocks import scaled
 from dpensemble.moments.model import columns, even_weight, expected
 from dpensemble.moments.whole import UNIT, WHOLE, ExactSum, whole_answers, whole_products
@@ -233,6 +233,26 @@ class Residuals(RecordsQuery[Moments]):
         return Moments(
             values=sums, spread=spread, scale=scale, centre=self.centre, even_weight=even_weight(self.n_classes)
         )
+
+
+#: Statistics that a run may release besides its model, by name: each takes the declared classes.
+STATISTICS: dict[str, Callable[[Sequence[Any]], RecordsQuery[Any]]] = {}
+
+
+def statistics_of(names: str | None) -> tuple[str, ...]:
+    """Return the names of statistics that were asked for, separated by commas."""
+    asked = tuple(name.strip() for name in names.split(",")) if names else ()
+    for name in asked:
+        if name not in STATISTICS:
+            raise InvalidParameterError(
+                f"statistics={names!r} names {name!r}, which is unknown; use {', '.join(STATISTICS)}.",
+                parameter="statistics",
+            )
+    if len(set(asked)) < len(asked):
+        raise InvalidParameterError(
+            f"statistics={names!r} names a statistic twice; name each once.", parameter="statistics"
+        )
+    return asked
 
 
 def cut(features: Any) -> Any:
