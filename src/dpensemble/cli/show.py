@@ -62,17 +62,20 @@ def _answered(record: RunRecord) -> list[str]:
 
 def _released(record: RunRecord) -> list[str]:
     """Say what left the private records where nothing was voted on."""
-    rounds, unit = record.settings["rounds"], record.guarantee["unit"]
-    each, only = ("to it", "the noisy sum leaves") if rounds == 1 else ("to each", "the noisy sums leave")
+    unit = record.guarantee["unit"]
+    each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
-    more = " One more compares public rows with them." if record.settings.get("compares_rows") else ""
-    if record.settings.get("synthetic_rows"):
-        more += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
-    released = f"Released: {sums(rounds)}; {adds} adds one vector of bounded length {each}, and only {only}.{more}"
-    lines = [released]
+    lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
         lines.append(f"In order: {'; '.join(record.described_sums)}.")
+    elif record.settings.get("compares_rows"):
+        lines[0] += " One more compares public rows with them."
+    elif record.settings.get("synthetic_rows"):
+        lines[0] += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
+    for table in record.released_tables:
+        values = ", ".join(f"{label} {value:.4g} (noise {error:.2g})" for label, value, error in table["rows"])
+        lines.append(f"{table['title']}: {values}")
     if not record.data["public_rows"]:
         return lines
     return [*lines, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]

@@ -96,7 +96,7 @@ def _header(record: RunRecord) -> dict[str, Any]:
 
 
 def _law(record: RunRecord) -> str:
-    return wording.sums(record.settings["rounds"]) if record.released_sums else str(record.settings["law"])
+    return wording.sums(record.n_sums) if record.released_sums else str(record.settings["law"])
 
 
 def _verdict(record: RunRecord) -> dict[str, Any]:
@@ -132,8 +132,8 @@ def _released(record: RunRecord) -> dict[str, Any]:
     allowed = record.budget["epsilon"]
     share = 100 * record.guarantee["epsilon"] / allowed if allowed else 100.0
     return {
-        "sums": wording.sums(record.settings["rounds"]),
-        "is_one": record.settings["rounds"] == 1,
+        "sums": wording.sums(record.n_sums),
+        "is_one": record.n_sums == 1,
         "noise": record.settings["noise_in_words"],
         "described": record.described_sums,
         "tables": [
@@ -141,8 +141,7 @@ def _released(record: RunRecord) -> dict[str, Any]:
                 table["title"],
                 [(label, wording.number(value), wording.number(error)) for label, value, error in table["rows"]],
             )
-            for table in (one["table"] for one in record.releases)
-            if table is not None
+            for table in record.released_tables
         ],
         "share": "all" if share > 99.9 else f"{share:.1f}%",
         "has_mean": bool(record.settings.get("compares_rows")),

@@ -113,6 +113,16 @@ class RunRecord:
         return [one["description"] for one in self.releases if one["description"] != _OLD_SUM["description"]]
 
     @property
+    def n_sums(self) -> int:
+        """Number of noisy sums: all of them, or only those of labels in records that do not describe their sums."""
+        return len(self.described_sums) or int(self.settings["rounds"])
+
+    @property
+    def released_tables(self) -> list[dict[str, Any]]:
+        """Released statistics that people want to read: ``title``, and ``rows`` of label, value and noise."""
+        return [one["table"] for one in self.releases if one["table"] is not None]
+
+    @property
     def labels_are_public(self) -> bool:
         """Whether the number of labels may be shown outside."""
         return bool(self.guarantee["basis"] == Basis.WORST_CASE.value or self.guarantee["fixed_number"])
