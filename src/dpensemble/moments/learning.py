@@ -132,7 +132,7 @@ def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tup
 def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
     """Release the statistics that were asked for; reports show their tables."""
     for name in design.statistics:
-        source.release(STATISTICS[name](classes.tolist()), design.statistic_share, total_weight)
+        source.release(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
 
 
 def _by_synthetic_rows(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,8 +235,36 @@ class Residuals(RecordsQuery[Moments]):
         )
 
 
-#: Statistics that a run may release besides its model, by name: each takes the declared classes.
-STATISTICS: dict[str, Callable[[Sequence[Any]], RecordsQuery[Any]]] = {}
+@dataclass(frozen=True)
+class ClassShares(RecordsQuery[tuple[Floats, float]]):
+    """The share of each class among units; a unit with several classes has a part of each.
+
+    A unit adds the weight of each class, numbers from 0 that add up to its weight. Vectors of two units have no
+    negative entry and are at most 1 long, so replacing a unit moves the sum by at most sqrt(2), and adding or removing
+    it by at most 1.
+    """
+
+    classes: tuple[str, ...]
+    description = "the share of each class"
+
+    def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002
+        """Return ones, and weights in the columns of their classes."""
+        labels = np.eye(len(self.classes))[targets] * weights[:, None]
+        return np.full((len(targets), 1), float(UNIT)), whole_answers(labels, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the shares, shape (n_classes,), and the standard deviation of their noise."""
+        return sums[0], spread
+
+    def table(self, outcome: tuple[Floats, float]) -> ReleasedTable:
+        """Return the share of each class; noise may drive a rare one below 0."""
+        shares, spread = outcome
+        rows = tuple((name, float(share), spread) for name, share in zip(self.classes, shares, strict=True))
+        return ReleasedTable("Share of each class", rows)
+
+
+#: Statistics that a run may release besides its model, by name: each takes the names of the declared classes.
+STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": ClassShares}
 
 
 def statistics_of(names: str | None) -> tuple[str, ...]:
