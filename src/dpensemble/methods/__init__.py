@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpensemble.methods.auto import AutoClassifier
     from dpensemble.methods.bagged_pate import BaggedPATEClassifier
     from dpensemble.methods.bagging import BaggingPrivacyClassifier
+    from dpensemble.methods.discriminant import DiscriminantClassifier
     from dpensemble.methods.dpbag import DPBaggingClassifier
     from dpensemble.methods.encoded import EncodedClassifier
     from dpensemble.methods.label_moments import LabelMomentsClassifier
@@ -27,6 +28,7 @@ __all__ = [
     "BaggedPATEClassifier",
     "BaggingPrivacyClassifier",
     "DPBaggingClassifier",
+    "DiscriminantClassifier",
     "EncodedClassifier",
     "LabelMomentsClassifier",
     "PATEClassifier",
@@ -44,6 +46,7 @@ _MODULES = {
     "AutoClassifier": "auto",
     "BaggedPATEClassifier": "bagged_pate",
     "BaggingPrivacyClassifier": "bagging",
+    "DiscriminantClassifier": "discriminant",
     "DPBaggingClassifier": "dpbag",
     "EncodedClassifier": "encoded",
     "LabelMomentsClassifier": "label_moments",

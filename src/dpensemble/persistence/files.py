@@ -29,6 +29,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
+from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
 from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
@@ -45,7 +46,7 @@ _CLASSIFIERS = (
 # What boosted trees are made of.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap)
-_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel)
+_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(

@@ -1,0 +1,273 @@
+"""A classifier from noisy sizes, means and spreads of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between, member
+from dpensemble._random import Stream, seed_integer
+from dpensemble.accounting import EVERYONE, Group, SumsMeter
+from dpensemble.allocation.partition import number_units
+from dpensemble.budget import Budget
+from dpensemble.datasets.bad_records import BAD
+from dpensemble.datasets.notes import warn_of_persons
+from dpensemble.design import NoisySums
+from dpensemble.engine import guarantee_text, inputs
+from dpensemble.engine.classifier import ArrayClassifier
+from dpensemble.engine.params import store_params
+from dpensemble.engine.records import PrivateRecords, ReleasedLabels
+from dpensemble.engine.result import Result
+from dpensemble.engine.run import Steps, run
+from dpensemble.moments import discriminant
+from dpensemble.moments.queries import RecordsQuery, exact_sum
+from dpensemble.moments.whole import whole_features
+from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser
+from dpensemble.student import fit_soft_student, published
+
+# Records whose points are in memory at a time.
+_ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DiscriminantSums(NoisySums):
+    """Three noisy sums: sizes and means of classes, their spreads, and one mean score. Public."""
+
+    @property
+    def count_share(self) -> float:
+        """Nothing: sizes of classes are released under both relations."""
+        return 0.0
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the budget's ``mu**2`` of each sum."""
+        return (0.45, 0.5, 0.05)
+
+
+class DiscriminantClassifier(ArrayClassifier):
+    """Private classifier by a Gaussian distribution for each class: curved boundaries, and no teachers.
+
+    Every unit adds bounded vectors to three noisy sums: the size and mean of each class, the spread of each class, and
+    how far the own class scores below the best one. Public rows fix directions and scales. The means and covariances
+    of all classes, shrunk by the known noise, are the model. Take this method for tables of numbers with many classes,
+    and `LabelMomentsClassifier` for two classes and for categories.
+
+    Parameters
+    ----------
+    student : scikit-learn classifier, optional
+        Trained on the model's probabilities for public rows. By default the model itself is the student.
+    classes : sequence
+        All possible labels. Must be declared: reading them off private labels would leak.
+    epsilon, delta
+        As for `SubsampleAggregateClassifier`. All of the budget is used.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Neighbouring relation.
+    random_state, on_bad_record, insecure_release_seed
+        As for `SubsampleAggregateClassifier`.
+
+    Attributes
+    ----------
+    student_ : scikit-learn classifier
+        What may be published.
+    labels_ : ReleasedLabels
+        The student's label of every public row.
+    guarantee_ : Guarantee
+        What is promised.
+    design_ : DiscriminantSums
+        Groups and noise. Public.
+    charges_ : tuple of dict
+        ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
+    classes_ : ndarray of shape (n_classes,)
+        Declared labels, sorted.
+
+    References
+    ----------
+    Quadratic discriminant analysis with shrinkage: J. H. Friedman, "Regularized discriminant analysis", JASA 1989;
+    sums and proofs: `dpensemble.moments.discriminant`; exact trade-off: B. Balle and Y.-X. Wang, ICML 2018.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2)); y = (np.hypot(*X.T) > 1.2).astype(int)
+    >>> model = DiscriminantClassifier(classes=[0, 1], epsilon=1.0, insecure_release_seed=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(500, 2)))
+    >>> bool(model.score(X, y) > 0.8), model.guarantee_.epsilon <= 1.0
+    (True, True)
+    """
+
+    name: ClassVar[str] = "discriminant"
+    title: ClassVar[str] = "A Gaussian distribution for each class"
+
+    def __init__(
+        self,
+        student: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        relation: str = "replace-one",
+        random_state: Any = None,
+        on_bad_record: str = "raise",
+        insecure_release_seed: int | None = None,
+    ) -> None:
+        store_params(self, locals())
+
+    def _takes_nan(self) -> bool:
+        return False
+
+    def design(self, *, n_classes: int | None = None) -> DiscriminantSums:
+        """Return everything public about a run with these settings, before any record is touched."""
+        if n_classes is None:
+            n_classes = 2 if self.classes is None else len(self.classes)
+        return DiscriminantSums(
+            name=self.name,
+            title=self.title,
+            everyone=(Group(EVERYONE, Budget(epsilon=self.epsilon, delta=self.delta)),),
+            n_classes=integer_between("n_classes", n_classes, 2),
+            rounds=3,
+            relation=member("relation", self.relation, Relation),
+        )
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_public: Any = None,
+        units: ArrayLike | None = None,
+        ledger: Any = None,
+        fewest_units: int | None = None,
+        **others: Any,
+    ) -> DiscriminantClassifier:
+        """Release noisy sums of the private records, and make the model of them.
+
+        Every call is a release of its own: the losses of several fits on the same records add up.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Private records; finite numbers.
+        y, units, ledger, fewest_units, **others
+            As for `PATEClassifier.fit`.
+        X_public : array-like of shape (n_public, n_features)
+            Public, unlabelled rows with the same columns.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError, DataError, BudgetError
+            As for `LabelMomentsClassifier.fit`.
+        """
+        inputs.refuse_others(others)
+
+        def checked() -> DiscriminantSteps:
+            inputs.require_others(X, X_public)
+            relation = member("relation", self.relation, Relation)
+            records, classes, _ = inputs.private_records(self, X, y, units, nan=False, relation=relation)
+            return DiscriminantSteps(self, records, classes, inputs.public_rows(self, X_public), fewest_units)
+
+        return run(self, checked, ledger=ledger, records=(X, y))
+
+
+class DiscriminantSteps(Steps):
+    """The steps of `DiscriminantClassifier`."""
+
+    stage: ClassVar[tuple[str, str]] = ("sums", "Releasing sums")
+    default_teacher: Any = "each unit answers by itself"
+    design: DiscriminantSums
+    meter: SumsMeter
+
+    def __init__(
+        self, method: Any, records: PrivateRecords, classes: NDArray[Any], rows: Floats, fewest_units: int | None
+    ) -> None:
+        super().__init__(method)
+        self.records, self.classes, self.rows, self.fewest_units = records, classes, rows, fewest_units
+
+    def prepare(self) -> None:
+        """Make the meter, and directions of public rows."""
+        if self.records.units is None:
+            warn_of_persons(self.rows)
+        self.design = self.method.design(n_classes=len(self.classes))
+        self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
+        self.meter = self.design.meter()
+        self._public = discriminant.PublicDirections.of(self.rows)
+        unit_of = number_units(self.records.identities)[1]
+        # A bad record adds nothing, and still counts among the records of its unit.
+        self._weights = np.where(self.records.targets == BAD, 0.0, 1 / np.bincount(unit_of)[unit_of])
+
+    @property
+    def n_steps(self) -> float:
+        """Number of sums."""
+        return self.design.rounds
+
+    def _sum(self, query: RecordsQuery[Any], features: Callable[[Floats, Integers], Floats]) -> Integers:
+        """Return the exact sum over records, given the features of a block of points."""
+
+        def blocks() -> Iterator[tuple[Floats, Integers, Floats]]:
+            for start in range(0, len(self._weights), _ROWS_AT_ONCE):
+                part = slice(start, start + _ROWS_AT_ONCE)
+                targets = np.maximum(self.records.targets[part], 0)
+                yield features(self._public.points(self.records.X[part]), targets), targets, self._weights[part]
+
+        return exact_sum(query, blocks())
+
+    def release(self, advance: Callable[[float], None]) -> None:
+        """Release the three sums, each around the model of those before."""
+        self._sums = SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise)
+        n_classes, public = len(self.classes), self._public.points(self.rows)
+        first, second, third = self.design.shares
+        by_means = discriminant.ClassMeans(n_classes)
+        means = self._sums.release(by_means, self._sum(by_means, lambda points, _: points), first)
+        advance(1)
+        model = discriminant.DiscriminantModel.of(self._public, means, self.classes)
+        model.whitening_[:] = discriminant.common_whitening(self._public, public, means)
+        radius = np.sqrt(discriminant.squared_radius(public.shape[1]))
+        by_products = discriminant.ClassProducts(n_classes)
+        total = self._sum(by_products, lambda points, ids: whole_features(model.own_differences(points, ids) / radius))
+        spreads = self._sums.release(by_products, total, second)
+        advance(1)
+        model = discriminant.with_covariances(model, discriminant.covariances(means, spreads))
+        by_score = discriminant.OwnScore()
+        total = self._sum(by_score, lambda points, ids: discriminant.own_scores(model, points, ids))
+        self._model = discriminant.calibrated(model, self._sums.release(by_score, total, third), means, public)
+        advance(1)
+
+    def learn(self) -> Any:
+        """Return the model, or the student that is trained on its probabilities."""
+        student: Any = self._model
+        if self.method.student is not None:
+            seed = seed_integer(self.entropy, Stream.STUDENT)
+            probabilities = self._model.predict_proba(self.rows)
+            student = fit_soft_student(self.method.student, self.rows, probabilities, self.classes, seed)
+        self._labels = ReleasedLabels(np.arange(len(self.rows)), student.predict(self.rows), len(self.rows))
+        return published(student, for_release=self.noise.for_release, names=self.method.column_names)
+
+    def state(self, student: Any) -> Result:
+        """Return what the run gave."""
+        has_units = self.records.units is not None
+        texts = guarantee_text.of_moments(self.relation, has_units, by_group=False)
+        return Result(
+            design=self.design,
+            classes=self.classes,
+            guarantee=guarantee_text.of_sums(
+                self.meter, self.relation, texts, has_units=has_units, for_release=self.noise.for_release
+            ),
+            student=student,
+            labels=self._labels,
+            releases=tuple(self._sums.released),
+            n_features=self.method.n_features_in_,
+            charges=self.meter.charges,
+        )
+
+    def default_student(self) -> Any:
+        """Return the student that is used when the estimator names none, in words."""
+        return "a Gaussian distribution for each class, from released sums"
