@@ -23,7 +23,7 @@ from dpensemble.engine.repeats import counted
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import default_student
+from dpensemble.student.fitting import default_student
 
 # Settings of estimators that a record shows.
 _SHOWN = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")

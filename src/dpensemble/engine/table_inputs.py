@@ -19,7 +19,7 @@ from dpensemble.datasets.tables import kinds_by
 from dpensemble.engine.inputs import require_dense, require_others
 from dpensemble.engine.labels_and_units import class_ids, ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import declared_grid, with_texts
+from dpensemble.moments.grid import declared_grid, with_texts
 
 
 @on_public_rows()

@@ -31,7 +31,8 @@ from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWar
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
-from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import MARK, release_mark, with_names
 
 _CLASSIFIERS = (
     LogisticRegression,

@@ -13,7 +13,10 @@ import pandas as pd
 
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
-from dpensemble.report import PrivateRecord, RunRecord, card_as_markdown, model_card, read_json, render
+from dpensemble.report import RunRecord
+from dpensemble.report.card import card_as_markdown, model_card
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord, read_json
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file

@@ -16,7 +16,7 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import InvalidParameterError
-from dpensemble.student import marked, release_mark, with_names
+from dpensemble.student.published import marked, release_mark, with_names
 
 _MOST_COLUMNS_NAMED = 200
 
