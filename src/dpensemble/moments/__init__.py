@@ -3,7 +3,6 @@
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.moments.maps.images import ImageMap
-from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.model import MomentsModel
 from dpensemble.moments.queries import Moments
@@ -16,6 +15,5 @@ __all__ = [
     "Moments",
     "MomentsModel",
     "MomentsSource",
-    "SnappedMap",
     "TableMap",
 ]

@@ -2,6 +2,4 @@
 
 from dpensemble.report.record import RunRecord
 
-__all__ = [
-    "RunRecord",
-]
+__all__ = ["RunRecord"]

@@ -92,25 +92,7 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:
-    """Read the records of an earlier run.
-
-    Parameters
-    ----------
-    folder : path
-        Folder of the run.
-    private : bool
-        Whether to read the secret statistics too.
-
-    Returns
-    -------
-    record : RunRecord
-    private : PrivateRecord or None
-
-    Raises
-    ------
-    FileError
-        If a record is missing or not of this format.
-    """
+    """Read the record of an earlier run, and its secret statistics if they are wanted."""
     path, journal = folder / RECORD, journal_path(folder)
     if not path.exists() and journal.exists():
         raise FileError(f"{folder} holds no run, but {journal} tells of one that was ended; see 'dpensemble recover'.")

@@ -12,8 +12,8 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, takes_blanks
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments import SnappedMap
 from dpensemble.moments.grid import Grid, with_texts
+from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT

@@ -57,20 +57,7 @@ def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
-    """Put a finished release in its place, or file the account of a budget that was spent for nothing.
-
-    Parameters
-    ----------
-    folder : path
-        What was given to ``train --out``.
-    overwrite : bool, default=False
-        Replace files of another run that came there meanwhile.
-
-    Raises
-    ------
-    FileError
-        If nothing waits there, the run is still going on, or something cannot be read or written.
-    """
+    """Put a finished release in its place, or file the account of a budget that was spent for nothing."""
     folder = checked_folder(folder)
     if not beside(folder).is_dir():
         raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")
