@@ -124,11 +124,6 @@ class AutoClassifier(TableClassifier):
         Returns
         -------
         self
-
-        Raises
-        ------
-        InvalidParameterError, DataError, BudgetError, TeacherError
-            As the method that is chosen does.
         """
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):

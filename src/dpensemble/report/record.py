@@ -70,7 +70,7 @@ class RunRecord:
     plain_labels : list of dict
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
-        How far each column pushes towards each class, where the student says so: `dpensemble.moments.column_effects`.
+        How far each column pushes towards each class, where the student says so: `moments.effects.column_effects`.
     releases : list of dict
         ``description`` of each thing that left the private records, ``"labels"`` or noisy sums; and its ``table``.
     schema : int

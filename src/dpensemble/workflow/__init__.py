@@ -1,7 +1,7 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
 from dpensemble.workflow.comparison import compare
-from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
+from dpensemble.workflow.comparison_results import Comparison
 from dpensemble.workflow.files import file_tables
 from dpensemble.workflow.outputs import Outcome
 from dpensemble.workflow.run_folder import RunFolder
@@ -10,7 +10,6 @@ from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
 __all__ = [
-    "ComparedMethod",
     "Comparison",
     "Outcome",
     "ReadOptions",

@@ -49,11 +49,7 @@ def predictions(
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each chunk of a file of rows: ``row`` counted from 0, columns to keep, label, probabilities.
-
-    Columns of `rows` may be in any order, and others than the student's are passed over. `unseen` counts entries that
-    the student has no place for.
-    """
+    """Yield a table for each chunk of rows: ``row`` from 0, columns to keep, label, probabilities."""
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):

@@ -25,7 +25,6 @@ class Reader:
     """What is done to every table before it reaches a method, and before the student in the saved pipeline.
 
     Nothing is learned from rows other than `public`, which without rows says only of which kinds declared columns are.
-    Filling in blanks raises for a method that takes them as they are.
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:

@@ -31,10 +31,7 @@ class Recovered:
 
 
 def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
-    """Write down whether a run has spent, when it was ended while a ledger was being charged.
-
-    `was_charged` takes the journal, and looks into the ledger.
-    """
+    """Write down whether a run has spent, by a look into the ledger, when it was ended while the ledger was charged."""
     folder = checked_folder(folder)
     path = journal_path(folder)
     if not path.exists():
