@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from dpensemble import DPBaggingClassifier
 from dpensemble.datasets import fit_encoder
-from dpensemble.student import default_student
-from dpensemble.workflow import adult_tables
+from dpensemble.student.fitting import default_student
+from dpensemble.workflow.tables import adult_tables
 
 DELTA = 1e-5
 MOMENTS = np.arange(1, 101)

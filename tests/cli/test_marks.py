@@ -9,7 +9,7 @@ import pytest
 from dpensemble import load_classifier
 from dpensemble.cli import main
 from dpensemble.errors import NotForReleaseWarning
-from dpensemble.report import PrivateRecord
+from dpensemble.report.record import PrivateRecord
 from dpensemble.workflow.outputs import FILES
 
 TRAIN = (

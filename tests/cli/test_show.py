@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpensemble.cli.show import print_run
-from dpensemble.report import RunRecord, render
+from dpensemble.report import RunRecord
+from dpensemble.report.page import render
 
 GUARANTEE = {
     "epsilon": 1.0,

@@ -12,7 +12,9 @@ import pytest
 
 from dpensemble.cli import main
 from dpensemble.errors import FileError
-from dpensemble.workflow import claimed_folder, durable, recover
+from dpensemble.workflow import durable
+from dpensemble.workflow.recover import recover
+from dpensemble.workflow.run_folder import claimed_folder
 
 BUDGETS = [{"name": "all records", "epsilon": 1.5, "delta": 1e-5}]
 

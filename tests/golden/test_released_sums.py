@@ -13,14 +13,9 @@ from dpensemble import Aggregator, Budget
 from dpensemble._random import SeededNoise
 from dpensemble.accounting import GaussianSum, Group, SumsMeter
 from dpensemble.laws import ConfidentNoisyMax, ExponentialVote, GaussianNoisyMax, LaplaceNoisyMax, SparseNoisyMax
-from dpensemble.moments import (
-    AnswerBound,
-    Moments,
-    MomentsSource,
-    PrivateBlocks,
-    blocks_of,
-    noisy_average,
-)
+from dpensemble.moments import Moments, MomentsSource
+from dpensemble.moments.averages import AnswerBound, noisy_average
+from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.queries import ClassSums, FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.score import BINS, release_score, unit_vectors
 from dpensemble.relations import Relation

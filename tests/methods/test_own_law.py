@@ -19,7 +19,7 @@ from dpensemble import (
 )
 from dpensemble.audit import audit_law
 from dpensemble.laws import ReleaseLaw
-from dpensemble.report import render
+from dpensemble.report.page import render
 from dpensemble.workflow import TableFiles, file_tables, train
 
 

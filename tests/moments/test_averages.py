@@ -10,8 +10,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments import AnswerBound, noisy_average
-from dpensemble.moments.averages import UNIT, AnswersSum
+from dpensemble.moments.averages import UNIT, AnswerBound, AnswersSum, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 

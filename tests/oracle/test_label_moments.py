@@ -16,13 +16,8 @@ from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
-from dpensemble.moments import (
-    MomentsSource,
-    PrivateBlocks,
-    blocks,
-    blocks_of,
-    queries,
-)
+from dpensemble.moments import MomentsSource, blocks, queries
+from dpensemble.moments.blocks import PrivateBlocks, blocks_of
 from dpensemble.moments.queries import FeatureMean, FeatureProducts, Residuals, UnitCount
 from dpensemble.moments.whole import UNIT, WHOLE, whole_features
 from dpensemble.relations import Relation

@@ -14,7 +14,8 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
-from dpensemble.moments import AnswerBound, averages, noisy_average
+from dpensemble.moments import averages
+from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.teachers import SoftTeacherEnsemble

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from dpensemble.errors import FileError
-from dpensemble.report import PrivateRecord, RunRecord, render
+from dpensemble.report import RunRecord
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord
 
 # The helpers of the other tests of the page.
 _spec = importlib.util.spec_from_file_location("page_helpers", Path(__file__).with_name("test_page.py"))

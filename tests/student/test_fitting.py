@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpensemble.student import default_student, fit_soft_student, fit_student
+from dpensemble.student.fitting import default_student, fit_soft_student, fit_student
 
 
 @pytest.mark.parametrize("label", [1, 1.0, np.float64(0.5), "yes", True])

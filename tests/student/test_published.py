@@ -34,7 +34,8 @@ from dpensemble import (
 from dpensemble.datasets import TablePreparation
 from dpensemble.errors import DataError, FileError, NotForReleaseWarning
 from dpensemble.moments import DirectionsMap, ImageMap, TableMap
-from dpensemble.student import MARK, NamedPipeline, published, release_mark, with_names
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import MARK, published, release_mark, with_names
 
 RNG = np.random.default_rng(3)
 NAMES = ["age", "dose", "weight"]

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from dpensemble import PATEClassifier, WeightingPATEClassifier
+from dpensemble.design import parse_budgets
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.laws import GaussianNoisyMax
-from dpensemble.workflow import TableFiles, adult_tables, file_tables, parse_budgets, train
+from dpensemble.workflow import TableFiles, file_tables, train
 from dpensemble.workflow.budgets import assign_at_random
+from dpensemble.workflow.tables import adult_tables
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from dpensemble import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.cli import main
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train, write_outcome
+from dpensemble.workflow import ReadOptions, TableFiles, file_tables, train
+from dpensemble.workflow.outputs import write_outcome
 from dpensemble.workflow.predict import load_student, predictions
 
 

@@ -17,15 +17,7 @@ _NO_VOTES = np.zeros((1, 0), dtype=np.int64)
 
 
 class Payloads:
-    """Turns votes into whole counts.
-
-    Parameters
-    ----------
-    design : GivenVotes
-        Number of voters, classes and what kind of votes.
-    labels : sequence
-        Names of the classes.
-    """
+    """Turns votes into whole counts of the classes, whose names are `labels`."""
 
     def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
         self._design, self._labels = design, labels

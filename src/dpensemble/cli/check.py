@@ -9,8 +9,8 @@ import typer
 
 from dpensemble.cli.option import parts_of
 from dpensemble.datasets import CSVFormat
-from dpensemble.workflow import TableFiles, check
-from dpensemble.workflow.check import Checked
+from dpensemble.workflow import TableFiles
+from dpensemble.workflow.check import Checked, check
 
 
 def run(

@@ -19,10 +19,11 @@ from dpensemble.cli.option import parts_of
 from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.workflow import ComparedMethod, Comparison
+from dpensemble.workflow import Comparison
 from dpensemble.workflow import compare as run_comparison
 from dpensemble.workflow.comparison_data import ComparedDataset, ComparisonData, comparison_data, table_data
 from dpensemble.workflow.comparison_methods import METHODS
+from dpensemble.workflow.comparison_results import ComparedMethod
 from dpensemble.workflow.durable import replace_file
 
 # Of the table where no terminal sets it.

@@ -16,7 +16,7 @@ import typer
 
 from dpensemble.cli.option import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning
-from dpensemble.student import MARK
+from dpensemble.student.published import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
 from dpensemble.workflow.unseen_values import UnseenValues

@@ -11,10 +11,9 @@ from pathlib import Path
 import typer
 
 from dpensemble.cli.again import Unfinished, command, finishing
-from dpensemble.workflow import recover
 from dpensemble.workflow.charging import where_charged
 from dpensemble.workflow.journal import COMMAND, WORKING_FOLDER, Journal, budget_words
-from dpensemble.workflow.recover import Recovered, settle_charge
+from dpensemble.workflow.recover import Recovered, recover, settle_charge
 from dpensemble.workflow.unfinished import require_unchanged, unfinished_run
 
 

@@ -9,10 +9,10 @@ import typer
 
 from dpensemble.cli.show import print_run
 from dpensemble.errors import FileError
-from dpensemble.report import FILL_IN, as_yaml, registry_entry, render
-from dpensemble.workflow import load_run
+from dpensemble.report.page import render
+from dpensemble.report.registry import FILL_IN, as_yaml, registry_entry
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
-from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, undamaged
+from dpensemble.workflow.outputs import PRIVATE_REPORT, RECORD, REPORT, STUDENT, load_run, undamaged
 
 
 def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_json: bool) -> None:

@@ -28,25 +28,17 @@ from dpensemble.cli.warning_lines import warnings_as_lines
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.notes import lines, refuse_doubts
+from dpensemble.design import parse_budgets
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning
-from dpensemble.workflow import (
-    ReadOptions,
-    RunFolder,
-    TableFiles,
-    Tables,
-    adult_tables,
-    claimed_folder,
-    file_tables,
-    parse_budgets,
-    write_outcome,
-)
+from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file_tables
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.charging import JournaledAccount
 from dpensemble.workflow.journal import CHARGE
-from dpensemble.workflow.outputs import REPORT, STUDENT
+from dpensemble.workflow.outputs import REPORT, STUDENT, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
-from dpensemble.workflow.run_folder import resumed_folder
+from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow.tables import adult_tables
 from dpensemble.workflow.unfinished import about_run
 
 _FILES = ("private", "public", "target", "classes")

@@ -22,9 +22,10 @@ from dpensemble.engine.records import PrivateRecords, ReleasedLabels, groups_by_
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments import AnswerBound, noisy_average
+from dpensemble.moments.averages import AnswerBound, noisy_average
 from dpensemble.releases import SumReleaser
-from dpensemble.student import fit_soft_student, published
+from dpensemble.student.fitting import fit_soft_student
+from dpensemble.student.published import published
 from dpensemble.teachers import SoftTeacherEnsemble
 from dpensemble.teachers.soft import require_linear
 

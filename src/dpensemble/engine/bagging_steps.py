@@ -25,7 +25,7 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import published
+from dpensemble.student.published import published
 from dpensemble.teachers.ensemble import constant_voters
 from dpensemble.teachers.separate import fit_separately
 

@@ -17,7 +17,7 @@ from dpensemble._given import ScoresGivenLabels, read_rows, require_rows
 from dpensemble.engine import inputs, table_inputs
 from dpensemble.engine.facts import Analysis
 from dpensemble.engine.result import Result
-from dpensemble.student import class_probabilities
+from dpensemble.student.fitting import class_probabilities
 
 
 def _view(name: str) -> Any:

@@ -122,10 +122,7 @@ def public_rows(estimator: Any, X_public: Any, *, nan: bool = False) -> Floats:
 def private_records(
     estimator: Any, X: Any, y: Any, units: ArrayLike | None, *, nan: bool, relation: Relation
 ) -> tuple[PrivateRecords, NDArray[Any], Owners]:
-    """Return checked private records, the declared classes, and whose the records are.
-
-    A bad record is refused or, if the estimator zeroes bad records, a row of zeros of the class `BAD`.
-    """
+    """Return records (bad ones are refused, or zeros of the class `BAD`), declared classes, and whose they are."""
     require_dense("X", X)
     zeroes = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=zeroes)

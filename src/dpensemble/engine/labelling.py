@@ -24,18 +24,9 @@ _DIAGNOSTIC_CHUNKS = 40
 class PrivateDiagnostics:
     """Statistics of the secret votes on the answered queries; never publish them.
 
-    Parameters
-    ----------
-    margins : list of float
-        Winner's share of votes minus the runner-up's, one an answered query.
-    spend : list of (int, float)
-        Number of queries and the epsilon charged for them.
-    n_constant, n_failed : int
-        Teachers that vote a constant, and teachers whose fit raised.
-    group_spent : list of float
-        Epsilon charged to each group of records.
-    votes : bool
-        Whether margins and spend are wanted, which take time; else only the numbers of teachers are noted.
+    A margin is the winner's share of votes minus the runner-up's; `spend` has numbers of queries, and the epsilon
+    charged for them; `group_spent` the epsilon of each group of records. Constant teachers vote a constant, and the fit
+    of failed ones raised. Without `votes` only teachers are counted, since margins and spend take time.
     """
 
     margins: list[float] = field(default_factory=list)

@@ -7,7 +7,7 @@ import numpy as np
 from dpensemble._random import NoiseSource
 from dpensemble.accounting import Meter
 from dpensemble.engine.labelling import PrivateDiagnostics, Questions, Released, ask
-from dpensemble.student import Learner
+from dpensemble.student.fitting import Learner
 from dpensemble.voting_schedule import VotingSchedule
 
 

@@ -23,7 +23,7 @@ from dpensemble.engine.moments_steps import MomentsSteps
 from dpensemble.engine.records import groups_by_epsilon, require_small_delta
 from dpensemble.engine.table_inputs import block, public_table, table_targets, tables
 from dpensemble.errors import DataError
-from dpensemble.moments import blocks_of
+from dpensemble.moments.blocks import blocks_of
 from dpensemble.relations import Relation
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]

@@ -25,26 +25,15 @@ from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
-from dpensemble.moments import (
-    MANY_COLUMNS,
-    VERY_FEW_ROWS,
-    Grid,
-    ImageMap,
-    Learned,
-    MomentsSource,
-    PrivateBlocks,
-    bounded_map,
-    column_effects,
-    declared_grid,
-    distilled,
-    learn,
-    learn_by_synthetic_rows,
-    observed_grid,
-    require_no_blanks,
-)
+from dpensemble.moments import ImageMap, MomentsSource
+from dpensemble.moments.blocks import PrivateBlocks
+from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, bounded_map, distilled, require_no_blanks
+from dpensemble.moments.effects import column_effects
+from dpensemble.moments.grid import Grid, declared_grid, observed_grid
+from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.student import marked, with_names
+from dpensemble.student.published import marked, with_names
 
 
 class MomentsSteps(Steps):

@@ -38,16 +38,7 @@ _VOTES = (
 
 
 def recommend(facts: PublicFacts) -> Recommendation:
-    """Return the method that public facts speak for.
-
-    Examples
-    --------
-    >>> facts = PublicFacts(
-    ...     n_public=5000, n_units=16000, n_columns=14, n_classes=2, has_units=False, has_blanks=False, epsilon=1.0
-    ... )
-    >>> recommend(facts).method
-    'label-moments'
-    """
+    """Return the method that public facts speak for."""
     plain = facts.n_classes == 2 and not facts.has_units and not facts.has_blanks
     few = facts.n_units is not None and facts.n_units * facts.epsilon < _FEWEST_RECORDS
     if few and plain and facts.n_public >= _FEWEST_PUBLIC:

@@ -24,16 +24,9 @@ _LARGEST_DELTA = 0.01
 
 @dataclass(frozen=True, eq=False)
 class ReleasedLabels:
-    """The labels that were released, and the public rows that they belong to.
+    """The labels that were released, and where their rows are in ``X_public``, in the order of asking.
 
-    Parameters
-    ----------
-    indices : ndarray of shape (n_labels,)
-        Positions in ``X_public`` of the answered rows, in the order of asking.
-    labels : ndarray of shape (n_labels,)
-        Released label of each. Covered by the guarantee.
-    n_asked : int
-        Public rows that the teachers were asked about; more than were answered under a gate.
+    `n_asked` public rows were asked about, which are more than were answered under a gate.
     """
 
     indices: NDArray[np.int64]

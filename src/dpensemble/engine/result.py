@@ -12,7 +12,7 @@ from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.recommendation import Recommendation
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
-from dpensemble.moments import Drift
+from dpensemble.moments.drift import Drift
 from dpensemble.moments.readable import ReadableShare
 from dpensemble.releases import ReleasedSum
 

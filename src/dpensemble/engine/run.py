@@ -23,7 +23,7 @@ from dpensemble.engine.repeats import counted
 from dpensemble.engine.result import Result
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Basis, Relation
-from dpensemble.student import default_student
+from dpensemble.student.fitting import default_student
 
 # Settings of estimators that a record shows.
 _SHOWN = ("analysis", "relation", "max_labels", "random_state", "insecure_release_seed", "teacher_privacy")
@@ -31,13 +31,7 @@ Estimator = TypeVar("Estimator", bound=PrivateClassifier)
 
 
 class Steps(ABC):
-    """What a method supplies to a run whose input was checked. `run` calls these methods in this order.
-
-    Parameters
-    ----------
-    method : estimator
-        Whose settings are used.
-    """
+    """What a method supplies to a run whose input was checked. `run` calls these methods in this order."""
 
     #: Name of the release among the seconds of a run, and title of its progress bar.
     stage: ClassVar[tuple[str, str]]
@@ -106,23 +100,11 @@ def run(
     ledger: Any = None,
     records: tuple[Any, Any] | None = None,
 ) -> Estimator:
-    """Fit an estimator: check what it was given, run its steps, and store the result.
+    """Fit an estimator: check what it was given, run its steps, and store the result; as it was, if anything fails.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Restored as it was if anything fails.
-    checked : callable
-        Checks what `fit` was given, and returns the steps of the method. Called inside the guard of private rows.
-    ledger : LedgerAccount, optional
-        Charged before noise is drawn, and may refuse.
-    records : (X, y), optional
-        Private records as given, by which repeated fits are counted. None for records in blocks.
-
-    Returns
-    -------
-    estimator
-        With ``result_``.
+    `checked` checks what `fit` was given, and returns the steps; it is called inside the guard of private rows. The
+    `ledger` is charged before noise is drawn, and may refuse. Repeated fits are counted by `records`, as they were
+    given; None for records in blocks.
     """
     with all_or_nothing(estimator, ledger, records):
         estimator.result_ = _run(checked())

@@ -19,7 +19,7 @@ from dpensemble.datasets.tables import kinds_by
 from dpensemble.engine.inputs import require_dense, require_others
 from dpensemble.engine.labels_and_units import class_ids, ids_or_bad
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import declared_grid, with_texts
+from dpensemble.moments.grid import declared_grid, with_texts
 
 
 @on_public_rows()
@@ -46,10 +46,7 @@ def public_table(estimator: Any, X_public: Any) -> Any:
 
 
 def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:
-    """Return private rows as a table of the public columns' kinds; bad records are refused, or kept as they are.
-
-    In messages `first` is the first row's number.
-    """
+    """Return private rows as a table of the public columns' kinds; in messages `first` is the first row's number."""
     keep_bad = zeroes_bad(estimator)
     require_rows("X", X, keep_bad=keep_bad, first=first)
     return _like("private", estimator, blanked(X) if keep_bad else X, public, keep_bad=keep_bad)
@@ -79,10 +76,7 @@ def tables(estimator: Any, X: Any, y: Any, X_public: Any) -> tuple[Any, Any, Any
 
 
 def each_alone(name: str, X: Any) -> Any:
-    """Return rows in which no entry decides how another is read, as it would where numpy finds a type for all of them.
-
-    A table stays as it is, and so do objects; numbers are read as floats.
-    """
+    """Return rows in which no entry decides how another is read; numbers as floats, tables and objects as they are."""
     if hasattr(X, "columns"):
         return X
     rows = _array(X)

@@ -56,9 +56,7 @@ class VotesInBlocks(VotingEnsembleClassifier):
             Public, unlabelled rows with the same columns.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
-        diagnostics : PrivateDiagnostics, optional
-            As for `fit`.
-        ledger : LedgerAccount, optional
+        diagnostics, ledger
             As for `fit`.
         fewest_units : int, optional
             As for `fit`; refused, since blocks are for replace-one, where the number of units is public.

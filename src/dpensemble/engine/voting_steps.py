@@ -27,7 +27,8 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import BudgetError, InvalidParameterError
 from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis
-from dpensemble.student import Learner, default_student, published
+from dpensemble.student.fitting import Learner, default_student
+from dpensemble.student.published import published
 from dpensemble.teachers import TeacherEnsemble
 
 

@@ -26,7 +26,7 @@ from dpensemble.engine.table_inputs import tables
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
-from dpensemble.student import marked, with_names
+from dpensemble.student.published import marked, with_names
 
 
 class AutoClassifier(TableClassifier):
@@ -124,11 +124,6 @@ class AutoClassifier(TableClassifier):
         Returns
         -------
         self
-
-        Raises
-        ------
-        InvalidParameterError, DataError, BudgetError, TeacherError
-            As the method that is chosen does.
         """
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):

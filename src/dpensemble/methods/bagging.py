@@ -16,7 +16,7 @@ from dpensemble.engine.classifier import ArrayClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import run
 from dpensemble.relations import Relation
-from dpensemble.student import class_probabilities
+from dpensemble.student.fitting import class_probabilities
 from dpensemble.votes import Votes
 
 

@@ -25,7 +25,8 @@ from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.params import store_params
 from dpensemble.engine.run import all_or_nothing
 from dpensemble.errors import DataError, DPEnsembleError, InvalidParameterError, SettingWarning
-from dpensemble.student import NamedPipeline, marked, with_names
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import marked, with_names
 
 _ROWS_TRIED = 20
 _ASSUMPTION = "The encoder was fitted on public rows, and reads each row for itself."

@@ -185,11 +185,6 @@ class LabelMomentsClassifier(TableClassifier):
         Returns
         -------
         self
-
-        Raises
-        ------
-        InvalidParameterError, DataError, BudgetError
-            As for `PATEClassifier.fit`.
         """
         inputs.refuse_others(others)
         given = (X, y, X_public, units, personal_epsilons, fewest_units)

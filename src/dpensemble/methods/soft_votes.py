@@ -162,11 +162,6 @@ class SoftVotesClassifier(ArrayClassifier):
         Returns
         -------
         self
-
-        Raises
-        ------
-        InvalidParameterError, DataError, BudgetError, TeacherError
-            As for `PATEClassifier.fit`.
         """
         inputs.refuse_others(others)
 

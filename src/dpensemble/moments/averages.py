@@ -48,15 +48,7 @@ _ROUND_UP = 1 + 1e-12
 
 @dataclass(frozen=True, slots=True)
 class AnswerBound:
-    """How long an answer may be, and how far another answer of one teacher moves the sum.
-
-    Examples
-    --------
-    >>> AnswerBound.of_probabilities(100, 2, clip=1.0).distance
-    10.0
-    >>> round(AnswerBound.of_probabilities(100, 3, clip=1.0).distance, 4)
-    14.1421
-    """
+    """How long an answer may be, and how far another answer of one teacher moves the sum."""
 
     n_entries: int
     length: float
@@ -135,8 +127,5 @@ def exact_answers(chunks: Iterable[Floats], weights: Floats, bound: AnswerBound)
 def noisy_average(
     chunks: Iterable[Floats], weights: Floats, bound: AnswerBound, sums: SumReleaser
 ) -> tuple[Floats, float]:
-    """Release the average of all teachers' answers for the whole budget, and return it with the deviation of its noise.
-
-    Chunks hold the answers of all teachers in order, shape (n_teachers, n_entries); the largest weight is 1.
-    """
+    """Release the average of all teachers' answers, given in chunks and in order; the largest weight is 1."""
     return sums.release(AnswersSum(bound), exact_answers(chunks, weights, bound), 1.0, weight=float(weights.sum()))

@@ -29,21 +29,10 @@ Block = tuple[Any, Integers, Floats]
 class PrivateBlocks:
     """All private records, read again every round unless their features are small enough to keep.
 
-    Parameters
-    ----------
-    read : callable
-        Returns an iterator over blocks; called once a round, and gives every record once, in any order.
-    transform : callable
-        The public feature map, a method of a fitted map.
-    alone : bool, default=False
-        Whether to give the map every row by itself. A map of others may read rows together, and a product of matrices
-        rounds a row differently in a larger block or at another place in it.
-    zeroes_bad : bool, default=False
-        Whether a row that the map cannot read is a bad record, whose features are zeros. By default such a row raises.
-    n_features : int
-        Number of features of the map; needed if bad records are zeros and rows are given by themselves.
-    judge : PrivateBlocks, optional
-        The same records behind another map, whose bad records are bad here too.
+    `read` is called once a round, and gives every record once, in any order. With `alone` the map is given every row by
+    itself: one of others may read rows together, and a product of matrices rounds a row differently in a larger block.
+    With `zeroes_bad` a row that the map cannot read is a bad record, whose features are zeros; else it raises. Bad
+    records of `judge`, the same records behind another map, are bad here too.
     """
 
     read: Callable[[], Iterator[Block]]

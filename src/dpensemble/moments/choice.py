@@ -27,10 +27,7 @@ VERY_FEW_ROWS = 200
 
 
 def bounded_map(feature_map: Any, *, n_public: int, n_columns: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded.
-
-    `n_rows` is a public number that stands for that of the private units.
-    """
+    """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded."""
     if feature_map is None and n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
         return TableMap()
     if feature_map is None:

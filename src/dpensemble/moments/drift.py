@@ -16,15 +16,7 @@ FALSE_ALARM, DISTRUST = 1e-3, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far public rows are from the private ones; public.
-
-    Parameters
-    ----------
-    statistic : float
-        Squared distance of the released mean of features from public rows' mean, in units of what chance does.
-    tail : float
-        Chance of at least that much if both are samples of one population.
-    """
+    """How far public rows are from private ones, in units of what chance does, and the chance of as much; public."""
 
     statistic: float
     tail: float

@@ -30,19 +30,8 @@ _KNOTS, _BEYOND, _FIRST_BEYOND = 32, 5, 0.05
 class Grid:
     """Cells of each column: of numbers between edges, or of categories and all others; the last is for blanks.
 
-    Parameters
-    ----------
-    columns : sequence of dict
-        For each column its ``name``, its ``kind`` (``"number"`` or ``"category"``) and the ``values`` that stand for
-        its cells, without the last; for numbers also the inner ``edges``.
-
-    Examples
-    --------
-    >>> grid = declared_grid({"hours": (0, 64), "sex": ["f", "m"]})
-    >>> table = pd.DataFrame({"hours": [63.0, 99.0, None], "sex": ["m", "x", None]})
-    >>> cells = grid.cells(table)
-    >>> cells[:, 1].tolist(), bool(cells[1, 0] > cells[0, 0])
-    ([1, 2, 3], True)
+    A column has a ``name``, a ``kind`` (``"number"`` or ``"category"``), ``values`` that stand for its cells without
+    the last, and the inner ``edges`` of numbers.
     """
 
     def __init__(self, columns: Sequence[dict[str, Any]]) -> None:
@@ -99,18 +88,7 @@ class Grid:
 
 
 def declared_grid(columns: Any) -> Grid:
-    """Return the grid of declared columns.
-
-    Parameters
-    ----------
-    columns : mapping of str to (low, high) or a list of categories
-        Two numbers are a range, ends included; anything else lists all categories that count on their own.
-
-    Raises
-    ------
-    InvalidParameterError
-        If it says nothing that can be used.
-    """
+    """Return the grid of declared columns: two numbers are a range, ends included; anything else lists categories."""
     if not isinstance(columns, Mapping) or not columns:
         raise InvalidParameterError(
             f"declared_columns={columns!r} declares nothing; give a mapping from each column to its range "

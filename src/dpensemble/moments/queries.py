@@ -196,15 +196,7 @@ class Residuals(RecordsQuery[Moments]):
     already published model expects of ``x`` (or an even share), and the public weight ``omega = 0.5 / max over y of
     |onehot(y) - c|`` makes ``|r| <= 1/2`` for every label. Replacing a unit moves the sum by at most 1, adding or
     removing one by at most 1/2. Nothing is clipped away, so that the expectation of the sum is known for every model.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes.
-    centre : ndarray of shape (n_features, n_columns), optional
-        Coefficients of a model that was published before. By default shares are even.
-    scale : ndarray of shape (n_features,), optional
-        Public weights of features; weighted features longer than 1 are shortened.
+    Features weighted by a public `scale` are shortened where they are longer than 1.
     """
 
     n_classes: int

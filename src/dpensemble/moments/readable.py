@@ -32,11 +32,6 @@ def readable_share(
 
     A bad record adds zeros to the mean. So where a combination of features is 1 for every row, the same combination
     of their mean is the share of records that are not bad.
-
-    Examples
-    --------
-    >>> readable_share(np.array([0.6, 0.3]), 0.01, np.array([1.0, 1.0])).share
-    0.9
     """
     if weights is None:
         return None
@@ -46,13 +41,7 @@ def readable_share(
 
 
 def always_one(features: Any) -> Floats | None:
-    """Return the shortest weights with which features of every row add up to 1; None if there are none.
-
-    Examples
-    --------
-    >>> always_one(np.eye(2)[[0, 1, 0, 1, 1, 0]]).round(6).tolist()
-    [1.0, 1.0]
-    """
+    """Return the shortest weights with which features of every row add up to 1; None if there are none."""
     rows = features[:_ROWS]
     # Half of the rows find the weights, and the other half show that they do not fit by chance.
     fitted, held = rows[::2], rows[1::2]
@@ -63,13 +52,7 @@ def always_one(features: Any) -> Floats | None:
 
 
 def always_one_of_cells(sizes: Sequence[int]) -> Floats:
-    """Return these weights for one-hot cells of columns of these sizes, each of which is ``1 / sqrt(n_columns)``.
-
-    Examples
-    --------
-    >>> always_one_of_cells([1]).tolist()
-    [1.0]
-    """
+    """Return these weights for one-hot cells of columns of these sizes, each of which is ``1 / sqrt(n_columns)``."""
     # The shortest weights are in inverse proportion to the number of a column's cells.
     parts = 1 / np.asarray(sizes, dtype=np.float64)
     weights: Floats = np.repeat(math.sqrt(len(parts)) * parts / parts.sum(), sizes)

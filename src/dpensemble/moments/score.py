@@ -41,20 +41,8 @@ _DRAWS = 400
 class ReleasedScore:
     """What a noisy score says; may be published.
 
-    Parameters
-    ----------
-    units : int
-        Number of held-back units; public.
-    accuracy : float
-        Share of records that the student gets right, each unit counting once.
-    accuracy_low, accuracy_high : float
-        An interval that holds the accuracy on the population in about 95 % of runs: noise and sampling together.
-    auroc, auroc_low, auroc_high : float or None
-        The same of the area under the ROC curve, from bins; None with more than two classes, or too few of one.
-    epsilon, delta : float
-        What each held-back unit pays, and no other.
-    sigma : float
-        Standard deviation of the noise on each sum, in units.
+    Each held-back unit counts once, and pays epsilon and delta, and no other does. The intervals hold what they are of
+    on the population in about 95 % of runs. The area is None with more than two classes, or too few of one.
     """
 
     units: int
@@ -169,13 +157,7 @@ def _area(histogram: Floats, spread: float) -> tuple[float | None, float | None,
 
 
 def area_under(histogram: Floats) -> float:
-    """Return the area under the ROC curve of counts by class and bin, shape (2, n_bins); ties count half.
-
-    Examples
-    --------
-    >>> area_under(np.array([[3.0, 1.0], [0.0, 4.0]]))
-    0.875
-    """
+    """Return the area under the ROC curve of counts by class and bin, shape (2, n_bins); ties count half."""
     negative, positive = histogram
     below = np.cumsum(negative) - negative
     both = negative.sum() * positive.sum()

@@ -28,11 +28,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
-from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, SnappedMap, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
+from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
+from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
-from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
+from dpensemble.student import NamedPipeline
+from dpensemble.student.published import MARK, release_mark, with_names
 
 _CLASSIFIERS = (
     LogisticRegression,

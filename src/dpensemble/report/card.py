@@ -22,20 +22,7 @@ _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def model_card(record: RunRecord) -> dict[str, Any]:
-    """Return the model card of a run, as plain values for JSON.
-
-    Parameters
-    ----------
-    record : RunRecord
-        The run; what its guarantee does not protect is left out.
-
-    Returns
-    -------
-    dict
-        ``format`` and ``version``, ``model``, ``intended_use`` (which a run cannot know), ``data``, ``quality``,
-        ``privacy``, ``cautions``, ``for_release`` (False when the noise came from a seed) and ``experiment``, reasons
-        why this is no release.
-    """
+    """Return the model card of a run, as plain values for JSON; what its guarantee does not protect is left out."""
     seeded = [] if record.statement().for_release else ["The noise came from a seed, so it can be removed."]
     return {
         "format": FORMAT,
@@ -111,13 +98,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
 
 
 def card_as_markdown(card: dict[str, Any]) -> str:
-    """Write a model card as Markdown.
-
-    Parameters
-    ----------
-    card : dict
-        As `model_card` returns it.
-    """
+    """Write a model card as Markdown."""
     model, data, quality, privacy = card["model"], card["data"], card["quality"], card["privacy"]
     attacked = privacy["attack"]
     hits = "; ".join(f"at {alarm:g} false alarms at most {hit:g} right ones" for alarm, hit in attacked["hits"])

@@ -37,20 +37,7 @@ _SEEDED = "The noise came from a seed, so whoever knows the seed can remove it."
 
 
 def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
-    """Write the report of a run as one self-contained HTML document.
-
-    Parameters
-    ----------
-    record : RunRecord
-        The run. Without `private` the page is the shareable one: it shows no
-        times, and under a data-dependent basis not the number of labels.
-    private : PrivateRecord, optional
-        Statistics of the secret votes. A page that holds them says on top that it must not be shared.
-
-    Returns
-    -------
-    str
-    """
+    """Write the page of a run as self-contained HTML: for sharing, or, with secret statistics, marked as not for it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
 
     environment = Environment(

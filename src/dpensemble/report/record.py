@@ -70,7 +70,7 @@ class RunRecord:
     plain_labels : list of dict
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
-        How far each column pushes towards each class, where the student says so: `dpensemble.moments.column_effects`.
+        How far each column pushes towards each class, where the student says so: `moments.effects.column_effects`.
     releases : list of dict
         ``description`` of each thing that left the private records, ``"labels"`` or noisy sums; and its ``table``.
     schema : int
@@ -193,27 +193,7 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateRecord:
-    """Statistics of the secret votes. Never share them.
-
-    Parameters
-    ----------
-    epsilon_spent : float
-        What the accountant charged.
-    spend : list of [int, float]
-        Epsilon charged after so many labels.
-    margins : list of float
-        Winner's share of votes minus the runner-up's, one a label, ascending.
-    constant_teachers : int
-        Teachers that saw one class or nothing and vote a constant.
-    failed_teachers : int
-        Teachers whose fit raised and who vote their own majority class.
-    group_spent : list of float
-        What each group was charged, in the order of `RunRecord.groups`; empty where there are none.
-    for_release : bool or None
-        False when the noise of the run came from a seed; None in records of earlier versions, which do not state it.
-    schema : int
-        Version of this format.
-    """
+    """Statistics of the secret votes, one margin and one spend a label. Never share them."""
 
     epsilon_spent: float
     spend: list[list[float]]

@@ -27,18 +27,7 @@ _RELATIONS = {
 
 
 def registry_entry(record: RunRecord) -> dict[str, Any]:
-    """Return the entry of a run, with what only its publisher knows left to be filled in.
-
-    Parameters
-    ----------
-    record : RunRecord
-        The run; what its guarantee does not protect is left out.
-
-    Returns
-    -------
-    dict
-        ``url_slug`` and ``deployment``, as the registry's schema has them.
-    """
+    """Return the entry of a run as the schema has it, with what only its publisher knows left to be filled in."""
     card = model_card(record)
     title, predicts = card["model"]["title"], card["model"]["predicts"]
     experiment = f"EXPERIMENT, NOT A RELEASE: {' '.join(card['experiment'])} " if card["experiment"] else ""

@@ -45,26 +45,14 @@ def risk_view(record: RunRecord) -> dict[str, Any]:
 
 
 def hits(false_alarms: float, epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the most right alarms of any attack with so many false ones.
-
-    Examples
-    --------
-    >>> round(hits(0.01, epsilon=1.0, delta=1e-5), 4), round(hits(0.01, epsilon=1.0, delta=1e-5, mu=0.268), 4)
-    (0.0272, 0.0198)
-    """
+    """Return the most right alarms of any attack with so many false ones."""
     grow = math.exp(min(epsilon, 700.0))
     bound = min(1.0, grow * false_alarms + delta, 1 - (1 - delta - false_alarms) / grow)
     return bound if mu is None else min(bound, _NORMAL.cdf(_NORMAL.inv_cdf(false_alarms) + mu))
 
 
 def advantage(epsilon: float, delta: float, mu: float | None = None) -> float:
-    """Return the most by which right alarms can outnumber false ones: 0 is guessing, 1 is certainty.
-
-    Examples
-    --------
-    >>> round(advantage(1.0, 1e-5), 4), round(advantage(1.0, 1e-5, mu=0.268), 4)
-    (0.4621, 0.1066)
-    """
+    """Return the most by which right alarms can outnumber false ones: 0 is guessing, 1 is certainty."""
     # Largest where both bounds meet.
     bound = min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
     return bound if mu is None else min(bound, 2 * _NORMAL.cdf(mu / 2) - 1)

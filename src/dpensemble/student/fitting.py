@@ -44,21 +44,6 @@ def fit_soft_student(
     The logistic loss is linear in the probabilities that are learned, and convex whatever they are as long as those of
     a row sum to 1. So averages that noise has driven below 0 or above 1 are learned as they are, without the bias of
     cutting them. Other students are given weights from 0, or labels if they take no weights.
-
-    Parameters
-    ----------
-    estimator : scikit-learn classifier or None
-        None for the default.
-    X : ndarray of shape (n_rows, n_features)
-        Public rows.
-    averages : ndarray of shape (n_rows, n_classes)
-        Released; any numbers, which sum to 1 in each row.
-    classes : ndarray of shape (n_classes,)
-        Declared labels, sorted.
-    seed : int
-        Public.
-    spread : float, default=0.0
-        Standard deviation of the noise on `averages`.
     """
     if estimator is None:
         model = LogisticRegression(C=_penalty(X, averages, spread), max_iter=1000)

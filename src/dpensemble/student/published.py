@@ -131,39 +131,14 @@ class NamedPipeline(Pipeline):
 
 
 def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
-    """Return a student that was trained on arrays as it is published.
-
-    Parameters
-    ----------
-    student : fitted scikit-learn classifier
-        Trained on public rows and what was released.
-    for_release : bool
-        False when the noise came from a seed.
-    names : sequence of str, optional
-        Names of the columns that the student was trained on, when all columns have one.
-
-    Returns
-    -------
-    fitted scikit-learn estimator
-        The student itself, marked (see `release_mark`). When there are names, a `NamedPipeline` around the student.
-    """
+    """Return a student that was trained on arrays as it is published: marked, and finding columns by name if named."""
     if names is not None:
         student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)
     return marked(student, for_release=for_release)
 
 
 def with_names(student: Pipeline, names: Any = None, *, n_columns: int | None = None) -> Pipeline:
-    """Return a pipeline that takes tables as one that finds their columns by name, as far as names are known.
-
-    Parameters
-    ----------
-    student : Pipeline
-        Fitted on tables.
-    names : sequence of str, optional
-        Names of the columns. By default those that the first step was fitted on.
-    n_columns : int, optional
-        Number of columns, by which rows are checked when there are no names.
-    """
+    """Return a pipeline that takes tables as one that finds columns by name, if known, or checks their number."""
     if isinstance(student, NamedPipeline):
         return student
     first = student.steps[0][1]
@@ -186,18 +161,7 @@ def marked(student: Any, *, for_release: bool) -> Any:
 
 
 def release_mark(student: Any) -> bool | None:
-    """Return whether a student's run is a release, as stated: False when any part comes from seeded noise.
-
-    None when nothing is stated, for example by a file of an earlier version.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> student = marked(LogisticRegression(), for_release=False)
-    >>> release_mark(make_pipeline(student)), release_mark(LogisticRegression())
-    (False, None)
-    """
+    """Return whether a student's run is a release: False when noise of any part was seeded, None when unstated."""
     marks = set(_marks(student))
     return None if not marks else False not in marks
 

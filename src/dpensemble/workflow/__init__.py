@@ -1,33 +1,22 @@
 """From tables to a published folder: what the command line does, callable from Python."""
 
-from dpensemble.design import parse_budgets
-from dpensemble.workflow.check import check
 from dpensemble.workflow.comparison import compare
-from dpensemble.workflow.comparison_results import ComparedMethod, Comparison
+from dpensemble.workflow.comparison_results import Comparison
 from dpensemble.workflow.files import file_tables
-from dpensemble.workflow.outputs import Outcome, load_run, write_outcome
-from dpensemble.workflow.recover import recover
-from dpensemble.workflow.run_folder import RunFolder, claimed_folder
+from dpensemble.workflow.outputs import Outcome
+from dpensemble.workflow.run_folder import RunFolder
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
-from dpensemble.workflow.tables import Tables, adult_tables
+from dpensemble.workflow.tables import Tables
 from dpensemble.workflow.train import train
 
 __all__ = [
-    "ComparedMethod",
     "Comparison",
     "Outcome",
     "ReadOptions",
     "RunFolder",
     "TableFiles",
     "Tables",
-    "adult_tables",
-    "check",
-    "claimed_folder",
     "compare",
     "file_tables",
-    "load_run",
-    "parse_budgets",
-    "recover",
     "train",
-    "write_outcome",
 ]

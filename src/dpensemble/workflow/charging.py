@@ -21,18 +21,7 @@ class JournaledAccount:
 
     A process may end at any moment while the account is charged. The journal is there before, and names the key of
     the charge, so that the ledger shows afterwards whether it was charged. A run that is finished later has the same
-    key, by which nothing is charged twice.
-
-    Parameters
-    ----------
-    account : LedgerAccount
-        Whose.
-    ledger : str
-        File or address of its ledger.
-    place : RunFolder
-        Of the run.
-    check : callable
-        Raises if the run was told to stop.
+    key, by which nothing is charged twice. `check` raises if the run was told to stop.
     """
 
     def __init__(self, account: Any, ledger: str, place: RunFolder, check: Callable[[], None]) -> None:

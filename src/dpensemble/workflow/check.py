@@ -39,20 +39,7 @@ class Checked:
 
 @guard_private_rows()
 def check(files: TableFiles, *, blanks: bool = True) -> Checked:
-    """Count the bad records of a private table.
-
-    Parameters
-    ----------
-    files : TableFiles
-        Where the tables are.
-    blanks : bool, default=True
-        Whether the method takes missing entries. If not, a record with a missing entry is bad.
-
-    Raises
-    ------
-    FileError, DataError, InvalidParameterError
-        If the tables cannot be used at all.
-    """
+    """Count the bad records of a private table; without `blanks` a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero"))
     classes = np.unique(np.asarray(declared_classes(tables.classes)))
     units = tables.units if tables.stream is None else tables.stream.units

@@ -15,10 +15,7 @@ _TRIES = 100
 
 
 class Claim:
-    """An exclusive claim on a folder, held by a lock that the system lets go of when the process ends.
-
-    The folder need not exist, nor the folders above it. Raises if another process holds it.
-    """
+    """An exclusive claim on a folder, there or not, by a lock that the system lets go of when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -40,10 +40,7 @@ def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
 
 
 def as_labels(column: pd.Series, classes: list[Any]) -> pd.Series:
-    """Return labels entry by entry as the declared classes are: numbers or text, NaN for what is no number.
-
-    Truth values, however they are capitalised, are those that were declared, or 0 and 1 where these are the classes.
-    """
+    """Return labels as declared classes are, NaN for what is no number; truth values in any capitals, or as 0 and 1."""
     names = {str(name).casefold(): name for name in classes}
     if isinstance(classes[0], str):
         text = as_text(column)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpensemble.datasets.tables import kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments import declared_grid, with_texts
+from dpensemble.moments.grid import declared_grid, with_texts
 from dpensemble.workflow.class_labels import alike_labels, as_labels, refuse_unlike
 from dpensemble.workflow.table_files import ReadOptions
 

@@ -84,7 +84,7 @@ def compare(
 
     Examples
     --------
-    >>> from dpensemble.workflow import ComparedDataset, comparison_data
+    >>> from dpensemble.workflow.comparison_data import ComparedDataset, comparison_data
     >>> data = comparison_data(ComparedDataset.DIGITS, classes=(3, 8))
     >>> found = compare(data, methods=["bagging"], delta=0.2, repeats=1, random_state=0)
     >>> found.methods[0].bought["subsample"], found.methods[0].epsilon

@@ -42,19 +42,7 @@ class ComparedDataset(StrEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparedRows:
-    """The rows of one repeat: every method gets these.
-
-    Parameters
-    ----------
-    X_private, y_private : ndarray
-        Records to protect.
-    X_public : ndarray
-        Unlabelled rows, for methods that release labels.
-    X_test, y_test : ndarray
-        To score on.
-    tables : tuple of DataFrame, optional
-        Private, public and test rows as tables, for methods that read these by themselves.
-    """
+    """The rows of one repeat, which every method gets, and as tables for methods that read these by themselves."""
 
     X_private: NDArray[Any]
     y_private: NDArray[Any]
@@ -66,21 +54,7 @@ class ComparedRows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComparisonData:
-    """Data and how to split it.
-
-    Parameters
-    ----------
-    name : str
-        For people.
-    classes : sequence
-        All possible labels.
-    split : callable
-        Takes a public seed and returns `ComparedRows`.
-    how : str
-        Where public and test rows come from.
-    image_shape : tuple of int or None
-        Channels, height and width, where rows are images.
-    """
+    """Data, and how to split it by a public seed; `how` says where public and test rows come from."""
 
     name: str
     classes: Sequence[Any]
@@ -96,36 +70,10 @@ def comparison_data(
     *,
     progress: bool = False,
 ) -> ComparisonData:
-    """Return a data set to compare methods on.
+    """Return a data set to compare methods on, with the labels of images to keep.
 
-    Parameters
-    ----------
-    dataset : ComparedDataset
-        Which one.
-    classes : sequence of int, optional
-        Labels of images to keep.
-    public_rows : int, optional
-        How many public rows there are. Of MNIST and Fashion-MNIST the first of the published test images are public,
-        1,000 by default, and the rest are for testing; of others a third of all rows at most, and by default.
-    progress : bool, default=False
-        Show a progress bar while downloading.
-
-    Returns
-    -------
-    ComparisonData
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting does not fit the data.
-    FileError
-        If images are neither found nor can be downloaded.
-
-    Examples
-    --------
-    >>> rows = comparison_data(ComparedDataset.DIGITS, classes=(3, 8)).split(0)
-    >>> len(rows.X_private), len(rows.X_public), len(rows.X_test)
-    (119, 119, 119)
+    Of MNIST and Fashion-MNIST the first of the published test images are public, 1,000 by default, and the rest are for
+    testing; of others a third of all rows is public at most, and by default.
     """
     if public_rows is not None:
         integer_between("public_rows", public_rows, 1)
@@ -182,21 +130,8 @@ def table_data(
 ) -> ComparisonData:
     """Return a public table of one's own, all rows of which have labels, to compare methods on.
 
-    Parameters
-    ----------
-    path : path
-        CSV or Parquet. Every row is published with the figures' meaning, so it must be public.
-    target : str
-        Column to predict; its labels are the classes.
-    public_rows : int, optional
-        How many rows count as public; a third of all at most, and by default.
-    sep, decimal, multiline_text
-        How the file is written; see `read_table`.
-
-    Raises
-    ------
-    FileError, DataError, InvalidParameterError
-        In one sentence, if the table cannot be used.
+    Every row is published with the figures' meaning, so it must be public. A third of all rows count as public at most,
+    and by default.
     """
     table = read_table(path, guess=True, sep=sep, decimal=decimal, multiline_text=multiline_text)
     if target not in table:

@@ -15,30 +15,11 @@ WARNING = (
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedMethod:
-    """What one method achieved, or why it could not run.
+    """What one method achieved, or why it could not run (`error`).
 
-    Parameters
-    ----------
-    method : str
-        Its name.
-    accuracies : tuple of float
-        Share of the test rows that are right, in each repeat; empty where it could not run.
-    measures : dict
-        ``auroc`` for two classes, ``balanced_accuracy`` for more, and ``brier``: means over repeats, where defined.
-    epsilon, delta : float or None
-        What its guarantee states, for one repeat.
-    bought : dict
-        What the budget bought: labels, size of the subsample or noise multiplier, and what goes with it.
-    text : str
-        The same for people.
-    released : str or None
-        What is published.
-    seconds : float
-        Of all repeats together.
-    note : str or None
-        Where the budget was not the one asked for.
-    error : str or None
-        Why it could not run.
+    Measures are means over repeats: ``auroc`` for two classes, ``balanced_accuracy`` for more, and ``brier``. Epsilon
+    and delta are those of one repeat. `bought` is what the budget bought, and `text` the same for people; `note` says
+    where the budget was not the one asked for.
     """
 
     method: str

@@ -23,15 +23,6 @@ class DrawnFile:
     Values that belong together are one line, so that a write that ends midway keeps none of them. The file is for its
     owner alone. What an earlier run left in it is returned before anything is drawn; a run that draws other things
     raises.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "drawn.jsonl"
-    >>> DrawnFile(path).once("a sum", lambda: np.array([1.5, 2.0])).tolist()
-    [1.5, 2.0]
-    >>> DrawnFile(path).once("a sum", lambda: np.zeros(2)).tolist()
-    [1.5, 2.0]
     """
 
     def __init__(self, path: Path) -> None:

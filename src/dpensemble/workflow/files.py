@@ -16,7 +16,7 @@ from dpensemble.datasets.parquet import ParquetTable
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, require_complete
 from dpensemble.design import BudgetRequest
 from dpensemble.errors import DataError, InvalidParameterError
-from dpensemble.moments import declared_grid
+from dpensemble.moments.grid import declared_grid
 from dpensemble.workflow.class_labels import as_labels, declared_labels
 from dpensemble.workflow.column_kinds import ColumnKinds, declared_features
 from dpensemble.workflow.streamed import PrivateStream, private_stream, wants_blocks

@@ -32,29 +32,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Journal:
-    """An account of one run that spends.
+    """An account of one run that spends `budgets`; `what` says it all in a sentence.
 
-    Parameters
-    ----------
-    out : str
-        Folder of the run.
-    stage : str
-        ``"asking"``: a ledger is about to be charged, and shows whether it was; ``"spent"``: count the budgets as
-        spent, there is no release; ``"finished"``: the release waits beside.
-    budgets : list of dict
-        ``name``, ``epsilon`` and ``delta`` of each group of records.
-    what : str
-        All this in a sentence.
-    about : dict
-        Method and tables of the run.
-    overwrite : bool
-        Whether files of an earlier run may be replaced.
-    record : str
-        SHA-256 of the record, once there is one.
-    written : str
-        Date and time, ISO 8601, UTC.
-    schema : int
-        Version of this format.
+    In the stage ``"asking"`` a ledger is about to be charged, and shows whether it was; in ``"spent"`` the budgets
+    count as spent, and there is no release; in ``"finished"`` the release waits beside. `record` is the SHA-256 of the
+    record, once there is one.
     """
 
     out: str

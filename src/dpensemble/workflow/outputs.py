@@ -13,7 +13,10 @@ import pandas as pd
 
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
-from dpensemble.report import PrivateRecord, RunRecord, card_as_markdown, model_card, read_json, render
+from dpensemble.report import RunRecord
+from dpensemble.report.card import card_as_markdown, model_card
+from dpensemble.report.page import render
+from dpensemble.report.record import PrivateRecord, read_json
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, write_file
@@ -89,25 +92,7 @@ def file_contents(outcome: Outcome) -> dict[str, tuple[str, int]]:
 
 
 def load_run(folder: Path, *, private: bool) -> tuple[RunRecord, PrivateRecord | None]:
-    """Read the records of an earlier run.
-
-    Parameters
-    ----------
-    folder : path
-        Folder of the run.
-    private : bool
-        Whether to read the secret statistics too.
-
-    Returns
-    -------
-    record : RunRecord
-    private : PrivateRecord or None
-
-    Raises
-    ------
-    FileError
-        If a record is missing or not of this format.
-    """
+    """Read the record of an earlier run, and its secret statistics if they are wanted."""
     path, journal = folder / RECORD, journal_path(folder)
     if not path.exists() and journal.exists():
         raise FileError(f"{folder} holds no run, but {journal} tells of one that was ended; see 'dpensemble recover'.")

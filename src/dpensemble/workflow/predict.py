@@ -12,7 +12,8 @@ from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.encoding import numeric_columns, takes_blanks
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments import Grid, SnappedMap, with_texts
+from dpensemble.moments.grid import Grid, with_texts
+from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT
@@ -48,11 +49,7 @@ def predictions(
     at_once: int = ROWS_AT_ONCE,
     unseen: UnseenValues | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a table for each chunk of a file of rows: ``row`` counted from 0, columns to keep, label, probabilities.
-
-    Columns of `rows` may be in any order, and others than the student's are passed over. `unseen` counts entries that
-    the student has no place for.
-    """
+    """Yield a table for each chunk of rows: ``row`` from 0, columns to keep, label, probabilities."""
     start = 0
     for table in table_chunks(rows, at_once, sep=sep, decimal=decimal, multiline_text=multiline_text):
         if len(table):

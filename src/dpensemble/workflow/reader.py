@@ -16,7 +16,7 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.bad_records import readable_array, readable_rows, zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.errors import InvalidParameterError
-from dpensemble.student import marked, release_mark, with_names
+from dpensemble.student.published import marked, release_mark, with_names
 
 _MOST_COLUMNS_NAMED = 200
 
@@ -25,7 +25,6 @@ class Reader:
     """What is done to every table before it reaches a method, and before the student in the saved pipeline.
 
     Nothing is learned from rows other than `public`, which without rows says only of which kinds declared columns are.
-    Filling in blanks raises for a method that takes them as they are.
     """
 
     def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:

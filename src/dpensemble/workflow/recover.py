@@ -31,10 +31,7 @@ class Recovered:
 
 
 def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
-    """Write down whether a run has spent, when it was ended while a ledger was being charged.
-
-    `was_charged` takes the journal, and looks into the ledger.
-    """
+    """Write down whether a run has spent, by a look into the ledger, when it was ended while the ledger was charged."""
     folder = checked_folder(folder)
     path = journal_path(folder)
     if not path.exists():
@@ -57,20 +54,7 @@ def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
 
 
 def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
-    """Put a finished release in its place, or file the account of a budget that was spent for nothing.
-
-    Parameters
-    ----------
-    folder : path
-        What was given to ``train --out``.
-    overwrite : bool, default=False
-        Replace files of another run that came there meanwhile.
-
-    Raises
-    ------
-    FileError
-        If nothing waits there, the run is still going on, or something cannot be read or written.
-    """
+    """Put a finished release in its place, or file the account of a budget that was spent for nothing."""
     folder = checked_folder(folder)
     if not beside(folder).is_dir():
         raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")

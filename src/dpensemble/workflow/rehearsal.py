@@ -23,7 +23,7 @@ from dpensemble.datasets.bad_records import zeroes_bad
 from dpensemble.datasets.columns import number_columns
 from dpensemble.engine.repeats import uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
-from dpensemble.moments import declared_grid
+from dpensemble.moments.grid import declared_grid
 from dpensemble.persistence import save_classifier
 from dpensemble.workflow.outputs import STUDENT, file_contents
 from dpensemble.workflow.streamed import PrivateStream

@@ -173,12 +173,9 @@ def claimed_folder(
 ) -> Iterator[RunFolder]:
     """Claim a folder for one run, of which the block says how far it has come; afterwards nothing superfluous is left.
 
-    Raises
-    ------
-    FileError
-        Before the block runs, if `folder` cannot be written, is being written by another run, is the place of a run
-        that was killed after it had spent something, holds one of the `inputs` under the name of an output, or holds
-        files of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
+    Raises before the block runs if `folder` cannot be written, is being written by another run, is the place of a run
+    that was killed after it had spent something, holds one of the `inputs` under the name of an output, or holds files
+    of an earlier run and `overwrite` is not set: their record is the only account of what it spent.
     """
     folder = checked_folder(folder)
     _refuse_taken(folder, overwrite, inputs)
@@ -193,13 +190,7 @@ def claimed_folder(
 
 @contextmanager
 def resumed_folder(folder: Path, *, overwrite: bool = False) -> Iterator[RunFolder]:
-    """Claim a folder for the rest of a run that was ended after it had spent its budget, and before it was finished.
-
-    Raises
-    ------
-    FileError
-        If there is no such run, or it is still going on.
-    """
+    """Claim a folder for the rest of a run that was ended after it had spent, and before it was finished."""
     folder = checked_folder(folder)
     claim = Claim(folder)
     journal = read_journal(journal_path(folder))

@@ -17,8 +17,9 @@ from dpensemble.datasets.bad_records import readable_rows
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import AccountingError, InvalidParameterError
 from dpensemble.persistence import require_savable
-from dpensemble.report import PrivateRecord, RunRecord
-from dpensemble.student import class_probabilities, default_student, fit_student
+from dpensemble.report import RunRecord
+from dpensemble.report.record import PrivateRecord
+from dpensemble.student.fitting import class_probabilities, default_student, fit_student
 from dpensemble.workflow.holdout import HeldBack, WithScore, hold_back, scored
 from dpensemble.workflow.label_summary import about_teachers, label_shares, public_alone
 from dpensemble.workflow.metrics import scores

@@ -15,10 +15,7 @@ from dpensemble.workflow.run_folder import checked_folder
 
 
 def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> dict[str, Any]:
-    """Return what a journal holds of a run: its command line, the files and folders that it reads, and further facts.
-
-    The command is empty if the run cannot be repeated by it.
-    """
+    """Return what a journal holds of a run: its command (empty if it cannot be repeated), inputs and more facts."""
     if not command:
         return facts
     states = {str(path): _state(path) for path in inputs}

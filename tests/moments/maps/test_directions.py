@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from dpensemble.methods import LabelMomentsClassifier
-from dpensemble.moments import DirectionsMap, TableMap, column_effects
+from dpensemble.moments import DirectionsMap, TableMap
+from dpensemble.moments.effects import column_effects
 
 
 @pytest.fixture

@@ -17,31 +17,8 @@ class SnappedMap(TransformerMixin, BaseEstimator):
     """Another map's features of rows whose entries are replaced by what stands for their cells.
 
     Synthetic rows have no other entries, so private rows and new ones must not have any either: between two cells a
-    model could otherwise say what no synthetic row ever held it to.
-
-    Parameters
-    ----------
-    base : feature map
-        Cloned and fitted on such rows.
-    columns : sequence of dict
-        Those of a `dpensemble.moments.grid.Grid`.
-
-    Attributes
-    ----------
-    base_ : feature map
-        Fitted map.
-    blocks_, nonnegative_, n_features_out_
-        Those of the fitted map.
-
-    Examples
-    --------
-    >>> from dpensemble.moments import TableMap
-    >>> from dpensemble.moments.grid import declared_grid
-    >>> grid = declared_grid({"age": (0, 64)})
-    >>> rows = grid.rows(grid.cells(pd.DataFrame({"age": [20.2, 30.9, 42.6]})))
-    >>> snapped = SnappedMap(TableMap(), grid.columns).fit(rows)
-    >>> bool((snapped.transform(pd.DataFrame({"age": [30.1]})) != snapped.transform(rows[1:2])).nnz)
-    False
+    model could otherwise say what no synthetic row ever held it to. `base` is cloned and fitted on such rows, and
+    `columns` are those of a `dpensemble.moments.grid.Grid`.
     """
 
     is_bounded = True
