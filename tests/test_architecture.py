@@ -77,7 +77,7 @@ RATCHETS = {
     "class patterns on own types": 0,
     "getattr and hasattr outside engine": 130,
     "lines with Any": 1169,
-    "exported names": 311,
+    "exported names": 296,
     "circles of modules": 0,
 }
 
