@@ -13,7 +13,8 @@ from dpensemble.errors import BudgetError
 from dpensemble.laws import ConfidentNoisyMax
 from dpensemble.methods import BaggingPrivacyClassifier, LabelMomentsClassifier, PATEClassifier
 from dpensemble.moments import ImageMap
-from dpensemble.neural import SGD, Adam, DPSGDClassifier, TorchClassifier, bagging_cnn, bagging_vgg16
+from dpensemble.neural import SGD, Adam, DPSGDClassifier, TorchClassifier, bagging_cnn
+from dpensemble.neural.networks import bagging_vgg16
 from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.store import Workplace
 

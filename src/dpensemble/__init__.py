@@ -37,7 +37,23 @@ if TYPE_CHECKING:
     from dpensemble.engine.repeats import total_spent
     from dpensemble.guarantee import Guarantee
     from dpensemble.ledger import Ledger
-    from dpensemble.methods import *  # noqa: F403
+    from dpensemble.methods import (  # noqa: F401
+        AutoClassifier,
+        BaggedPATEClassifier,
+        BaggingPrivacyClassifier,
+        DiscriminantClassifier,
+        DPBaggingClassifier,
+        EncodedClassifier,
+        LabelMomentsClassifier,
+        PATEClassifier,
+        PrivateMajorityClassifier,
+        RandomSubspaceClassifier,
+        SoftVotesClassifier,
+        SubsampleAggregateClassifier,
+        UpsamplingPATEClassifier,
+        VanishingPATEClassifier,
+        WeightingPATEClassifier,
+    )
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
 

@@ -120,22 +120,7 @@ def _is_label(value: object) -> bool:
 
 
 def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None) -> Any:
-    """Return a table with the columns `names` in this order, refusing one that lacks needed columns or has others.
-
-    Parameters
-    ----------
-    X : DataFrame
-        Rows to classify.
-    names : sequence of str
-        Columns that a student was trained on.
-    needed : sequence of str, optional
-        Those that must be there. By default all.
-
-    Raises
-    ------
-    DataError
-        With the names of missing and extra columns.
-    """
+    """Return a table with the columns `names` in this order, refusing one that lacks needed columns or has others."""
     columns, names = list(X.columns), list(names)
     if columns == names:
         return X

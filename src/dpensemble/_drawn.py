@@ -40,17 +40,10 @@ def kept_in(store: Store | None) -> Iterator[None]:
 
 
 def drawn_once(name: str, draw: Callable[[], Any], *, seeded: bool = False) -> Any:
-    """Return what `draw` returns, or what it returned in the failed run that is being finished.
+    """Return what `draw` returns, or what it returned in the failed run that is being finished; it may be published.
 
-    Parameters
-    ----------
-    name : str
-        What is drawn; a run that is repeated must draw the same things in the same order.
-    draw : callable
-        Draws an integer, a float, a dict or list of such, or an array of numbers. What it returns may be published.
-    seeded : bool, default=False
-        Whether the noise comes from a seed. A run that is finished then draws what is kept, too, so that its later
-        draws are those of a run that did not fail; otherwise they would repeat the noise of the first ones.
+    A run that is repeated must draw the same names in the same order. With `seeded` noise, a run that is finished draws
+    what is kept, too; otherwise its later draws would repeat the noise of the first ones.
     """
     store = _STORE.get()
     if store is None:

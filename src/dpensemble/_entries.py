@@ -21,30 +21,10 @@ _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
 
 
 def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse masked arrays, complex numbers and numbers that no float can hold.
+    """Refuse masked arrays, complex numbers and numbers that no float can hold, without telling any entry.
 
-    Parameters
-    ----------
-    name : str
-        What the values are called in messages.
-    values : array-like, DataFrame or sparse matrix
-        Rows, labels, or one value for each record; None is nothing to refuse.
-    keep_bad : bool, default=False
-        Whether single entries are left to the caller, who reads each by itself. What is masked or complex as a whole is
-        refused all the same.
-    first : int, default=0
-        Number of the first row, for messages.
-
-    Raises
-    ------
-    DataError
-        Without any entry.
-
-    Examples
-    --------
-    >>> require_readable("X", [[1.0, 10**400]])
-    Traceback (most recent call last):
-    dpensemble.errors.DataError: X has a number that no float can hold (first at row 0, column 1, counting from 0); ...
+    With `keep_bad`, single entries are left to the caller, who reads each by itself; what is masked or complex as a
+    whole is refused all the same.
     """
     if values is None:
         return
@@ -58,18 +38,7 @@ def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: i
 
 
 def blanked(X: Any) -> Any:
-    """Return rows in which each unreadable entry is NaN, other entries as they are.
-
-    Parameters
-    ----------
-    X : DataFrame or array-like of shape (n_rows, n_columns)
-        Rows, none of which decides how another is read.
-
-    Examples
-    --------
-    >>> blanked([[1.0, 10**400], [2.0, 3.0]]).tolist()
-    [[1.0, nan], [2.0, 3.0]]
-    """
+    """Return rows in which each unreadable entry is NaN, whatever the other entries are."""
     if hasattr(X, "columns"):
         for place, entries in _parts(X):
             if places := _unreadable(entries):

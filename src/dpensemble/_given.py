@@ -35,30 +35,7 @@ def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -
 
 
 def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse what `require_readable` refuses, and missing labels, which are None, NaN or the like.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_records,)
-        Private labels; None is nothing to refuse.
-    name : str, default="y"
-        What they are called in messages.
-    keep_bad : bool, default=False
-        Whether single labels are left to the caller, who reads each by itself.
-    first : int, default=0
-        Number of the first label, for messages.
-
-    Raises
-    ------
-    DataError
-        With the row of the first such label, and without any label.
-
-    Examples
-    --------
-    >>> require_labels([0, 1, float("nan")])
-    Traceback (most recent call last):
-    dpensemble.errors.DataError: y has a missing label (NaN or None; first at row 2, counting from 0); label that ...
-    """
+    """Refuse what `require_readable` refuses, and missing labels: None, NaN or the like."""
     require_readable(name, y, keep_bad=keep_bad, first=first)
     if y is None or keep_bad:
         return
@@ -86,20 +63,7 @@ def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> N
 
 
 def read_rows(name: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of rows; replace errors of other libraries that may quote an entry.
-
-    Parameters
-    ----------
-    name : str
-        What the rows are called in messages.
-    read : callable
-        Converts and checks rows.
-
-    Raises
-    ------
-    DataError
-        If `read` finds NaN, infinity, or entries that are not numbers. Nothing of the first error stays in it.
-    """
+    """Return what `read` makes of rows; errors of other libraries, which may quote an entry, are replaced."""
     try:
         return read()
     except DPEnsembleError:

@@ -57,20 +57,6 @@ class Original:
     would each spend the whole budget, or draw the same noise twice.
 
     A subclass names its spending methods in the class statement. Overrides in further subclasses are protected too.
-
-    Examples
-    --------
-    >>> import copy
-    >>> class Purse(Original, spends=("pay",)):
-    ...     def pay(self):
-    ...         return "paid"
-    >>> purse = Purse()
-    >>> purse.pay()
-    'paid'
-    >>> copy.copy(purse)
-    Traceback (most recent call last):
-    ...
-    dpensemble.errors.DuplicateError: Purse spends a budget, and a copy would spend it twice; use the original.
     """
 
     _spends: ClassVar[tuple[str, ...]] = ()

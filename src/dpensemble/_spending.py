@@ -14,18 +14,8 @@ from typing import Any
 class Spending:
     """What is about to be spent on the records of one group.
 
-    Parameters
-    ----------
-    name : str
-        Of the group.
-    epsilon, delta : float
-        Most that will be spent.
-    find_cost : callable
-        Returns the same as a Renyi curve, or None where it is not known; may take seconds.
-    worst_case : bool
-        Whether it holds for every data set.
-    relation : Relation or None
-        Neighbouring relation that it holds for; None where that was not said.
+    `find_cost` returns the same as a Renyi curve, or None where it is not known, and may take seconds. `worst_case` is
+    whether it holds for every data set.
     """
 
     name: str

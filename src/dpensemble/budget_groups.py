@@ -53,38 +53,10 @@ class PersonalBudgets:
 def personal_budgets(
     values: ArrayLike, *, delta: float, levels: Mapping[Any, float] | None = None, declared: Iterable[Any] | None = None
 ) -> PersonalBudgets:
-    """Group records by their budgets.
+    """Group records by their budgets, at most a thousand groups.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_records,)
-        Epsilon of each record, from 1e-9 to 1e12; or, where `levels` is given, the name of its consent level.
-    delta : float
-        Delta of every budget.
-    levels : mapping from level to epsilon, optional
-        What the consent levels stand for, such as ``{"low": 2.0, "medium": 1.0, "high": 0.5}``.
-    declared : iterable, optional
-        All epsilons (or levels) that a record may have, with or without a record at hand; read off `values` by default.
-
-    Returns
-    -------
-    PersonalBudgets
-        With at most a thousand groups.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a level's epsilon or `delta` is out of range.
-    BudgetError
-        If a record's budget is missing, zero, negative, infinite, no number or not declared, or too many differ.
-    DataError
-        If `values` is not one-dimensional, or names a level that is not among `levels`.
-
-    Examples
-    --------
-    >>> found = personal_budgets(["low", "high", "low"], delta=1e-5, levels={"low": 2.0, "high": 0.5})
-    >>> found.names, found.epsilons, found.group_of_record
-    (('high', 'low'), array([0.5, 2. ]), array([1, 0, 1]))
+    `values` are the records' epsilons or, with `levels`, the names of their consent levels. `declared` are all values
+    that a record may have, with or without a record at hand; by default they are read off `values`.
     """
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):

@@ -50,15 +50,7 @@ class DataError(DPEnsembleError, ValueError):
 
 
 class HiddenError(DataError):
-    """An error that nobody foresaw, in a pass over private rows; its text may quote them and is not shown.
-
-    Parameters
-    ----------
-    message, parameter : str
-        As for `DPEnsembleError`.
-    kind : str
-        Name of the error's type.
-    """
+    """An error that nobody foresaw, in a pass over private rows; its text may quote them and is not shown."""
 
     def __init__(self, message: str = "", *, parameter: str | None = None, kind: str = "") -> None:
         super().__init__(message, parameter=parameter)

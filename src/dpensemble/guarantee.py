@@ -15,17 +15,7 @@ from dpensemble.relations import Basis, Relation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGuarantee:
-    """What is promised to the records of one group.
-
-    Parameters
-    ----------
-    name : str
-        Name of the group: a consent level, or its epsilon.
-    epsilon : float
-        As for `Guarantee`, for the records of this group; 0 if nothing was taken from them.
-    budget : float
-        Epsilon that was allowed.
-    """
+    """What is promised to the records of one group, with an epsilon of 0 if nothing was taken from them."""
 
     name: str
     epsilon: float

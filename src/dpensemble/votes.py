@@ -23,11 +23,6 @@ class Votes:
 
     `ballots` of shape (n_queries, n_teachers) are class ids, stored in the smallest unsigned type and column-major, so
     that one teacher's votes lie together.
-
-    Examples
-    --------
-    >>> Votes(np.array([[0, 1, 1]]), n_classes=2).counts
-    array([[1, 2]])
     """
 
     ballots: NDArray[np.unsignedinteger]

@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.audit import (
-    audit_law,
-    compose_outcomes,
-    exact_epsilon,
-    hockey_stick,
-    renyi_divergence,
-    sampled_probabilities,
-)
+from dpensemble.audit import audit_law, compose_outcomes, exact_epsilon, sampled_probabilities
+from dpensemble.audit.exact import hockey_stick, renyi_divergence
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import LaplaceNoisyMax, ReleaseLaw
 

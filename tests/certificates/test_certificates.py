@@ -20,8 +20,8 @@ from dpensemble.certificates import (
     certificate_of_sums,
     confirmed,
     release_stated,
-    verifier_path,
 )
+from dpensemble.certificates.verifier import verifier_path
 from dpensemble.darrm import optimise_gamma
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (

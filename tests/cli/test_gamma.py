@@ -4,7 +4,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from dpensemble.cli import main
-from dpensemble.darrm import AlikeTeachers, check_gamma, optimise_gamma
+from dpensemble.darrm import AlikeTeachers, optimise_gamma
+from dpensemble.darrm.check import check_gamma
 
 SETTING = ["gamma", "--teachers", "11", "--epsilon", "0.1", "--m", "3"]
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from dpensemble.accounting import Change, laplace_moments
+from dpensemble.accounting import Change
+from dpensemble.accounting.published.moments import laplace_moments
 from dpensemble.accounting.worst_case.answers import worst_case_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import (

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from dpensemble.darrm import AlikeTeachers, IndependentTeachers, check_gamma, expected_error, optimise_gamma
+from dpensemble.darrm import AlikeTeachers, IndependentTeachers, expected_error, optimise_gamma
+from dpensemble.darrm.check import check_gamma
 from dpensemble.darrm.composition import general_composition
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import RandomizedResponseMajority

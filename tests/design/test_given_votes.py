@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dpensemble.accounting import GaussianSum
-from dpensemble.audit import hockey_stick, sampled_probabilities
+from dpensemble.audit import sampled_probabilities
+from dpensemble.audit.exact import hockey_stick
 from dpensemble.budget import Budget
 from dpensemble.design import GivenVotes, Sampling
 from dpensemble.errors import BudgetError, InvalidParameterError

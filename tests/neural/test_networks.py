@@ -2,14 +2,8 @@ import numpy as np
 import pytest
 
 from dpensemble.errors import InvalidParameterError
-from dpensemble.neural import (
-    ImageAugmentation,
-    bagging_cnn,
-    bagging_vgg16,
-    digit_cnn,
-    hidden_layer_network,
-    personalised_pate_cnn,
-)
+from dpensemble.neural import ImageAugmentation, bagging_cnn, digit_cnn, hidden_layer_network, personalised_pate_cnn
+from dpensemble.neural.networks import bagging_vgg16
 
 torch = pytest.importorskip("torch", reason="PyTorch is an optional extra")
 

@@ -1,5 +1,6 @@
 """Released sums: the sensitivity of the relation, kept values, descriptions and tables."""
 
+import copy
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -9,9 +10,10 @@ from dpensemble._drawn import kept_in
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.budget import Budget
-from dpensemble.errors import BudgetError
+from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidParameterError
 from dpensemble.relations import Relation
-from dpensemble.releases import PaidSums, ReleasedSum, ReleasedTable, SumQuery, SumReleaser
+from dpensemble.releases import ReleasedSum, ReleasedTable, SumQuery, SumReleaser
+from dpensemble.releases.sums import PaidSums
 from dpensemble.workflow.drawn import DrawnFile
 
 UNIT = 2**30
@@ -73,10 +75,45 @@ def test_what_does_not_fit_is_neither_drawn_nor_described():
     assert len(one.released) == 1
 
 
-def test_sums_that_were_paid_before_are_those_and_no_others():
-    paid = PaidSums(noise=5.0, variance=2**60, entries=6)
+def paid_sums():
+    return PaidSums(noise=5.0, variance=2**60, entries=6)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "variance", "entries"),
+    [(4.9, 2**60, 6), (5.0, 2**59, 6), (5.0, 2**60, 7), (float("nan"), 2**60, 6), (5.0, 2**60, 0), (5.0, 2**60, -2)],
+)
+def test_sums_that_were_paid_before_are_those_and_no_others(sigma, variance, entries):
+    with pytest.raises(BudgetError, match="not those that were charged before"):
+        paid_sums().charge(sigma, variance=variance, entries=entries)
+
+
+def test_what_was_paid_once_is_drawn_once():
+    paid = paid_sums()
     assert paid.sigma(1.0) == 5.0
     paid.charge(5.0, variance=2**60, entries=6)
-    for sigma, variance, entries in ((4.9, 2**60, 6), (5.0, 2**59, 6), (5.0, 2**60, 7), (float("nan"), 2**60, 6)):
-        with pytest.raises(BudgetError, match="not those that were charged before"):
-            paid.charge(sigma, variance=variance, entries=entries)
+    with pytest.raises(BudgetError, match="0 entries"):
+        paid.charge(5.0, variance=2**60, entries=1)
+    with pytest.raises(DuplicateError):
+        copy.deepcopy(paid_sums()).charge(5.0, variance=2**60, entries=6)
+
+
+def test_a_total_that_is_not_of_whole_numbers_is_refused_before_it_is_charged():
+    one = releaser()
+    with pytest.raises(DataError, match="whole numbers"):
+        one.release(Shares(), np.array([0.5, 0.25, np.nan]), 0.5)
+    assert one.meter.charges == ()
+
+
+def test_an_unknown_relation_never_gets_the_smaller_sensitivity():
+    meter = releaser().meter
+    with pytest.raises(InvalidParameterError, match="relation"):
+        SumReleaser(relation="replace", meter=meter, noise=SeededNoise(0))
+    by_name = SumReleaser(relation="replace-one", meter=meter, noise=SeededNoise(0))
+    assert by_name.relation is Relation.REPLACE_ONE
+    assert Shares().sensitivity(None) == Shares().sensitivity(Relation.REPLACE_ONE)
+
+
+def test_a_group_of_votes_is_no_group_of_a_sum():
+    with pytest.raises(InvalidParameterError, match="weight for sums"):
+        SumsMeter([Group("everyone", Budget(epsilon=1, delta=1e-5), votes=5)])

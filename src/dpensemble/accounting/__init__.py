@@ -8,11 +8,7 @@ from dpensemble.accounting.fresh import fresh_cost
 from dpensemble.accounting.gaussian_sum import GaussianSum
 from dpensemble.accounting.group import EVERYONE, Group
 from dpensemble.accounting.price import Price, price
-from dpensemble.accounting.published.by_group import published_group_rdp
-from dpensemble.accounting.published.moments import laplace_moments
-from dpensemble.accounting.published.pate import conjectured_lnmax_rdp, gnmax_rdp, lnmax_rdp, threshold_rdp
-from dpensemble.accounting.smooth.release import SmoothRelease, release_epsilon
-from dpensemble.accounting.smooth.sensitivity import SmoothCost
+from dpensemble.accounting.published.pate import gnmax_rdp, lnmax_rdp, threshold_rdp
 from dpensemble.accounting.sparse import sparse_cost
 from dpensemble.accounting.sums import SumsMeter, weighted_groups
 from dpensemble.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
@@ -25,24 +21,18 @@ __all__ = [
     "Group",
     "Meter",
     "Price",
-    "SmoothCost",
-    "SmoothRelease",
     "SumsMeter",
     "bagging_delta",
-    "conjectured_lnmax_rdp",
     "exact_query_rdp",
     "fresh_cost",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
     "gnmax_rdp",
-    "laplace_moments",
     "largest_subsample",
     "lnmax_rdp",
     "price",
     "published_bagging",
-    "published_group_rdp",
-    "release_epsilon",
     "sparse_cost",
     "threshold_rdp",
     "weighted_groups",

@@ -32,13 +32,7 @@ class Accounting(StrEnum):
 
 
 class BudgetMeter(Original, ABC):
-    """Charges groups of records for releases, and refuses what some group's budget does not cover.
-
-    Parameters
-    ----------
-    groups : tuple of Group
-        Whose records, and their budgets at one delta.
-    """
+    """Charges groups of records for releases, and refuses what some group's budget does not cover."""
 
     #: What the resulting guarantee holds for.
     basis: Basis = Basis.WORST_CASE
@@ -74,13 +68,7 @@ class BudgetMeter(Original, ABC):
         return ()
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
-        """Return the most that each group can be charged, as Renyi curves, before anything is released.
-
-        Returns
-        -------
-        tuple of PrivacyCost or None
-            None, or None for a group, where only epsilon and delta are known; public.
-        """
+        """Return the most that each group can be charged, as Renyi curves where those are known; public."""
         return None
 
 

@@ -81,7 +81,7 @@ class SparseCost(Cost):
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
         """Return the epsilon that holds at `delta`, rounded up; infinite if the answers use up the delta."""
-        if not self.fixed.rdp.any():
+        if not (self.fixed.rdp.any() or self.eta or self.lost or self.rounding):
             return 0.0
         left = self._left(delta_of(delta))
         if left < 1e-300:

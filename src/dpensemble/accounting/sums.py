@@ -12,7 +12,7 @@ from dpensemble.accounting.group import Group, require_one_delta
 from dpensemble.budget import Budget
 from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu
 from dpensemble.cost.gaussian import PROMISED_SLACK
-from dpensemble.errors import BudgetError
+from dpensemble.errors import BudgetError, InvalidParameterError
 
 
 def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Group, ...]:
@@ -48,6 +48,12 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
 
     def __init__(self, groups: Sequence[Group]) -> None:
         super().__init__(require_one_delta(groups))
+        for group in self.groups:
+            if group.pool or group.votes != 1:
+                raise InvalidParameterError(
+                    f"pool={group.pool} and votes={group.votes} of group {group.name!r} are for votes; "
+                    "give weight for sums."
+                )
         self._costs = tuple(GaussianCost(0.0) for _ in self.groups)
         self._most_slack = math.inf
         self._charges: list[dict[str, Any]] = []

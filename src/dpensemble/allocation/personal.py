@@ -29,11 +29,6 @@ def teachers_of_groups(n_teachers: int, shares: ArrayLike, names: Sequence[str])
     """Divide teachers among groups in proportion to public shares: at least one each, by largest remainders.
 
     Raises if there are more groups than teachers, or a group is too small for half a teacher.
-
-    Examples
-    --------
-    >>> teachers_of_groups(250, [5000, 3000, 2001], ["high", "medium", "low"])
-    (125, 75, 50)
     """
     n_teachers = integer_between("n_teachers", n_teachers, 1)
     weights = np.asarray(shares, dtype=np.float64)
@@ -75,13 +70,6 @@ def grouped_partitions(
 
     `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers of
     teachers are public; under add-or-remove-one these numbers must not be read off the records.
-
-    Examples
-    --------
-    >>> groups = np.array([0] * 6 + [1] * 4)
-    >>> allocation = grouped_partitions(range(10), groups, [3, 1])
-    >>> [len(shard) for shard in allocation.shards]
-    [2, 2, 2, 4]
     """
     units, unit_of_record = number_units(identities)
     groups = _group_of_unit(unit_of_record, group_of_record)
@@ -127,12 +115,6 @@ def upsampled_partition(
     teacher gets floor or ceil of the mean number of units and few pairs of teachers have many in common. What is left
     of the groups is dealt one after the other. Under add-or-remove-one start and stride are drawn from each unit's
     identity.
-
-    Examples
-    --------
-    >>> allocation = upsampled_partition(range(10), np.array([1] * 6 + [3] * 4), 9)
-    >>> [len(shard) for shard in allocation.shards], allocation.votes_per_unit
-    ([2, 2, 2, 2, 2, 2, 2, 2, 2], 3)
     """
     units, unit_of_record = number_units(identities)
     copies = _group_of_unit(unit_of_record, copies_of_record)

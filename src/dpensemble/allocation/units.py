@@ -28,15 +28,7 @@ def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
 
 
 def unit_numbers(units: ArrayLike, n_records: int) -> Integers:
-    """Return the number of each record's unit, counted from 0 in order of first appearance.
-
-    Units are texts, whole numbers or bytes, one for each record; others raise.
-
-    Examples
-    --------
-    >>> unit_numbers(["Ann", "Bob", "Ann"], 3).tolist()
-    [0, 1, 0]
-    """
+    """Return the number of each record's unit, counted from 0 in order of first appearance."""
     require_readable("units", units)
     integers: Any = plain_array(units)
     if integers.dtype.kind not in "iu":

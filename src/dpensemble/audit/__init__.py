@@ -1,14 +1,8 @@
 """Audits: exact losses of small laws, and lower bounds on epsilon from repeated runs."""
 
-from dpensemble.audit.bounds import AuditResult, epsilon_lower_bound
+from dpensemble.audit.bounds import AuditResult
 from dpensemble.audit.every_pair import LawAudit, audit_law
-from dpensemble.audit.exact import (
-    compose_outcomes,
-    exact_epsilon,
-    hockey_stick,
-    renyi_divergence,
-    sampled_probabilities,
-)
+from dpensemble.audit.exact import compose_outcomes, exact_epsilon, sampled_probabilities
 from dpensemble.audit.sampled import audit_pipeline, audit_sampler
 
 __all__ = [
@@ -18,9 +12,6 @@ __all__ = [
     "audit_pipeline",
     "audit_sampler",
     "compose_outcomes",
-    "epsilon_lower_bound",
     "exact_epsilon",
-    "hockey_stick",
-    "renyi_divergence",
     "sampled_probabilities",
 ]

@@ -72,44 +72,15 @@ class AuditResult:
 def epsilon_lower_bound(
     hits: ArrayLike, neighbour_hits: ArrayLike, n_runs: int, *, delta: float, confidence: float
 ) -> Floats:
-    """Return the epsilon that frequencies of one event prove.
+    """Return the epsilon that frequencies of one event prove, if it was fixed before these runs were seen.
 
     If ``P(E) > exp(epsilon) P'(E) + delta``, the mechanism is not (epsilon, delta)-differentially private. Both
     probabilities get a two-sided Clopper-Pearson interval at ``1 - (1 - confidence) / 2``, so all four ends hold
     together with `confidence`; the event, its complement and both orders of the two data sets then all bound epsilon
     from below, and the largest counts.
 
-    Parameters
-    ----------
-    hits, neighbour_hits : array-like of int
-        How often the event happened on one data set and on its neighbour.
-    n_runs : int
-        Number of independent runs on each.
-    delta : float
-        From 0 to 1.
-    confidence : float
-        From 0.5 to 1 - 1e-12.
-
-    Returns
-    -------
-    ndarray of the shape of `hits`
-        At least 0. Below the true epsilon (at this delta) with `confidence`, for an
-        event that was fixed before these runs were seen.
-
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range, or hits are not from 0 to `n_runs`.
-
-    References
-    ----------
     C. Clopper and E. Pearson, Biometrika 1934; M. Jagielski, J. Ullman and A. Oprea,
     "Auditing differentially private machine learning", NeurIPS 2020, section 3.
-
-    Examples
-    --------
-    >>> print(epsilon_lower_bound(750, 250, 1000, delta=0.0, confidence=0.95).round(3))
-    0.934
     """
     n_runs = integer_between("n_runs", n_runs, 1)
     delta = real_between("delta", delta, 0, 1)

@@ -25,33 +25,8 @@ def hockey_stick(p: ArrayLike, q: ArrayLike, epsilon: float) -> Floats:
     """Return the hockey-stick divergence, the least delta for which p is covered by q at `epsilon`.
 
     It is ``sum_o max(p_o - exp(epsilon) q_o, 0)``; a mechanism is (epsilon, delta)-differentially private if and only
-    if this is at most delta for every pair of neighbours, in both orders.
-
-    Parameters
-    ----------
-    p, q : array-like of shape (..., n_outcomes)
-        Probabilities; each row sums to 1. As private as the votes they come from.
-    epsilon : float
-        From 0 to infinity.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        From 0 to 1; a scalar for a single pair.
-
-    Raises
-    ------
-    InvalidParameterError
-        If p and q are not probabilities over the same outcomes, or `epsilon` is out of range.
-
-    References
-    ----------
-    G. Barthe and F. Olmedo, "Beyond differential privacy", ICALP 2013, Theorem 1.
-
-    Examples
-    --------
-    >>> print(hockey_stick([0.75, 0.25], [0.25, 0.75], np.log(2)).round(6))
-    0.25
+    if this is at most delta for every pair of neighbours, in both orders (G. Barthe and F. Olmedo, "Beyond differential
+    privacy", ICALP 2013, Theorem 1).
     """
     p, q = _pairs(p, q)
     # Infinity times zero is set right below: an impossible q leaves all of p.
@@ -108,34 +83,7 @@ def _one_direction(p: Floats, q: Floats, delta: float) -> Floats:
 
 
 def renyi_divergence(p: ArrayLike, q: ArrayLike, orders: ArrayLike) -> Floats:
-    """Return the larger Renyi divergence of the two directions at each order.
-
-    Parameters
-    ----------
-    p, q : array-like of shape (..., n_outcomes)
-        Probabilities; each row sums to 1. As private as the votes they come from.
-    orders : array-like of shape (n_orders,)
-        Orders above 1, at most 1e6.
-
-    Returns
-    -------
-    ndarray of shape (..., n_orders)
-        At least 0; infinite where one law allows an outcome that the other does not.
-
-    Raises
-    ------
-    InvalidParameterError
-        If p and q are not probabilities over the same outcomes, or an order is out of range.
-
-    References
-    ----------
-    I. Mironov, "Renyi differential privacy", CSF 2017, Definition 3.
-
-    Examples
-    --------
-    >>> renyi_divergence([0.75, 0.25], [0.25, 0.75], [2.0]).round(6)
-    array([0.847298])
-    """
+    """Return the larger Renyi divergence of the two directions at each order (I. Mironov, CSF 2017, Definition 3)."""
     p, q = _pairs(p, q)
     orders = np.asarray(orders, dtype=np.float64)
     if orders.ndim != 1 or not np.all((orders > 1) & (orders <= 1e6)):

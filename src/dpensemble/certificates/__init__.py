@@ -7,7 +7,7 @@ from dpensemble.certificates.certificate import (
     certificate_of_majority,
     certificate_of_sums,
 )
-from dpensemble.certificates.verifier import confirmed, release_stated, verifier_path
+from dpensemble.certificates.verifier import confirmed, release_stated
 
 __all__ = [
     "certificate_of",
@@ -17,5 +17,4 @@ __all__ = [
     "certificate_of_sums",
     "confirmed",
     "release_stated",
-    "verifier_path",
 ]

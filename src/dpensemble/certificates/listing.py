@@ -76,13 +76,7 @@ class Listing:
 
 @lru_cache(maxsize=2)
 def listing_of(law: ReleaseLaw, change: Change) -> Listing:
-    """Return the listing of such votes; recent ones are kept.
-
-    Raises
-    ------
-    AccountingError
-        If there are too many counts for the verifier.
-    """
+    """Return the listing of such votes, refusing too many counts for the verifier; recent ones are kept."""
     return Listing(law, change)
 
 

@@ -3,7 +3,7 @@
 from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.gated import GatedComposition
 from dpensemble.cost.gated_cost import GatedCost
-from dpensemble.cost.gaussian import GaussianCost, noise_variance, slack_of
+from dpensemble.cost.gaussian import GaussianCost, noise_variance
 from dpensemble.cost.optimal import PureCost, optimal_composition
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, Part, PrivacyCost
@@ -26,5 +26,4 @@ __all__ = [
     "noise_variance",
     "optimal_composition",
     "pure_mu",
-    "slack_of",
 ]

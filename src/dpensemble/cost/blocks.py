@@ -12,10 +12,7 @@ _MOST_KEPT = 64
 class Blocks:
     """Curves of numbers of equal blocks, composed by doubling as `dpensemble.cost.loss_curve` proves.
 
-    Parameters
-    ----------
-    block : callable
-        Returns the curve of one block; called once, when it is first needed.
+    `block` returns the curve of one block; it is called once, when that is first needed.
     """
 
     def __init__(self, block: Callable[[], LossCurve]) -> None:

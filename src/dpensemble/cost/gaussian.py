@@ -63,8 +63,8 @@ class GaussianCost(PrivacyCost):
     def __init__(self, squares: float, slack: float = 0.0) -> None:
         # Probabilities within a factor of exp(slack) on both sides: 2 order - 1 of them in the moment, so that a
         # divergence grows by (2 order - 1) / (order - 1) slacks, at most 3 from order 2 on.
-        if not slack >= 0:
-            raise AccountingError(f"slack={slack!r} of a cost must be at least 0.")
+        if not (slack >= 0 and squares >= 0):
+            raise AccountingError(f"squares={squares!r} and slack={slack!r} of a cost must be at least 0.")
         PrivacyCost.__init__(self, rdp=DEFAULT_ORDERS * squares / 2 + 3 * slack)
         object.__setattr__(self, "squares", squares)
         object.__setattr__(self, "slack", slack)

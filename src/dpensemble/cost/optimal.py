@@ -35,6 +35,10 @@ class PureCost(Cost):
     each: float
     count: int = 1
 
+    def __post_init__(self) -> None:
+        real_between("each", self.each, 0.0, 1e12)
+        integer_between("count", self.count, 0, 2**62)
+
     def __mul__(self, count: int) -> PureCost:
         return replace(self, count=self.count * integer_between("count", count, 0, 2**62))
 

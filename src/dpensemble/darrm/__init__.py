@@ -2,7 +2,6 @@
 
 from dpensemble.darrm.allowance import Allowance
 from dpensemble.darrm.answers import MajorityAggregator
-from dpensemble.darrm.check import check_gamma
 from dpensemble.darrm.optimise import expected_error, optimise_gamma
 from dpensemble.darrm.priors import AlikeTeachers, IndependentTeachers, VotePrior
 from dpensemble.darrm.solution import Certificate, Constraints, GammaSolution
@@ -16,7 +15,6 @@ __all__ = [
     "IndependentTeachers",
     "MajorityAggregator",
     "VotePrior",
-    "check_gamma",
     "expected_error",
     "optimise_gamma",
 ]

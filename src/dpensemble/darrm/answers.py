@@ -62,12 +62,6 @@ def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowa
     """Return how much each of many independent answers may reveal within a total.
 
     Answers are pure (their own delta is 0), so that all of the total's delta is left to their composition.
-
-    Examples
-    --------
-    >>> allowance = answer_allowance(1.0, 1e-5, 100)
-    >>> round(allowance.exact, 4), round(allowance.general, 4)
-    (0.0271, 0.0218)
     """
     epsilon, delta = epsilon_of(epsilon), delta_of(delta)
     queries = integer_between("queries", queries, 1)
@@ -103,16 +97,6 @@ def majority_law(
     Where an aggregator as published reveals more than that (Sub and DSub of teachers with a Delta above 0, or of an `m`
     below 1), its gamma is multiplied by the largest number that makes it private. RR is thus the largest constant that
     is private, which is larger than the published one. Only DaRRM uses the prior.
-
-    Examples
-    --------
-    >>> for aggregator in ("darrm", "dsub", "sub", "rr"):
-    ...     law = majority_law(aggregator, 11, epsilon=0.1, answer_epsilon=0.3, prior=0.75)
-    ...     print(aggregator, [round(law.gamma[votes], 3) for votes in (6, 8, 11)])
-    darrm [0.708, 0.927, 1.0]
-    dsub [0.216, 0.879, 1.0]
-    sub [0.152, 0.697, 1.0]
-    rr [0.872, 0.872, 0.872]
     """
     aggregator = member("aggregator", aggregator, MajorityAggregator)
     # Rounding m down, so that m times epsilon is never above what the answer may reveal.
@@ -139,13 +123,7 @@ def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> R
 
 
 def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
-    """Return how often an answer is not the likelier class, which each ballot is for with one probability.
-
-    Examples
-    --------
-    >>> round(wrong_answers(RandomizedResponseMajority.subsampling(3, 1), 3, 0.8), 3)
-    0.2
-    """
+    """Return how often an answer is not the likelier class, which each ballot is for with one probability."""
     from scipy.stats import binom  # noqa: PLC0415  takes long to import
 
     votes = np.arange(n_teachers + 1)

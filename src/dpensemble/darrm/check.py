@@ -60,32 +60,6 @@ def check_gamma(
     at random (inside the region, on its border, at its corners, teachers alike or not) and placements at all
     corners are climbed uphill: a search that can refute privacy, not prove it. A gamma that falls nowhere away
     from the tie is proved beyond that too, by every placement at the three corners that can then be worst.
-
-    Parameters
-    ----------
-    gamma : sequence of K + 1 floats, or RandomizedResponseMajority
-        Noise function to check; need not be monotone.
-    epsilon, Delta : float
-        Privacy of each teacher.
-    m, delta : float
-        Privacy of the answer, as for `optimise_gamma`.
-    draws : int, default=400
-        Random draws beyond that.
-    seed : int, default=0
-        Seed of the search.
-
-    Returns
-    -------
-    GammaCheck
-        Largest load found, and where.
-
-    Examples
-    --------
-    >>> law = RandomizedResponseMajority.subsampling(5, 2)
-    >>> check_gamma(law, epsilon=0.5, m=2).private
-    True
-    >>> check_gamma((1.0, 1.0, 1.0, 1.0, 1.0, 1.0), epsilon=0.5, m=2).private
-    False
     """
     law = gamma if isinstance(gamma, RandomizedResponseMajority) else RandomizedResponseMajority(_as_tuple(gamma))
     allowance = Allowance(n_teachers=law.n_teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta)

@@ -14,14 +14,6 @@ def general_composition(epsilon: float, delta: float, times: int, slack: float) 
     `slack` is an additional delta; 0 gives simple composition. The form is Theorem 3.4 of "The composition theorem for
     differential privacy", quoted as Theorem 2.3 of "Optimized Tradeoffs for Private Prediction with Majority
     Ensembling".
-
-    Examples
-    --------
-    The allowance of 10 out of 35 teachers in that paper's appendix D.1.1:
-
-    >>> total = general_composition(0.1, 1e-5, 10, 0.1)
-    >>> [round(value, 4) for value in total]
-    [0.6452, 0.1001]
     """
     epsilon, delta = epsilon_of(epsilon), real_between("delta", delta, 0, 1)
     times, slack = integer_between("times", times, 1), real_between("slack", slack, 0, 1)

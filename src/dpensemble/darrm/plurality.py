@@ -43,12 +43,6 @@ class Plurality(ReleaseLaw):
     """Tell the class with the most ballots, ties by chance; for ballots that are private by themselves.
 
     It adds no noise and protects nothing: what is told is as private as the ballots.
-
-    Examples
-    --------
-    >>> Plurality().probabilities(np.array([[3, 1, 0], [2, 2, 1]]))
-    array([[1. , 0. , 0. ],
-           [0.5, 0.5, 0. ]])
     """
 
     title: ClassVar[str] = "plurality of the ballots"
@@ -66,13 +60,6 @@ def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: flo
 
     One unit can change `touched` teachers. Each ballot has pure privacy `epsilon`: a true vote with randomised
     response, or the vote of a private model.
-
-    Examples
-    --------
-    >>> round(plurality_epsilon(3, 30, touched=1, epsilon=1.0, randomised=True), 4)
-    0.1586
-    >>> plurality_epsilon(3, 30, touched=30, epsilon=0.5, randomised=True)
-    1.5
     """
     drawn = integer_between("drawn", drawn, 1, integer_between("n_teachers", n_teachers, 1))
     if touched == 1 and randomised:

@@ -39,20 +39,7 @@ class Note:
 
 
 def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit: bool) -> list[Note]:
-    """Return what stands out in a public table.
-
-    `preparation` was fitted on it and knows its dates. `has_unit` is whether units were given.
-
-    Examples
-    --------
-    >>> from dpensemble.datasets import TablePreparation
-    >>> public = pd.DataFrame({"patient_id": ["a", "a", "b"], "site": ["x", "x", "x"]})
-    >>> for note in table_notes(public, TablePreparation().fit(public), has_unit=False):
-    ...     print(note.text)
-    column 'patient_id' looks like whose record it is; with --unit patient_id all records of one are protected
-    together, without it only each record by itself.
-    column 'site' has the same entry in every public row, which says nothing; leave it out (--drop site).
-    """
+    """Return what stands out in a public table, on which `preparation` was fitted."""
     words = preparation.words()
     return [
         note

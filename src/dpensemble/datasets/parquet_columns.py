@@ -18,12 +18,6 @@ def exact_frame(data: Any) -> pd.DataFrame:
 
     Integers and truth values have pandas' types that may be missing, dictionaries are decoded, and lists, structs and
     maps are objects of Python.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> exact_frame(pa.table({"code": pa.array([2**53 + 1, None])}))["code"].dtype
-    Int64Dtype()
     """
     kinds, nested = _nullable(), {}
     for place, column in enumerate(data.schema):

@@ -10,10 +10,9 @@ from dpensemble.design.drawn import Drawn
 from dpensemble.design.given_votes import GivenVotes, Sampling
 from dpensemble.design.influence import Census, InfluenceRule, Personalisation
 from dpensemble.design.least_error import LeastError, with_least_error
-from dpensemble.design.noise import with_least_noise
 from dpensemble.design.noisy_sums import NoisySums, noisy_sums
 from dpensemble.design.partitioned import Partitioned
-from dpensemble.design.plan import GroupPlan, Plan, plan, plan_of
+from dpensemble.design.plan import GroupPlan, Plan, plan
 from dpensemble.design.private import DaRRM, MajorityRule, PrivateTeachersDesign, PrivateWhat, private_teachers
 from dpensemble.design.private_answers import FittedAnswer, fitted_answer
 from dpensemble.design.quality import answer_rate, quality_table, wrong_label_rate
@@ -53,11 +52,9 @@ __all__ = [
     "noisy_sums",
     "parse_budgets",
     "plan",
-    "plan_of",
     "private_teachers",
     "quality_table",
     "smallest_ensemble",
     "with_least_error",
-    "with_least_noise",
     "wrong_label_rate",
 ]

@@ -28,26 +28,8 @@ _EXACT_SHARE = 0.925
 def with_least_noise(design: AnyDesign, labels: int, start: float | None = None) -> AnyDesign:
     """Return the run with the smallest noise at which so many labels fit everybody's budget.
 
-    Parameters
-    ----------
-    design : VotingDesign
-        With budgets; its own noise plays no part.
-    labels : int
-        Labels wanted; for gated laws, if every query is answered.
-    start : float, optional
-        Noise near which to look first, in votes.
-
-    Returns
-    -------
-    VotingDesign
-        Its noise is about a share `PRECISION` above the smallest; its meter, as checked, admits at least `labels`.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the law was given with its noise, or has none.
-    BudgetError
-        If no noise up to a million votes is enough.
+    Its noise is about a share `PRECISION` above the smallest; its meter, as checked, admits at least `labels`, even if
+    a gate lets every query pass. `start` is where to look first.
     """
     labels = integer_between("labels", labels, 1)
     if not design.choice.noise_is_open:

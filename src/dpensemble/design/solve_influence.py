@@ -88,20 +88,6 @@ def solved(
     influences are multiplied by the number of queries that each group could still afford, to the matching power, until
     they agree. Of those met on the way, the seats are returned at which the first group to run out lasts longest. With
     `fast` only Renyi curves are used, which moves the solution by a few per cent.
-
-    Examples
-    --------
-    >>> from dpensemble.budget import Budget
-    >>> from dpensemble.laws import GaussianNoisyMax
-    >>> census = Census(names=("high", "low"), shares=(1, 1),
-    ...                 budgets=(Budget(epsilon=0.5, delta=1e-5), Budget(epsilon=1.5, delta=1e-5)))
-    >>> how = {"n_classes": 2, "accounting": Accounting.PUBLISHED}
-    >>> found = solved(Personalisation.WEIGHTING, GaussianNoisyMax(160.0), 1000, census, **how,
-    ...                conversion=Conversion.CLASSICAL)
-    >>> [round(weight, 2) for weight in found.weights]
-    [0.51, 1.49]
-    >>> queries_of_groups(found, **how, conversion=Conversion.CLASSICAL)
-    (528, 527)
     """
     search = _Search(kind, law, n_teachers, census, n_classes, accounting, precision, published_influence(kind, census))
     search.rounds(_MOST_ROUNDS, Conversion.IMPROVED if conversion is Conversion.BEST else conversion)

@@ -112,6 +112,8 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
     if _INSIDE.get():
         yield
         return
+    # Read before anything is spent, so that nothing can fail while a failed fit is counted.
+    seeded = getattr(estimator, "insecure_release_seed", None) is not None
     token, announced, failed = _INSIDE.set(True), _Announced(), True
     try:
         with listen(announced.hear):
@@ -120,7 +122,7 @@ def counted(estimator: Any, X: Any, y: Any) -> Iterator[None]:
     finally:
         _INSIDE.reset(token)
         if announced.spent:
-            _count_if_released(estimator, X, y, announced, failed=failed)
+            _count_if_released(estimator, X, y, announced, seeded=seeded, failed=failed)
 
 
 @contextmanager
@@ -133,10 +135,9 @@ def uncounted() -> Iterator[None]:
         _INSIDE.reset(token)
 
 
-def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, failed: bool) -> None:
+def _count_if_released(estimator: Any, X: Any, y: Any, announced: _Announced, *, seeded: bool, failed: bool) -> None:
     if failed:
         # What failed midway has spent what it was allowed to.
-        seeded = estimator.insecure_release_seed is not None
         epsilon = announced.epsilon
     else:
         seeded, epsilon = not estimator.guarantee_.for_release, estimator.guarantee_.epsilon

@@ -8,7 +8,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.engine.recommendation import Recommendation
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.guarantee import Guarantee
@@ -54,7 +53,6 @@ class Result:
     #: Wall-clock seconds of each stage. For the owner.
     seconds: dict[str, float] = field(default_factory=dict)
     #: Statistics of secret votes, when `fit` was given an object to fill. Never publish them.
-    diagnostics: PrivateDiagnostics | None = None
 
     @property
     def law(self) -> Any:

@@ -203,7 +203,6 @@ class VotingSteps(Steps):
             labels=self.labels,
             releases=LABELS,
             n_features=self.method.n_features_in_,
-            diagnostics=self.diagnostics,
         )
 
     def spend_curve(self) -> Any:

@@ -97,7 +97,7 @@ class BaggedPATEClassifier(BaggedPATE, VotesInBlocks):
     References
     ----------
     B. Balle, G. Barthe and M. Gaboardi, "Privacy amplification by subsampling", NeurIPS 2018, Theorem 2; that it
-    holds for whole runs of bagged teachers is this library's (`dpensemble.accounting.SubsampledCost`).
+    holds for whole runs of bagged teachers is this library's (`dpensemble.accounting.subsampled`).
 
     Examples
     --------

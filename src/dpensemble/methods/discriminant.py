@@ -29,7 +29,8 @@ from dpensemble.moments.queries import RecordsQuery, exact_sum
 from dpensemble.moments.whole import whole_features
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
-from dpensemble.student import fit_soft_student, published
+from dpensemble.student.fitting import fit_soft_student
+from dpensemble.student.published import published
 
 # Records whose points are in memory at a time.
 _ROWS_AT_ONCE = 8192

@@ -94,6 +94,7 @@ class LabelMomentsClassifier(TableClassifier):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(3000, 4)); y = (X[:, 0] > 0).astype(int)
     >>> model = LabelMomentsClassifier(classes=[0, 1], epsilon=1.0, insecure_release_seed=0)

@@ -100,7 +100,6 @@ class PrivateMajorityClassifier(VotingEnsembleClassifier):
     Examples
     --------
     >>> import numpy as np
-    from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(3000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> model = PrivateMajorityClassifier(classes=[0, 1], sharing="partition", epsilon=1.0)

@@ -5,7 +5,6 @@ from dpensemble.neural.classifier import TorchClassifier
 from dpensemble.neural.dp_sgd import DPSGDClassifier
 from dpensemble.neural.networks import (
     bagging_cnn,
-    bagging_vgg16,
     digit_cnn,
     hidden_layer_network,
     linear_network,
@@ -21,7 +20,6 @@ __all__ = [
     "ImageAugmentation",
     "TorchClassifier",
     "bagging_cnn",
-    "bagging_vgg16",
     "digit_cnn",
     "hidden_layer_network",
     "linear_network",

@@ -154,33 +154,9 @@ def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
 def bagging_vgg16(input_shape: Sequence[int], n_classes: int) -> Module:
     """Return VGG16 for small colour images: thirteen convolutions in five pooled stages, and three linear layers.
 
-    Parameters
-    ----------
-    input_shape : sequence of int
-        (channels, height, width), height and width at least 32; (3, 32, 32) for CIFAR-10.
-    n_classes : int
-        Outputs.
-
-    Returns
-    -------
-    torch.nn.Module
-        Weights start He-normal, biases at zero. Hidden linear layers have 512 units instead of 4,096, as small images
-        leave 512 features.
-
-    Raises
-    ------
-    InvalidParameterError
-        If the rows are no such images.
-
-    References
-    ----------
-    K. Simonyan and A. Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR 2015,
-    table 1, column D; used by Liu, Jia and Gong, 2021, for CIFAR-10.
-
-    Examples
-    --------
-    >>> from dpensemble.neural import TorchClassifier
-    >>> pictures = TorchClassifier(module=bagging_vgg16, input_shape=(3, 32, 32))
+    Weights start He-normal, biases at zero. Hidden linear layers have 512 units instead of 4,096, as small images
+    leave 512 features. K. Simonyan and A. Zisserman, "Very deep convolutional networks for large-scale image
+    recognition", ICLR 2015, table 1, column D; used by Liu, Jia and Gong, 2021, for CIFAR-10.
     """
     channels, height, width = _image_shape("bagging_vgg16", input_shape, smallest=32)
     nn = require_torch().nn

@@ -28,8 +28,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
-from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
+from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree

@@ -7,7 +7,7 @@ from dpensemble.releases.mean import NoisyMean
 from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.releases.queries import ReleasedSum, ReleasedTable, SumQuery
 from dpensemble.releases.sparse import SparseLabel
-from dpensemble.releases.sums import PaidSums, SumPayer, SumReleaser
+from dpensemble.releases.sums import SumPayer, SumReleaser
 
 __all__ = [
     "RELEASES",
@@ -17,7 +17,6 @@ __all__ = [
     "NamedVotes",
     "NoisyMean",
     "Outcomes",
-    "PaidSums",
     "Release",
     "ReleasedSum",
     "ReleasedTable",

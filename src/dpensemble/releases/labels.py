@@ -26,13 +26,7 @@ _PARTS = 2**20
 
 @dataclass(frozen=True)
 class LabelByLaw(Release):
-    """The label that a law draws from the ballots.
-
-    Parameters
-    ----------
-    law : ReleaseLaw
-        What draws.
-    """
+    """The label that a law draws from the ballots."""
 
     law: ReleaseLaw
 

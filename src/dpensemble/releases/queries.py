@@ -72,7 +72,7 @@ class SumQuery(ABC, Generic[Outcome]):
 
     def sensitivity(self, relation: Relation) -> int:
         """Return the whole units by which neighbouring data sets can move the sum."""
-        return self.replacing if relation is Relation.REPLACE_ONE else self.removing
+        return self.removing if relation is Relation.ADD_OR_REMOVE_ONE else max(self.replacing, self.removing)
 
     @abstractmethod
     def read(self, sums: Floats, spread: float) -> Outcome:

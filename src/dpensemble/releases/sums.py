@@ -9,10 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpensemble._arrays import Floats, Integers
+from dpensemble._checks import integer_between, member
 from dpensemble._drawn import drawn_once
+from dpensemble._original import Original
 from dpensemble._random import NoiseSource
 from dpensemble.cost import noise_variance
-from dpensemble.errors import BudgetError
+from dpensemble.errors import BudgetError, DataError
 from dpensemble.relations import Relation
 from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
@@ -28,35 +30,24 @@ class SumPayer(Protocol):
         """Charge for a sum before its noise is drawn, or refuse."""
 
 
-@dataclass(frozen=True)
-class PaidSums:
-    """Pays for sums that were charged before, for example in the book of an `Aggregator`, and for no others.
+class PaidSums(Original, spends=("charge",)):
+    """Pays once for sums that the book of an `Aggregator` charged before: entries of all sums together."""
 
-    Parameters
-    ----------
-    noise : float
-        Noise that was charged for, in sensitivities.
-    variance : int
-        Least variance of the discrete noise, in squared whole units.
-    entries : int
-        Entries of all sums together.
-    """
-
-    noise: float
-    variance: int
-    entries: int
+    def __init__(self, noise: float, variance: int, entries: int) -> None:
+        self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
 
     def sigma(self, share: float) -> float:  # noqa: ARG002
         """Return the noise that was charged for."""
-        return self.noise
+        return self._noise
 
     def charge(self, sigma: float, *, variance: int, entries: int) -> None:
-        """Refuse sums with less noise, or with more entries, than were charged."""
-        if not (sigma >= self.noise and variance >= self.variance and entries <= self.entries):
+        """Refuse sums with less noise, or with more entries, than were charged and not drawn yet."""
+        if not (sigma >= self._noise and variance >= self._variance and 1 <= entries <= self._left):
             raise BudgetError(
                 f"sums of {entries:,} entries with noise sigma={sigma:.6g} are not those that were charged before: "
-                f"{self.entries:,} entries with noise sigma={self.noise:.6g}."
+                f"{self._left:,} entries with noise sigma={self._noise:.6g}."
             )
+        self._left -= entries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,6 +74,9 @@ class SumReleaser:
     noise: NoiseSource
     released: list[ReleasedSum] = field(default_factory=list, init=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", member("relation", self.relation, Relation))
+
     def release(self, query: SumQuery[Outcome], total: Integers, share: float, *, weight: float = 1.0) -> Outcome:
         """Charge for a sum, then draw the noise of each entry, and return what the query reads from both.
 
@@ -99,9 +93,13 @@ class SumReleaser:
 
         Raises
         ------
+        DataError
+            If the total is not of whole numbers, whose fractions no noise would hide.
         BudgetError
             If the budget does not cover the sum. No noise is drawn then.
         """
+        if total.dtype.kind not in "iu":
+            raise DataError(f"total has the type {total.dtype}; give a sum of whole numbers.")
         sigma = self.meter.sigma(share)
         variance = noise_variance(sigma, query.sensitivity(self.relation))
         self.meter.charge(sigma, variance=variance, entries=total.size)

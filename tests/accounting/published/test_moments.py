@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpensemble.accounting import Accounting, Change, Group, laplace_moments
+from dpensemble.accounting import Accounting, Change, Group
 from dpensemble.accounting.meters.choose import worst_case_meter
-from dpensemble.accounting.published.moments import published_cost
+from dpensemble.accounting.published.moments import laplace_moments, published_cost
 from dpensemble.budget import Budget
 from dpensemble.cost import Conversion
 from dpensemble.errors import AccountingError, BudgetError

@@ -24,40 +24,12 @@ class PublishedRdp:
 
 
 def published_group_rdp(law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike, sensitivity: float) -> PublishedRdp:
-    """Return the published tight bounds of each query, capped by the loose ones, for one group.
+    """Return the published tight bounds of each query, capped by the loose ones, for one group; private.
 
-    Parameters
-    ----------
-    law : LaplaceNoisyMax, GaussianNoisyMax or ConfidentNoisyMax
-        The law that answers.
-    counts : array-like of shape (n_queries, n_classes)
-        Sums of the ballots for each class. Private.
-    orders : array-like of shape (n_orders,)
-        Renyi orders above 1.
-    sensitivity : float
-        Weight of all ballots that a record of the group can change; 0 where they sit out, which costs nothing.
+    They bound one order of the pair, in nats, and are for comparison only. `sensitivity` is the weight of all ballots
+    that a record of the group can change; 0 where they sit out, which costs nothing.
 
-    Returns
-    -------
-    PublishedRdp
-        Upper bounds for one order of the pair, in nats. For comparison only. Private.
-
-    Raises
-    ------
-    AccountingError
-        If no published analysis covers the law.
-
-    References
-    ----------
     Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Mühl and Boenisch 2022, Lemma 5.
-
-    Examples
-    --------
-    A group whose ballots weigh twice as much is charged more on the same split vote:
-
-    >>> costs = [published_group_rdp(GaussianNoisyMax(40.0), [[130, 120]], [2.0], weight) for weight in (1, 2)]
-    >>> [round(float(cost.label[0, 0]), 5) for cost in costs]
-    [0.00125, 0.005]
     """
     if sensitivity == 0:
         free = np.zeros((len(np.asarray(counts)), len(np.asarray(orders))))

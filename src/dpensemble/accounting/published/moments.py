@@ -14,29 +14,8 @@ def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
     / 2``. The moments are thus ``2 (a / scale)**2 l (l + 1)`` an answer, and ``squared_votes`` is the sum of ``a**2``
     over the answers.
 
-    Parameters
-    ----------
-    scale : float
-        Scale of the Laplace noise in votes.
-    squared_votes : int
-        Sum over the answers of the square of the number of votes that may change.
-
-    Returns
-    -------
-    PrivacyCost
-        A Renyi curve.
-
-    References
-    ----------
     Jordon et al. 2019, Theorem 1 (pure privacy) and section 4.3 (moments); M. Bun and T.
     Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3.
-
-    Examples
-    --------
-    Ten labels at 50 teachers and a scale of 25 votes, converted as published:
-
-    >>> round(laplace_moments(25.0, 10).epsilon(1e-3, "classical Renyi conversion"), 4)
-    0.9725
     """
     return PrivacyCost(rdp=2.0 * float(squared_votes) / scale**2 * DEFAULT_ORDERS)
 

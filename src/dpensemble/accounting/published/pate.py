@@ -163,37 +163,9 @@ def conjectured_lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, ch
     Its authors state it without a proof ("note that we do not prove the following result - it is a
     conjecture"). No guarantee of this library rests on it, and none may.
 
-    Parameters
-    ----------
-    counts : array-like of shape (n_queries, n_classes)
-        Votes for each class. Private.
-    scale : float
-        Scale of the Laplace noise on each count, in votes (``n_partitions / lambda`` in the paper).
-    orders : array-like of shape (n_orders,)
-        Renyi orders above 1.
-    changed_votes : array-like of shape (n_queries,)
-        Most votes that the record can change in each query (``n_partitions * m(x; u)``), from 0 to 1e9. Private.
-
-    Returns
-    -------
-    ndarray of shape (n_queries, n_orders)
-        Conjectured divergences of one record, in nats. Private.
-
-    Raises
-    ------
-    DataError
-        If `counts` cannot be votes or `changed_votes` does not fit them.
-    InvalidParameterError
-        If `scale` is not a number from 1e-9 to 1e12, or an order is not above 1.
-
-    References
-    ----------
-    Jordon et al. 2019, supplement, equation (3), a conjecture; capped by their proven bound, made tight (`pure_rdp`).
-
-    Examples
-    --------
-    >>> conjectured_lnmax_rdp([[160, 90]], scale=20.0, orders=[2], changed_votes=[0.5]).round(6)
-    array([[0.002497]])
+    `changed_votes` are the most votes that the record can change in each query (``n_partitions * m(x; u)``); `scale` is
+    ``n_partitions / lambda`` in the paper. Jordon et al. 2019, supplement, equation (3), a conjecture; capped by their
+    proven bound, made tight (`pure_rdp`).
     """
     log_error = lnmax_log_error(counts, scale)
     changed = np.asarray(changed_votes, dtype=np.float64)

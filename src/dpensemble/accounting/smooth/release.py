@@ -18,22 +18,10 @@ _PUBLISHED_STEP = 2.0**-20
 
 @dataclass(frozen=True, slots=True)
 class SmoothRelease:
-    """A data-dependent guarantee that may be published.
+    """A data-dependent guarantee that may be published, unless its noise came from a seed (`for_release` is False).
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee for the labels and this release together.
-    order : float
-        Renyi order at which everything was computed.
-    labels_rdp : float
-        Published upper bound on the labels' cost at `order`, in nats (noise included).
-    release_rdp : float
-        Cost of publishing `labels_rdp`, in nats.
-    failure : float
-        Probability, over the noise of the release, that `labels_rdp`, and so `epsilon`, is below the true cost.
-    for_release : bool
-        False if the noise came from a seed: then nothing here may be published.
+    Epsilon and delta hold for the labels and this release together. `labels_rdp`, in nats, is an upper bound on the
+    labels' cost at `order`, but for a probability of `failure` over the noise; `release_rdp` pays for publishing it.
     """
 
     epsilon: float
@@ -56,61 +44,17 @@ def release_epsilon(
     answered: ArrayLike | None = None,
     noise: NoiseSource | None = None,
 ) -> SmoothRelease:
-    """Publish an epsilon that was computed from the votes.
+    """Publish an epsilon that was computed from the votes; the number of queries must be fixed in advance.
 
     What is published is ``total + S * noise_multiplier * (z + N(0, 1))`` with the smooth sensitivity ``S`` and
     the upper `failure` quantile ``z``: moving the mean up by ``z`` standard deviations *before* publishing keeps
     ``S``, which is secret too, from being needed afterwards. `smooth_release_rdp` pays for the move.
 
-    Parameters
-    ----------
-    cost : SmoothCost
-        The public settings of the queries; their number and everything else must be fixed in advance.
-    counts : array-like of shape (n_queries, n_classes)
-        Votes for each class. Private.
-    delta : float
-        Strictly between 0 and 1.
-    beta : float
-        Smoothness; ``0.4 / order`` is a fair choice. Needs ``order * (1 - exp(-2 beta)) < 1``.
-    noise_multiplier : float
-        Standard deviation of the noise in units of the smooth sensitivity; ``2 * order`` is a fair choice.
-    failure : float
-        Probability that the published figure is too low, from 1e-15 to 0.5.
-    answered : array-like of shape (n_queries,) or None
-        Which queries are charged for GNMax; None (all) holds whatever the threshold's outcome. A given set must
-        not depend on the votes other than through the released threshold outcomes, and the guarantee then holds
-        for that outcome.
-    noise : NoiseSource or None
-        Source of uniform bits; None for the operating system's generator.
+    `beta` needs ``order * (1 - exp(-2 beta)) < 1``. A given `answered` must not depend on the votes other than through
+    the released threshold outcomes, and the guarantee then holds for that outcome; None (all) holds whatever it is.
 
-    Returns
-    -------
-    SmoothRelease
-        Public, unless `noise` was seeded.
-
-    Raises
-    ------
-    DataError
-        If `counts` are not whole ballots of the teachers, or `answered` does not fit them.
-    InvalidParameterError
-        If a setting is out of range, or `beta` is too large for the order.
-    AccountingError
-        If the cost is not finite.
-
-    References
-    ----------
     Papernot et al. 2018, appendix on smooth sensitivity (mechanism GNSS); conversion to epsilon: C. Canonne, G.
     Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 12.
-
-    Examples
-    --------
-    A thousand almost unanimous answers of 1,000 teachers, whose worst-case cost is 7.5 at this order:
-
-    >>> cost = SmoothCost(sigma=40.0, order=12.0, n_teachers=1000, n_classes=10)
-    >>> votes = np.array([[980, 20] + [0] * 8] * 1000)
-    >>> release = release_epsilon(cost, votes, delta=1e-5, beta=0.4 / 12, noise_multiplier=24.0)
-    >>> round(release.epsilon, 2), release.for_release, cost.worst_total(1000)
-    (1.13, True, 7.5)
     """
     if not cost.both_directions:
         raise AccountingError(

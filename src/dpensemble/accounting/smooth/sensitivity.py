@@ -32,42 +32,11 @@ class SmoothCost:
     neighbouring relation is one teacher changing its votes in every query arbitrarily, which covers replacing
     one record where each record has one teacher.
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise on each count, in votes.
-    order : float
-        The Renyi order, above 1.
-    n_teachers : int
-        Number of votes in each query, at most 1e6.
-    n_classes : int
-        Number of classes, at least 2.
-    threshold : float or None
-        Votes that the largest noisy count must reach (Confident-GNMax); None for GNMax.
-    threshold_sigma : float or None
-        Standard deviation of the noise on the largest count; given exactly if `threshold` is.
-    both_directions : bool, default=True
-        The published theorem bounds ``D(M(D) || M(D'))`` for the data ``D`` at hand only. By default ``D'`` is
-        charged for too: every query is taken as if one teacher had already changed towards the tie. False is
-        for comparison with the paper, not for a guarantee.
+    The published theorem bounds ``D(M(D) || M(D'))`` for the data ``D`` at hand only. By default ``D'`` is charged for
+    too: every query is taken as if one teacher had already changed towards the tie. ``both_directions=False`` is for
+    comparison with the paper, not for a guarantee.
 
-    Raises
-    ------
-    InvalidParameterError
-        If a setting is out of range or only one of `threshold` and `threshold_sigma` is given.
-
-    References
-    ----------
     Papernot et al. 2018, Theorem 6, Propositions 7, 8 and 10, and the appendix on smooth sensitivity.
-
-    Examples
-    --------
-    >>> cost = SmoothCost(sigma=6.0, order=8.0, n_teachers=50, n_classes=10)
-    >>> votes = np.array([[50] + [0] * 9] * 100)
-    >>> round(cost.total(votes), 3), round(cost.worst_total(100), 3)
-    (0.016, 22.222)
-    >>> round(cost.smooth_sensitivity(votes, beta=0.05), 2)
-    2.09
     """
 
     sigma: float
@@ -92,101 +61,35 @@ class SmoothCost:
             real_between("threshold_sigma", self.threshold_sigma, 1e-9, 1e12)
 
     def total(self, counts: ArrayLike, answered: ArrayLike | None = None) -> float:
-        """Return the published cost: the sum of every query's bound, rounded up where votes are too many to list.
+        """Return the published cost in nats: the sum of every query's bound; private.
 
-        Parameters
-        ----------
-        counts : array-like of shape (n_queries, n_classes)
-            Votes for each class. Private.
-        answered : array-like of shape (n_queries,) or None
-            Which queries passed the threshold and were charged for GNMax as well; None charges all, which always holds.
-
-        Returns
-        -------
-        float
-            Upper bound on the Renyi divergence, in nats. Private.
-
-        Raises
-        ------
-        DataError
-            If `counts` are not whole ballots of `n_teachers`, or `answered` does not fit them.
+        It is rounded up where votes are too many to list. `answered` are the queries that passed the threshold and were
+        charged for GNMax as well; None charges all, which always holds.
         """
         return float(sum(table.cost[positions].sum() for table, positions in self._parts(counts, answered)))
 
     def worst_total(self, n_queries: int, n_answered: int | None = None) -> float:
-        """Return the largest that `total` can be, whatever the votes; public.
-
-        Parameters
-        ----------
-        n_queries : int
-            Number of queries asked.
-        n_answered : int or None
-            Number charged for GNMax; None for all.
-
-        Returns
-        -------
-        float
-            Upper bound in nats (Papernot et al. 2018, Proposition 8).
-        """
+        """Return the largest that `total` can be, whatever the votes (Papernot et al. 2018, Proposition 8); public."""
         queries = integer_between("n_queries", n_queries, 0)
         charged = queries if n_answered is None else integer_between("n_answered", n_answered, 0, queries)
         asked = 0.0 if self.threshold_sigma is None else queries * self.order / (2 * self.threshold_sigma**2)
         return charged * self.order / self.sigma**2 + asked
 
     def local_sensitivity(self, counts: ArrayLike, answered: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Bound how far `total` moves with one teacher, at votes a given number of teachers away.
+        """Bound how far `total` moves with one teacher, at votes a given number of teachers away; private.
 
-        Parameters
-        ----------
-        counts : array-like of shape (n_queries, n_classes)
-            Votes for each class. Private.
-        answered : array-like of shape (n_queries,) or None
-            As for `total`.
-
-        Returns
-        -------
-        ndarray of shape (n_distances,)
-            Entry ``d`` bounds the local sensitivity of `total` at all votes in which at most ``d`` teachers
-            differ; the last entry holds at every larger distance too. Entry ``d`` for one set of votes is never
-            above entry ``d + 1`` for a neighbour, which smoothness rests on. Private.
-
-        Raises
-        ------
-        DataError
-            If `counts` are not whole ballots of `n_teachers`, or `answered` does not fit them.
+        Entry ``d`` bounds the local sensitivity of `total` at all votes in which at most ``d`` teachers differ. The
+        last entry holds at every larger distance too. Entry ``d`` for one set of votes is never above entry ``d + 1``
+        for a neighbour, which smoothness rests on.
         """
         return np.array(list(_local_changes(self._parts(counts, answered), self._rounding(counts))))
 
     def smooth_sensitivity(self, counts: ArrayLike, beta: float, answered: ArrayLike | None = None) -> float:
-        """Return a `beta`-smooth upper bound on the local sensitivity of `total`.
+        """Return a `beta`-smooth upper bound on the local sensitivity of `total`, in nats; private.
 
         ``max over d of exp(-beta d) * local_sensitivity[d]``; neighbours differ by a factor of at most ``exp(beta)``.
-
-        Parameters
-        ----------
-        counts : array-like of shape (n_queries, n_classes)
-            Votes for each class. Private.
-        beta : float
-            Smoothness, from 1e-9 to 10.
-        answered : array-like of shape (n_queries,) or None
-            As for `total`.
-
-        Returns
-        -------
-        float
-            In nats. Private.
-
-        Raises
-        ------
-        DataError
-            If `counts` are not whole ballots of `n_teachers`, or `answered` does not fit them.
-        InvalidParameterError
-            If `beta` is out of range.
-
-        References
-        ----------
-        K. Nissim, S. Raskhodnikova and A. Smith, "Smooth sensitivity and sampling in private data analysis",
-        STOC 2007, Definition 2.2 and Claim 3.2 (any bound that grows in this way with the distance).
+        K. Nissim, S. Raskhodnikova and A. Smith, "Smooth sensitivity and sampling in private data analysis", STOC 2007,
+        Definition 2.2 and Claim 3.2 (any bound that grows in this way with the distance).
         """
         beta = real_between("beta", beta, 1e-9, 10)
         parts = self._parts(counts, answered)
