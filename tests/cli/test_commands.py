@@ -103,7 +103,7 @@ def test_several_partitions_of_the_optimal_vote_are_bagging():
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("train", ["magic"], "method='magic' is unknown; use a method (auto, bagged-pate, dpbag, "),
+        ("train", ["magic"], "method='magic' is unknown; use a method (auto, bagged-pate, discriminant, dpbag, "),
         ("train", ["--method", "magic"], ", weighting-pate) or a law ("),
         ("train", ["bagged-pate", "--law", "confident-gnmax"], "is no law of bagged-pate; use gnmax, lnmax, "),
         ("train", ["saa", "--method", "pate"], "name only one"),

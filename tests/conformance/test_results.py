@@ -12,6 +12,7 @@ from dpensemble import (
     AutoClassifier,
     BaggedPATEClassifier,
     BaggingPrivacyClassifier,
+    DiscriminantClassifier,
     DPBaggingClassifier,
     EncodedClassifier,
     LabelMomentsClassifier,
@@ -51,6 +52,7 @@ BUDGETS = {"budgets": np.where(np.arange(N) % 2, 2.0, 4.0)}
 PLAIN = {
     "auto": (AutoClassifier(**RUN), {}),
     "bagged pate": (BaggedPATEClassifier(**VOTES, max_labels=3), {}),
+    "discriminant": (DiscriminantClassifier(**RUN), {}),
     "dpbag": (DPBaggingClassifier(**VOTES, n_partitions=1), {}),
     "label moments": (LabelMomentsClassifier(**RUN), {}),
     "pate": (PATEClassifier(**VOTES), {}),

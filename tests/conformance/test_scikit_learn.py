@@ -19,6 +19,7 @@ from dpensemble import (
     AutoClassifier,
     BaggedPATEClassifier,
     BaggingPrivacyClassifier,
+    DiscriminantClassifier,
     DPBaggingClassifier,
     LabelMomentsClassifier,
     PATEClassifier,
@@ -66,6 +67,10 @@ class SelfPublicSubspace(_SelfPublic, RandomSubspaceClassifier):
 
 class SelfPublicMoments(_SelfPublic, LabelMomentsClassifier):
     __init__ = LabelMomentsClassifier.__init__
+
+
+class SelfPublicDiscriminant(_SelfPublic, DiscriminantClassifier):
+    __init__ = DiscriminantClassifier.__init__
 
 
 class SelfPublicSoftVotes(_SelfPublic, SoftVotesClassifier):
@@ -139,6 +144,7 @@ ESTIMATORS = [
     SelfPublicMoments(TableMap(), LogisticRegression(), **MOMENTS),
     SelfPublicMoments(StandardScaler(), **MOMENTS),
     SelfPublicAuto(**MOMENTS),
+    SelfPublicDiscriminant(**MOMENTS),
     SelfPublicSoftVotes(n_teachers=3, **MOMENTS),
     SelfPublicSoftVotes(answers="parameters", clip=20.0, n_teachers=3, **MOMENTS),
     SelfPublicBaggedPATE(**SETTINGS),

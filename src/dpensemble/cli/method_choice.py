@@ -27,6 +27,10 @@ _NOT_HERE = {
         "--method label-moments has no plan: all of the budget is used whatever it is, and any number of public rows "
         "gets a label."
     ),
+    ("plan", "discriminant"): (
+        "--method discriminant has no plan: all of the budget is used whatever it is, and any number of public rows "
+        "gets a label."
+    ),
     ("plan", "soft-votes"): (
         "--method soft-votes has no plan: all of the budget is used whatever it is, and any number of public rows "
         "gets a label."

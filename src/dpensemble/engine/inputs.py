@@ -128,7 +128,7 @@ def private_records(
     require_rows("X", X, keep_bad=zeroes)
     require_labels(y, keep_bad=zeroes)
     X, classes, targets = (_with_zeros if zeroes else _all_good)(estimator, X, y, nan)
-    require_workers(estimator.get_params(deep=False).get("n_jobs"))
+    require_workers(estimator.n_jobs)
     records, owners = owned_records(X, targets, units, relation, zeroes=zeroes)
     return records, classes, owners
 

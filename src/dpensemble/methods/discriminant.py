@@ -104,6 +104,8 @@ class DiscriminantClassifier(ArrayClassifier):
 
     name: ClassVar[str] = "discriminant"
     title: ClassVar[str] = "A Gaussian distribution for each class"
+    #: No models are fitted, so there is nothing to share between workers.
+    n_jobs: ClassVar[None] = None
 
     def __init__(
         self,

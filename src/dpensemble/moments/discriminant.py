@@ -77,14 +77,18 @@ class PublicDirections:
     @classmethod
     def of(cls, public: Floats) -> PublicDirections:
         """Return the directions of public rows, shape (n_public, n_columns)."""
+        # Squares of larger entries are no numbers.
+        public = np.clip(public, -1e100, 1e100)
         centre, scale = public.mean(axis=0), public.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
         standard = np.clip((public - centre) / scale, -_LARGEST, _LARGEST)
         variances, vectors = np.linalg.eigh(standard.T @ standard / len(public))
         most = min(_MOST_DIRECTIONS, max(1, len(public) // 5))
-        kept = [place for place in np.argsort(-variances)[:most] if variances[place] > 1e-3 * variances.max()]
+        order = np.argsort(-variances)[:most]
+        # One direction at least, also when public rows are all alike.
+        kept = [place for place in order if place == order[0] or variances[place] > 1e-3 * variances.max()]
         ridge = _RIDGE * variances[kept].mean()
-        directions = vectors[:, kept] / np.sqrt(variances[kept] + ridge)
+        directions = vectors[:, kept] / np.sqrt(np.maximum(variances[kept] + ridge, _LEAST_VARIANCE**2))
         lengths = np.linalg.norm(exact_product(standard, directions), axis=1)
         return cls(centre, scale, directions, max(float(np.quantile(lengths, _QUANTILE)), 1e-3))
 
