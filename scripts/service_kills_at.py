@@ -22,7 +22,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from dpensemble.ledger import Ledger, store
+from dpensemble.ledger import Ledger, store, tables
 from dpensemble.ledger.witness import Witness
 from dpensemble.releases import labels
 from dpensemble.service import bodies, create_app, read_settings
@@ -137,7 +137,7 @@ class Trial:
     def is_charged(self, key: str) -> bool:
         """Tell whether a request is in the ledger."""
         with Ledger(self.ledger).reading() as transaction:
-            return transaction.row(store.requests, request=f"client:{key}") is not None
+            return transaction.row(tables.requests, request=f"client:{key}") is not None
 
     def said(self, key: str) -> dict[str, str]:
         """Return what a service that was killed said: that it was drawing, and what it told."""

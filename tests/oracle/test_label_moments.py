@@ -14,6 +14,7 @@ from dpensemble._random import SeededNoise
 from dpensemble.accounting import Group, SumsMeter, gaussian_mu
 from dpensemble.audit import audit_pipeline
 from dpensemble.budget import Budget
+from dpensemble.engine import moments_inputs
 from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.moments import MomentsSource, blocks, queries
@@ -270,13 +271,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch):
-    weights = LabelMomentsClassifier._weights
+    weights = moments_inputs._weights
 
-    def forgotten(self, units_of, epsilons):
-        found, groups, total = weights(self, units_of, epsilons)
+    def forgotten(method, units_of, epsilons):
+        found, groups, total = weights(method, units_of, epsilons)
         return np.ones_like(found), groups, total
 
-    monkeypatch.setattr(LabelMomentsClassifier, "_weights", forgotten)
+    monkeypatch.setattr(moments_inputs, "_weights", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 
