@@ -183,5 +183,6 @@ def test_a_ledger_is_charged_before_noise_is_drawn(name, tmp_path):
 def test_a_method_is_compared_by_its_result(name):
     data = comparison_data(ComparedDataset.DIGITS, classes=(3, 8))
     (row,) = compare(data, methods=[name], epsilon=12.0, delta=0.2, repeats=1, random_state=0).methods
-    assert row.error is None or "torch" in row.error
+    # An optional extra may be missing.
+    assert row.error is None or "pip install" in row.error
     assert row.error or (row.bought and row.text and row.released and row.epsilon is not None)
