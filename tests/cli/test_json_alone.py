@@ -44,6 +44,7 @@ TRAINED = {
     "private-majority": "",
     "random-subspace": "--teachers 40",
     "saa": "--teachers 40 --certificate --private-report",
+    "discriminant": "",
     "soft-votes": "--teachers 40",
     "upsampling-pate": "--teachers 40 --budgets 2:50%,4:50%",
     "vanishing-pate": "--teachers 40 --budgets 2:50%,4:50%",

@@ -19,6 +19,7 @@ from dpensemble.workflow.drawn import DrawnFile
 TEACHERS = ["--teachers", "12"]
 METHODS = {
     "label-moments": [],
+    "discriminant": ["--fill"],
     "soft-votes": [*TEACHERS, "--fill"],
     "pate": [*TEACHERS, "--fill"],
     "private-majority": [*TEACHERS, "--fill"],
