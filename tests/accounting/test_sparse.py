@@ -92,3 +92,12 @@ def test_no_accident_makes_an_answer_free(value):
 def test_bad_numbers_of_voters_are_refused(voters):
     with pytest.raises(InvalidParameterError, match="n_voters"):
         sparse_cost(SparseNoisyMax(2.0, 20.0), voters)
+
+
+def test_answers_that_only_take_from_delta_are_not_free():
+    from dpensemble.accounting.sparse import SparseCost
+
+    cost = SparseCost(PrivacyCost.zero(), eta=0.1, lost=0.5, rounding=0.0)
+    assert cost.epsilon(1e-5) == np.inf
+    assert not cost.fits(Budget(epsilon=1.0, delta=1e-5))
+    assert (cost * 0).epsilon(1e-5) == 0.0

@@ -95,3 +95,8 @@ def test_the_variance_is_whole_and_rounded_up(sigma, sensitivity):
         wanted = (mpmath.mpf(sigma) * sensitivity) ** 2
         assert variance >= max(wanted, 2**40)
         assert variance == 2**40 or variance <= wanted * (1 + mpmath.mpf(1e-11)) + 1
+
+
+def test_slightly_negative_squares_lower_no_other_sum():
+    with pytest.raises(AccountingError, match="at least 0"):
+        GaussianCost(-1e-9, slack=1.0)

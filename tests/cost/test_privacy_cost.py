@@ -203,3 +203,9 @@ def test_answers_of_one_epsilon_each_compose_optimally():
     for count in (-1, 1.5, None):
         with pytest.raises(InvalidParameterError):
             one * count
+
+
+@pytest.mark.parametrize(("each", "count"), [(1.0, -5), (float("nan"), 5), (-0.1, 5), (1.0, 2.5)])
+def test_impossible_pure_costs_are_refused(each, count):
+    with pytest.raises(InvalidParameterError):
+        PureCost(each, count)

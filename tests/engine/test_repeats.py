@@ -5,8 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from dpensemble import (
     AutoClassifier,
@@ -17,7 +19,7 @@ from dpensemble import (
 )
 from dpensemble.datasets.columns import row_hashes
 from dpensemble.engine import repeats
-from dpensemble.errors import BudgetError, RepeatedReleaseWarning
+from dpensemble.errors import BudgetError, DPEnsembleError, RepeatedReleaseWarning
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(600, 3)), RNG.normal(size=(200, 3))
@@ -114,3 +116,19 @@ def test_hashes_tell_rows_apart_in_whatever_form():
     assert row_hashes([1, 2, 3], [0, 0, 0]) is None
     many = np.arange(40_000.0).reshape(-1, 4)
     assert len(set(row_hashes(many, np.zeros(10_000)).tolist())) == 10_000
+
+
+class Foreign(BaseEstimator):
+    """A method of somebody else without a seed, which fits one of ours and then fails."""
+
+    on_bad_record = "raise"
+
+    def fit(self, X, y, X_public=None):
+        SubsampleAggregateClassifier(n_teachers=20, classes=[0, 1], epsilon=1, delta=1e-4).fit(X, y, X_public=X_public)
+        raise RuntimeError("after the charge")
+
+
+def test_a_fit_of_a_foreign_method_that_fails_after_its_charge_is_counted():
+    with pytest.raises((RuntimeError, DPEnsembleError)):
+        EncodedClassifier(Foreign(), encoder=StandardScaler()).fit(X, Y, X_public=PUBLIC)
+    assert total_spent().epsilon == pytest.approx(1.0)

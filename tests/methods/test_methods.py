@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpensemble import Basis, DPBaggingClassifier, LabelMomentsClassifier, SubsampleAggregateClassifier
+from dpensemble import (
+    Basis,
+    DPBaggingClassifier,
+    LabelMomentsClassifier,
+    PATEClassifier,
+    SubsampleAggregateClassifier,
+)
 from dpensemble.engine.labelling import PrivateDiagnostics
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError, TeacherError
 from dpensemble.laws import LaplaceNoisyMax
@@ -401,3 +409,15 @@ def test_sparse_matrices_are_refused_in_one_sentence(method, place):
     rows[place] = sparse.csr_array(rows[place])
     with pytest.raises(DataError, match=rf"^{place} is a sparse matrix.*pass a table or {place}.toarray\(\), .*\.$"):
         method(classes=[0, 1], delta=1e-3).fit(rows["X"], np.arange(60) % 2, X_public=rows["X_public"])
+
+
+def test_a_fitted_estimator_keeps_no_secret_statistics():
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(400, 2)), rng.normal(size=(50, 2))
+    secret = PrivateDiagnostics(votes=True)
+    model = PATEClassifier(
+        n_teachers=40, classes=[0, 1], analysis="data-dependent", max_labels=5, epsilon=8.0, delta=1e-4
+    ).fit(X, (X[:, 0] > 0).astype(int), X_public=public, diagnostics=secret)
+    assert secret.margins
+    assert not any(value is secret for value in vars(model.result_).values())
+    assert b"PrivateDiagnostics" not in pickle.dumps(model)

@@ -52,7 +52,6 @@ class Result:
     learners: dict[str, str] = field(default_factory=dict)
     #: Wall-clock seconds of each stage. For the owner.
     seconds: dict[str, float] = field(default_factory=dict)
-    #: Statistics of secret votes, when `fit` was given an object to fill. Never publish them.
 
     @property
     def law(self) -> Any:

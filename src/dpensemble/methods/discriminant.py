@@ -203,7 +203,9 @@ class DiscriminantSteps(Steps):
         self.records.check_delta(self.design.groups[0].budget, self.relation, self.fewest_units)
         self.meter = self.design.meter()
         self._public = discriminant.PublicDirections.of(self.rows)
-        unit_of = number_units(self.records.identities)[1]
+        # Equal records are several units here: each adds a vector of its own.
+        units = self.records.units
+        unit_of = np.arange(len(self.records.targets)) if units is None else number_units(self.records.identities)[1]
         # A bad record adds nothing, and still counts among the records of its unit.
         self._weights = np.where(self.records.targets == BAD, 0.0, 1 / np.bincount(unit_of)[unit_of])
 

@@ -49,7 +49,12 @@ _SHARPNESS, _SHIFTS = np.geomspace(0.02, 1.5, 40), 30
 
 
 def exact_product(rows: Floats, matrix: Floats) -> Floats:
-    """Return ``rows @ matrix`` by whole numbers whose sums are exact, so that no row depends on the others."""
+    """Return ``rows @ matrix`` by whole numbers, so that no row depends on the rows beside it.
+
+    Sums are exact in any order while the length of a row times that of a column is below ``2**53`` whole units, by the
+    inequality of Cauchy and Schwarz. Rows of ``n`` entries are at most ``2**20 sqrt(n)`` long, and columns of every
+    matrix here at most ``2**21``, so that ``n`` may be up to ``2**24``.
+    """
     whole = np.rint(np.clip(rows, -_LARGEST, _LARGEST) * _ROW)
     product: Floats = whole @ np.rint(np.clip(matrix, -_LARGEST, _LARGEST) * _MATRIX)
     return product / (_ROW * _MATRIX)
