@@ -140,3 +140,15 @@ def test_the_command_trains_and_reports(tmp_path, monkeypatch, capsys):
     assert "In order: the size and the mean of each class; " in capsys.readouterr().out
     assert main(["verify", "run/certificate.json"]) == 0
     assert main(["predict", "run", "public.csv", "--out", "labels.csv"]) == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e5])
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_nothing_fails_or_warns_after_the_charge(recwarn, epsilon, size):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 30)) * 1e150, rng.integers(0, 2, 60)
+    public = rng.normal(size=(7, 30)) * size
+    model = DiscriminantClassifier(classes=list(range(20)), epsilon=epsilon, delta=1e-3, insecure_release_seed=0)
+    chances = model.fit(X, y, X_public=public).predict_proba(X)
+    assert np.isfinite(chances).all()
+    assert not recwarn.list

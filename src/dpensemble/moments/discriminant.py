@@ -99,7 +99,9 @@ class PublicDirections:
 
     def points(self, rows: Floats) -> Floats:
         """Return whole points of rows, none longer than `UNIT`, shape (n_rows, n_directions)."""
-        standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
+        # A warning about a private row would tell of the row.
+        with np.errstate(over="ignore"):
+            standard = np.clip((rows - self.centre) / self.scale, -_LARGEST, _LARGEST)
         points: Floats = whole_features(exact_product(standard, self.directions) / self.radius)
         return points
 
