@@ -12,8 +12,8 @@ from dpensemble.design.base import Design
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
-# Shares of the budget's ``mu**2``: of the number of units, where that is not public; of the mean of features that
-# public rows are compared with; for synthetic rows, of shares of cells, and of what goes with what; of a statistic.
+# Shares of the budget's ``mu**2``: for the number of units when that is private, the mean of features that public rows
+# are compared with, the shares of cells and the products of scores for synthetic rows, and each statistic.
 _COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC = 0.02, 0.03, 0.1, 0.04, 0.02
 # The last round sees most of what is to be learned.
 _LAST = 0.4

@@ -187,7 +187,7 @@ def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classe
     """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
     if not isinstance(feature_map, TableMap) or len(public) >= FEW_ROWS:
         return PublicRows(features, feature_map.blocks_, n_classes)
-    # Few rows say little of which entries go together; these keep the fit from trusting what chance put together.
+    # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
     more = _features_apart(feature_map, public)
     return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
 
