@@ -90,7 +90,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "groups": [{"name": group.name, "epsilon": round_up(group.epsilon, 4)} for group in statement.groups],
         "in_words": statement.sentences(),
         "accounting": statement.accounting,
-        "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
+        "noise": wording.noise(record),
         "assumptions": list(statement.assumptions),
         "attack": attack(record),
         "certificate": record.data.get("certificate"),
