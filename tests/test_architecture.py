@@ -72,10 +72,10 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 46,
+    "isinstance on own types": 37,
     "type(x) is": 21,
     "class patterns on own types": 0,
-    "getattr and hasattr outside engine": 130,
+    "getattr and hasattr outside engine": 104,
     "lines with Any": 1197,
     "exported names": 251,
     "circles of modules": 0,
