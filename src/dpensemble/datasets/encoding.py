@@ -53,7 +53,7 @@ def numeric_columns(encoder: Any) -> list[str]:
     return list(encoder.feature_names_in_[columns] if hasattr(columns, "dtype") else columns)
 
 
-class Reader:
+class LibraryTransformer:
     """What a transformer of the library states about how it reads rows. The defaults are for all others."""
 
     #: What is done to dates and blanks first, a fitted `TablePreparation`.
@@ -75,15 +75,15 @@ class Reader:
         """Return a table in which declared categories are texts, also where they are written as numbers."""
         return table
 
-    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[Reader, Floats] | None:  # noqa: ARG002
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
         """Return the map that reads columns apart, and coefficients of its features; None where there is none."""
         return (self, coefficients) if self.reads_columns_apart else None
 
 
-def reader_of(transformer: Any) -> Any:
+def statements_of(transformer: Any) -> Any:
     """Return what answers for a transformer: itself if it is the library's, the defaults for one of others."""
     # By class: a transformer of others may pass on attributes of one of the library, and still read rows together.
-    return transformer if isinstance(transformer, Reader) else Reader()
+    return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
 
 
 _NUMBERS = "numbers"

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._arrays import is_table
 from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
-from dpensemble.datasets.encoding import Reader, fit_encoder
+from dpensemble.datasets.encoding import LibraryTransformer, fit_encoder
 from dpensemble.datasets.tables import as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -31,7 +31,7 @@ _PARTS = ("year", "month", "weekday")
 _ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
 
 
-class TablePreparation(Reader, TransformerMixin, BaseEstimator):
+class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     """Tables with dates and blanks as tables of numbers and texts, learned from public rows only.
 
     Parameters
@@ -199,7 +199,7 @@ class TablePreparation(Reader, TransformerMixin, BaseEstimator):
         return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
 
 
-class TableEncoder(Reader, TransformerMixin, BaseEstimator):
+class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
     """Tables with dates, texts and blanks as arrays of numbers, learned from public rows only.
 
     Parameters

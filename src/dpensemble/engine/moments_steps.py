@@ -17,7 +17,7 @@ from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
-from dpensemble.datasets.encoding import reader_of
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
@@ -130,7 +130,7 @@ class MomentsSteps(Steps):
             return False
         # Other maps may read rows together. Where a unit can have more or fewer records, others are at other places
         # without it. An image with a pixel that cannot be used is bad by itself, and must not end the reading of all.
-        by_place = reader_of(self.feature_map).reads_rows_by_place
+        by_place = statements_of(self.feature_map).reads_rows_by_place
         return not by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
 
     def release(self, advance: Callable[[float], None]) -> None:

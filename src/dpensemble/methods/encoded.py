@@ -20,7 +20,7 @@ from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import zeroes_bad
-from dpensemble.datasets.encoding import reader_of
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.params import store_params
@@ -142,7 +142,7 @@ class EncodedClassifier(PrivateClassifier):
                 _warn_unless_alone(encoder, X_public)
                 public = _encoded(encoder, X_public)
             _require_state(encoder, state)
-            together = (self.in_batches or reader_of(encoder).encodes_rows_alone) and not zeroes
+            together = (self.in_batches or statements_of(encoder).encodes_rows_alone) and not zeroes
             private = _of_private(encoder, X) if together else _each_of_private(encoder, X, public.shape[1], zeroes)
             _require_state(encoder, state)
             model = clone(self.method).fit(private, y, X_public=public, **more)

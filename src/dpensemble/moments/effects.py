@@ -10,14 +10,14 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import Reader, reader_of
+from dpensemble.datasets.encoding import LibraryTransformer, statements_of
 from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features
 
 _MISSING, _OTHER = "missing", "any other"
 
 
-def column_effects(feature_map: Reader, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
+def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
     """Return how far each column pushes towards each class, the most important column first; public.
 
     Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the
@@ -33,7 +33,7 @@ def column_effects(feature_map: Reader, coefficients: Floats, public: pd.DataFra
     >>> found[0]["column"], [[name, round(values[0], 2)] for name, values in found[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
-    behind = reader_of(feature_map).on_table(coefficients, public)
+    behind = statements_of(feature_map).on_table(coefficients, public)
     if behind is None:
         return []
     table_map, coefficients = behind

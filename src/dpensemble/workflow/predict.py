@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import numeric_columns, reader_of
+from dpensemble.datasets.encoding import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
@@ -63,7 +63,7 @@ def predictions(
 
 def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     """Return the columns that a student was trained on, of the kinds that its public rows had."""
-    first, encoder = reader_of(student.steps[0][1]), reader_of(student.named_steps["encoder"])
+    first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
     expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
     lacking = [name for name in expected if name not in table.columns]
     if lacking:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import reader_of
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.preparation import unreadable_dates
 
 _MOST_NAMED = 8
@@ -21,7 +21,7 @@ class UnseenValues:
         self.rows = 0
         self.dates: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
-        encoder = reader_of(student.named_steps["encoder"])
+        encoder = statements_of(student.named_steps["encoder"])
         preparation = student.named_steps.get("table", encoder.preparation_)
         self._formats = {} if preparation is None else preparation.dates_
         self._categories = encoder.known_categories

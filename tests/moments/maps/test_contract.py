@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.datasets.encoding import Reader, reader_of
+from dpensemble.datasets.encoding import LibraryTransformer, statements_of
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import declared_grid
@@ -137,9 +137,9 @@ def test_a_transformer_of_others_states_nothing_even_if_it_passes_attributes_on(
     """The frozen one may read rows together, whatever the class behind it states."""
     frozen = FrozenEstimator(TableEncoder().fit(table()))
     assert frozen.encodes_rows_alone
-    assert not reader_of(frozen).encodes_rows_alone
-    assert not reader_of(FrozenEstimator(TableMap().fit(table()))).reads_columns_apart
-    assert not reader_of(FrozenEstimator(MAPS["image"])).reads_rows_by_place
+    assert not statements_of(frozen).encodes_rows_alone
+    assert not statements_of(FrozenEstimator(TableMap().fit(table()))).reads_columns_apart
+    assert not statements_of(FrozenEstimator(MAPS["image"])).reads_rows_by_place
     assert column_effects(StandardScaler(), np.zeros((2, 1)), table()) == []
-    assert type(reader_of(StandardScaler())) is Reader
-    assert reader_of(MAPS["table"]) is MAPS["table"]
+    assert type(statements_of(StandardScaler())) is LibraryTransformer
+    assert statements_of(MAPS["table"]) is MAPS["table"]

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.encoding import Reader
+from dpensemble.datasets.encoding import LibraryTransformer
 
 
-class FeatureMap(Reader, TransformerMixin, BaseEstimator):
+class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
     """A feature map of the library: fitted on public rows, with rows of length at most 1 and a constant at the end.
 
     Attributes

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
-from dpensemble.datasets.encoding import reader_of
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.moments.maps.base import FeatureMap
 
 # Directions of less public variance than this share of the largest are noise of arithmetic.
@@ -110,7 +110,7 @@ class DirectionsMap(FeatureMap):
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
         """Return the base map, if it reads columns apart, and coefficients of its features."""
-        if not reader_of(self.base_).reads_columns_apart:
+        if not statements_of(self.base_).reads_columns_apart:
             return None
         return self.base_, self.coefficients_of_base(coefficients, public)
 
@@ -127,7 +127,7 @@ class DirectionsMap(FeatureMap):
     @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Categories that the base map has a place for, by column."""
-        return reader_of(self.base_).known_categories
+        return statements_of(self.base_).known_categories
 
 
 def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:  # noqa: ARG001
