@@ -12,7 +12,7 @@ from markupsafe import Markup
 from dpensemble.accounting import Accounting
 from dpensemble.accounting.published.moments import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, WIDTH, Words
 from dpensemble.report.groups import History, history_chart
@@ -85,10 +85,8 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
     groups = Markup("").join(
         _GROUP.format(css=f"group-{number}", colour=colour) for number, colour in enumerate(GROUP_COLOURS[0], start=1)
     )
-    try:
+    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written: {reason}."):
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"plot={str(path)!r} cannot be written: {error.strerror}.") from None
 
 
 def _epsilon_chart(found: Plan) -> Markup:

@@ -27,7 +27,7 @@ from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
+from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.snapped import SnappedMap
@@ -88,10 +88,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
         content = skops_io().dumps(classifier)
     except Unvetted as problem:
         raise FileError(f"{path} was not written: {problem}.") from None
-    try:
+    with file_errors(lambda reason: f"{path} cannot be written ({reason})."):
         Path(path).write_bytes(content)
-    except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror}).") from None
 
 
 def require_savable(estimator: Any) -> None:
