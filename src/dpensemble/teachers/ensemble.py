@@ -15,7 +15,7 @@ from dpensemble.allocation.base import Taught
 from dpensemble.clusters.base import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
-from dpensemble.teachers.turns import RowsInBlocks, turns
+from dpensemble.teachers.turns import RowsInBlocks, in_turns
 from dpensemble.votes import Votes
 
 # Steps of a progress bar.
@@ -83,9 +83,8 @@ class TeacherEnsemble:
         self.n_failed = 0
         report = _evenly(on_done, len(shards), self.n_constant)
         self._fitted: list[_Fitted] = []
-        for turn in turns(X, shards):
-            rows, labels, own = turn.rows(X, y, shards)
-            self._fitted.append(self._fit_turn(rows, labels, own, turn.teachers, constant_votes, report, on_done))
+        for teachers, rows, labels, own in in_turns(X, y, shards):
+            self._fitted.append(self._fit_turn(rows, labels, own, teachers, constant_votes, report, on_done))
         return self
 
     def _fit_turn(

@@ -44,6 +44,14 @@ _RESEEDING = threading.Lock()
 class Voters(Protocol):
     """Anything that votes on public rows."""
 
+    @property
+    def n_constant(self) -> int:
+        """Teachers that vote a constant. Private."""
+
+    @property
+    def n_failed(self) -> int:
+        """Teachers whose fit raised. Private."""
+
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
 
@@ -101,13 +109,11 @@ class _ByOthers:
 
     @property
     def n_constant(self) -> int:
-        """Teachers that vote a constant. Private."""
-        return int(getattr(self.voters, "n_constant", 0))
+        return self.voters.n_constant
 
     @property
     def n_failed(self) -> int:
-        """Teachers whose fit raised. Private."""
-        return int(getattr(self.voters, "n_failed", 0))
+        return self.voters.n_failed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
