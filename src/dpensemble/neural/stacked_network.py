@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.schedule import Precision
-from dpensemble.neural.stacked_layers import Convolution, Elementwise, Flatten, Linear, Normalisation, Pooling, Step
+from dpensemble.neural.stacked_layers import (
+    Convolution,
+    Elementwise,
+    Flatten,
+    Layer,
+    Linear,
+    Normalisation,
+    Pooling,
+    Step,
+)
 from dpensemble.neural.training import autocast
-
-Layer = Callable[[Tensor, Step], Tensor]
 
 
 class Network(Protocol):
@@ -63,8 +70,8 @@ def _chained(module: Module, input_shape: Sequence[int]) -> Network | None:
         stacked = _layer(name, layer, x.dim())
         if stacked is None:
             return None
-        if isinstance(stacked, Elementwise) and layers and isinstance(layers[-1], (Convolution, Linear)):
-            stacked.module.inplace = True
+        if layers:
+            stacked.follow(layers[-1])
         layers.append(stacked)
         with torch.no_grad():
             x = layer(x)
