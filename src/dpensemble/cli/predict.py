@@ -16,7 +16,6 @@ import typer
 
 from dpensemble.cli.option import parts_of
 from dpensemble.errors import FileError, NotForReleaseWarning, file_errors
-from dpensemble.student.published import MARK
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
 from dpensemble.workflow.unseen_values import UnseenValues
@@ -60,7 +59,7 @@ def run(
             _print(draft)
     if as_json:
         typer.echo(json.dumps(answers))
-    if getattr(loaded, MARK) is False:
+    if loaded.for_release_ is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
     note = unseen.sentence()
     if note is not None:
