@@ -84,7 +84,7 @@ def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArr
     return replace(searched, **result)
 
 
-def _as_tuple(gamma: Any) -> tuple[float, ...]:
+def _as_tuple(gamma: object) -> tuple[float, ...]:
     if isinstance(gamma, str) or not isinstance(gamma, Iterable):
         raise InvalidParameterError("gamma must be a sequence of numbers, one for each vote count.")
     return tuple(gamma)

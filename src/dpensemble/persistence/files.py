@@ -155,7 +155,7 @@ def load_classifier(path: Path | str) -> Any:
     return classifier
 
 
-def _vet(value: Any) -> None:
+def _vet(value: object) -> None:
     """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
@@ -179,7 +179,7 @@ def _vet(value: Any) -> None:
             _vet(item)
 
 
-def _vet_arrays(estimator: Any) -> None:
+def _vet_arrays(estimator: object) -> None:
     for kind, fitted, vet in _FITTED:
         if isinstance(estimator, kind) and hasattr(estimator, fitted):
             vet(estimator)

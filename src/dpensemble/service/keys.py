@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
@@ -85,7 +84,7 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._stamp: Any = None
+        self._stamp: tuple[int, int, int] | None = None
         self._keys: dict[str, ApiKey] = {}
         self.keys()
 

@@ -71,7 +71,7 @@ def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy
     )
 
 
-def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
+def announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
     """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing."""
     announced = _claimed(teacher, "announced_privacy")
     if not callable(announced):
@@ -81,7 +81,7 @@ def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
     return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
-def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
+def announced_zcdp(teacher: object, relation: Relation) -> float | None:
     """Return the zero-concentrated privacy that an unfitted teacher says each of its fits will have, or None."""
     announced = _claimed(teacher, "announced_zcdp")
     rho = announced() if callable(announced) else None
@@ -91,7 +91,7 @@ def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
     return real_between("zcdp", rho, 1e-30, 1e6) * (4 if _is_doubled(teacher, relation) else 1)
 
 
-def _is_doubled(claimant: Any, relation: Relation) -> bool:
+def _is_doubled(claimant: object, relation: Relation) -> bool:
     """Tell whether a claim of adding or removing a record has to hold for replacing one, and so counts twice."""
     own = _claimed(claimant, "relation")
     if own is None:

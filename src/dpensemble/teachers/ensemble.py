@@ -136,7 +136,7 @@ class TeacherEnsemble:
         return Votes(ballots[0] if len(ballots) == 1 else np.hstack(ballots), n_classes=len(self._classes))
 
 
-def _fits_together(estimator: Any) -> bool:
+def _fits_together(estimator: object) -> bool:
     """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each."""
     # A subclass with another `fit`, such as one that adds noise, does not say so by inheriting `fit_together`.
     for kind in type(estimator).__mro__:

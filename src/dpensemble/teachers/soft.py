@@ -159,7 +159,7 @@ class _Models:
         return (columns, coef, intercept) if coef.shape in ((len(columns), n_features), (1, n_features)) else None
 
 
-def require_linear(estimator: Any, n_features: int, n_classes: int) -> None:
+def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
     """Refuse an estimator whose scores are not linear in the features, as they come out on made-up rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes

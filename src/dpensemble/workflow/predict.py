@@ -38,7 +38,7 @@ def load_student(path: Path) -> Any:
 
 
 def predictions(
-    student: Any,
+    student: object,
     rows: Path,
     *,
     keep: Sequence[str] = (),

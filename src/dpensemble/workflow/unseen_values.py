@@ -53,7 +53,7 @@ def _columns(found: Counter[str]) -> str:
     return ", ".join([*named, f"{rest:,} more columns"] if rest else named)
 
 
-def _categories(encoder: Any) -> dict[str, set[str]]:
+def _categories(encoder: object) -> dict[str, set[str]]:
     """Return the categories of each column that a fitted encoder or feature map has a place for."""
     if isinstance(encoder, TableEncoder):
         columns = encoder.encoder_
