@@ -40,16 +40,16 @@ _GROUP = Markup(
 _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
-def check_plot_file(path: Path) -> None:
-    """Refuse, before any long work, a file that is not called .svg or that cannot be written to."""
-    if path.suffix.lower() != ".svg":
+def check_plot_file(path: Path | None) -> None:
+    """Refuse, before any long work, a file that is not called .svg or that cannot be written to; None is fine."""
+    if path is not None and path.suffix.lower() != ".svg":
         raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
     check_folder("plot", path)
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Refuse, before any long work, a file that cannot be written to."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
+def check_folder(name: str, path: Path | None) -> None:
+    """Refuse, before any long work, a file that cannot be written to; None is fine."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise FileError(f"{name}={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
 
 

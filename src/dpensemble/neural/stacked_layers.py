@@ -31,9 +31,6 @@ class Layer:
     #: Whether the output is a new tensor that nothing else needs, so that the next layer may overwrite it.
     makes_new: ClassVar[bool] = False
 
-    def follow(self, _before: Layer) -> None:
-        """Adapt to the layer before this one."""
-
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the layer's output."""
         raise NotImplementedError
@@ -44,10 +41,6 @@ class Elementwise(Layer):
     """Any layer that treats each number alone."""
 
     module: Module
-
-    def follow(self, before: Layer) -> None:
-        """Work in place where the layer before allows it."""
-        self.module.inplace = before.makes_new
 
     def __call__(self, x: Tensor, _step: Step) -> Tensor:
         """Return the layer's output."""

@@ -67,11 +67,9 @@ def _chained(module: Module, input_shape: Sequence[int]) -> Network | None:
     layers: list[Layer] = []
     numbers = 0
     for name, layer in _leaves(probe, ""):
-        stacked = _layer(name, layer, x.dim())
+        stacked = _layer(name, layer, x.dim(), inplace=bool(layers) and layers[-1].makes_new)
         if stacked is None:
             return None
-        if layers:
-            stacked.follow(layers[-1])
         layers.append(stacked)
         with torch.no_grad():
             x = layer(x)
@@ -88,14 +86,14 @@ def _leaves(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
             yield f"{prefix}{name}.", child
 
 
-def _layer(name: str, layer: Any, n_axes: int) -> Layer | None:  # noqa: PLR0911
+def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> Layer | None:  # noqa: PLR0911
     """Return one layer's stacked form, or None if it is not known; subclasses may do anything."""
     nn = require_torch().nn
     kind = type(layer)
     if kind.__module__.startswith("torch.nn.modules") and not layer._forward_hooks:
         if kind.__name__ in _ELEMENTWISE:
             module = copy.deepcopy(layer)
-            module.inplace = False
+            module.inplace = inplace
             return Elementwise(module)
         if kind.__name__ in _POOLING and n_axes == 4 and not getattr(layer, "return_indices", False):
             return Pooling(layer)
