@@ -39,8 +39,8 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         super().fit(X, y, on_done)
         # Rows of an array have one turn.
         (fitted,) = self._fitted
-        self._teachers: Any = fitted if supports(self._estimator) else _Models(fitted, self._classes)
-        shards, n_classes = self._allocation.shards, len(self._classes)
+        self._teachers: Any = fitted if supports(self.estimator) else _Models(fitted, self.classes)
+        shards, n_classes = self.allocation.shards, len(self.classes)
         counts = np.stack([np.bincount(y[shard], minlength=n_classes) for shard in shards])
         self._shares: Floats = (counts + 1) / (counts.sum(axis=1, keepdims=True) + n_classes)
         self._n_features = X.shape[1]
@@ -99,7 +99,7 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         rows = np.hstack([coef, intercept[:, None]])
         if len(rows) == 1:
             rows = np.concatenate([-rows / 2, rows / 2])
-        logits = np.zeros((len(self._classes), rows.shape[1]))
+        logits = np.zeros((len(self.classes), rows.shape[1]))
         logits[columns] = rows
         absent = np.setdiff1d(np.arange(len(logits)), columns)
         # A class that no record of the shard has is rarer than the rarest that one has.
