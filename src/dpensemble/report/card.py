@@ -160,6 +160,6 @@ def _list(texts: list[str]) -> str:
     return "\n".join(f"- {_plain(text)}" for text in texts)
 
 
-def _plain(text: Any) -> str:
+def _plain(text: object) -> str:
     """Write a text so that nothing in it is taken for Markdown or HTML."""
     return _MARKS.sub(r"\\\1", " ".join(str(text).split()))

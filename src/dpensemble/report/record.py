@@ -225,7 +225,7 @@ def _are_effects(effects: Any, classes: Any) -> bool:
     return len(counts) <= 1 and counts <= allowed
 
 
-def _is_effect(one: Any) -> bool:
+def _is_effect(one: object) -> bool:
     return (
         isinstance(one, dict)
         and set(one) == _EFFECT
@@ -238,7 +238,7 @@ def _is_effect(one: Any) -> bool:
     )
 
 
-def _is_point(point: Any) -> bool:
+def _is_point(point: object) -> bool:
     return (
         isinstance(point, list)
         and len(point) == 2
@@ -248,7 +248,7 @@ def _is_point(point: Any) -> bool:
     )
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 

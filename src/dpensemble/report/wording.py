@@ -47,7 +47,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def setting(name: str, value: Any) -> str:
+def setting(name: str, value: object) -> str:
     """Write one setting or fact, whatever its type; a seed gets no commas."""
     if value is None or isinstance(value, bool):
         return {None: "not set", True: "yes", False: "no"}[value]

@@ -36,7 +36,7 @@ def load_student(path: Path) -> Any:
 
 
 def predictions(
-    student: Any,
+    student: object,
     rows: Path,
     *,
     keep: Sequence[str] = (),
