@@ -72,11 +72,11 @@ FENCES = {
 
 # Counts that may only fall. Lower the number here when a count has fallen.
 RATCHETS = {
-    "isinstance on own types": 46,
-    "type(x) is": 21,
+    "isinstance on own types": 20,
+    "type(x) is": 15,
     "class patterns on own types": 0,
-    "getattr and hasattr outside engine": 130,
-    "lines with Any": 1197,
+    "getattr and hasattr outside engine": 79,
+    "lines with Any": 1149,
     "exported names": 251,
     "circles of modules": 0,
 }

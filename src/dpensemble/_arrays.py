@@ -1,4 +1,4 @@
-"""Types of arrays, and copies for code of others."""
+"""Types of arrays, and what is asked of rows that may be an array, a table or a sparse matrix."""
 
 from typing import Any
 
@@ -14,3 +14,23 @@ Ballots = NDArray[np.unsignedinteger]
 def own_copy(rows: Any) -> Any:
     """Return a copy of an array, table or sparse matrix, for code of others that may write into what it is given."""
     return rows.copy() if hasattr(rows, "copy") else rows
+
+
+def is_table(rows: object) -> bool:
+    """Return whether rows are a table, whose columns have names."""
+    return hasattr(rows, "columns")
+
+
+def row_count(rows: Any) -> int:
+    """Return the number of rows of an array, table, list or sparse matrix, which has no length."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+
+
+def rows_at(rows: Any, part: slice) -> Any:
+    """Return a part of the rows of an array, table, list or sparse matrix, by position."""
+    return (rows.iloc if hasattr(rows, "iloc") else rows)[part]
+
+
+def dense(features: Any) -> Any:
+    """Return a sparse matrix as an array, and anything else as it is."""
+    return features.toarray() if hasattr(features, "toarray") else features

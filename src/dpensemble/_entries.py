@@ -20,7 +20,7 @@ _COMPLEX = (complex, np.complexfloating)
 _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
 
 
-def require_readable(name: str, values: Any, *, keep_bad: bool = False, first: int = 0) -> None:
+def require_readable(name: str, values: object, *, keep_bad: bool = False, first: int = 0) -> None:
     """Refuse masked arrays, complex numbers and numbers that no float can hold, without telling any entry.
 
     With `keep_bad`, single entries are left to the caller, who reads each by itself; what is masked or complex as a
@@ -72,7 +72,7 @@ def _complex(name: str, place: str) -> DataError:
     )
 
 
-def is_masked(values: Any) -> bool:
+def is_masked(values: object) -> bool:
     """Return whether values are a masked array, or a list of masked arrays."""
     if isinstance(values, (list, tuple)):
         return any(isinstance(one, np.ma.MaskedArray) for one in values)
@@ -113,7 +113,7 @@ def _parts(values: Any) -> Iterator[tuple[int | None, NDArray[Any]]]:
         yield None, as_array(values)
 
 
-def _may_be_unreadable(kind: Any) -> bool:
+def _may_be_unreadable(kind: object) -> bool:
     """Return whether a column of this kind may hold complex numbers, or objects of any type."""
     categories = getattr(kind, "categories", None)
     kind = kind if categories is None else categories.dtype
@@ -153,7 +153,7 @@ def _is_suspect(kind: type) -> bool:
     return number or issubclass(kind, np.ma.MaskedArray)
 
 
-def is_readable(entry: Any) -> bool:
+def is_readable(entry: object) -> bool:
     """Return whether one entry is neither masked nor complex and, if it is a number, has a float (infinity is one)."""
     if isinstance(entry, (*_COMPLEX, np.ma.MaskedArray)):
         return False

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpensemble._arrays import is_table
 from dpensemble._checks import is_missing
 from dpensemble._entries import as_array, is_masked, masked, require_readable
 from dpensemble.errors import DataError, DPEnsembleError
@@ -23,7 +24,7 @@ _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
 def require_rows(name: str, X: Any, *, keep_bad: bool = False, first: int = 0) -> None:
     """Refuse what `require_readable` refuses, and rows in one dimension, which scikit-learn's own message prints."""
-    if X is None or hasattr(X, "columns") or hasattr(X, "tocsr"):
+    if X is None or is_table(X) or hasattr(X, "tocsr"):
         require_readable(name, X, keep_bad=keep_bad, first=first)
         return
     if is_masked(X):

@@ -57,7 +57,7 @@ def announce(
     costs: Callable[[], Sequence[Any] | None] = lambda: None,
     *,
     worst_case: bool = True,
-    relation: Any = None,
+    relation: object = None,
 ) -> None:
     """Notify listeners of the budgets of groups of records, and of their costs; a listener may raise, and forbid."""
     listeners = _LISTENERS.get()

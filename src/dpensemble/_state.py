@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-def fingerprint(thing: Any) -> str:
+def fingerprint(thing: object) -> str:
     """Return a hash of all that an object holds: attributes, arrays, containers, and states of random generators."""
     digest = hashlib.sha256()
     _add(thing, digest, [])

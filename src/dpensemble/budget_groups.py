@@ -109,7 +109,7 @@ def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
     return found
 
 
-def _epsilon_or_none(item: Any) -> float | None:
+def _epsilon_or_none(item: object) -> float | None:
     # Its error shows the entry, and would stay in the context of any error that is raised while it is handled.
     try:
         return real_between("budgets", item, 1e-9, 1e12)

@@ -21,7 +21,8 @@ Warnings: `ColumnWarning`, `UnlikeRowsWarning`, `RepeatedReleaseWarning` and `No
 Messages are one sentence, name the parameter and what would work, and never show private values, votes or counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -102,6 +103,22 @@ class TeacherError(DPEnsembleError, RuntimeError):
 
 class FileError(DPEnsembleError, OSError):
     """A file or folder cannot be read, written or trusted."""
+
+
+def known_text(error: BaseException) -> str | None:
+    """Return the text of an error of this library; None for any other error, whose text may quote records."""
+    return str(error) if isinstance(error, DPEnsembleError) else None
+
+
+@contextmanager
+def file_errors(text: Callable[[str | None], str]) -> Iterator[None]:
+    """Turn an error of the system in the block into a `FileError`, whose text is made from the system's reason."""
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(text(error.strerror)) from None
 
 
 class LibraryWarning(UserWarning):

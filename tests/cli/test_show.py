@@ -48,7 +48,7 @@ SOFT = RunRecord(
     },
     versions={},
     seconds={},
-    releases=[{"description": "noisy sum", "table": None}] * 3,
+    releases=[{"description": "noisy sum", "table": None, "noise": None}] * 3,
 )
 VOTED = replace(
     SOFT,
@@ -57,7 +57,7 @@ VOTED = replace(
     asked=100,
     student={"accuracy": 0.8, "auroc": 0.9, "auprc": 0.7},
     settings={name: value for name, value in SOFT.settings.items() if name != "rounds"} | {"n_teachers": 100},
-    releases=[{"description": "labels", "table": None}],
+    releases=[{"description": "labels", "table": None, "noise": None}],
 )
 
 
@@ -85,7 +85,11 @@ def test_a_run_without_votes_says_what_was_released(shown):
 
 def test_one_round_of_units_without_known_truth(shown):
     record = replace(
-        SOFT, guarantee=GUARANTEE | {"unit": "unit"}, settings=SOFT.settings | {"rounds": 1}, label_accuracy=None
+        SOFT,
+        guarantee=GUARANTEE | {"unit": "unit"},
+        settings=SOFT.settings | {"rounds": 1},
+        label_accuracy=None,
+        releases=SOFT.releases[:1],
     )
     text = shown(record)
     assert "1 noisy sum; every unit adds one vector of bounded length to it, and only the noisy sum leaves." in text
@@ -117,11 +121,22 @@ def test_the_brier_score_has_a_column_where_there_is_one(shown):
 
 def test_whatever_was_released_is_shown_in_order(shown):
     table = {"title": "How common wards are", "rows": [["north", 0.25, 0.01]]}
-    releases = [{"description": "the number of wards", "table": table}, {"description": "a new sum", "table": None}]
+    releases = [
+        {"description": "the number of wards", "table": table, "noise": 26.4},
+        {"description": "a new sum", "table": None, "noise": 6.9},
+    ]
     record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
-    assert "In order: the number of wards; a new sum.\n" in shown(record)
+    text = shown(record)
+    assert (
+        "In order, with their noise in sensitivities: the number of wards (noise 26.4); a new sum (noise 6.9).\n"
+        in text
+    )
+    assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
+    assert "How common wards are: north 0.250 (noise 0.010)" in text
     assert "In order" not in shown(SOFT)
     page = render(record)
-    assert "the number of wards; a new sum" in page
+    assert '<th scope="row">the number of wards</th><td>26.4</td>' in page
+    assert "later rounds have no more" not in page
+    assert "later rounds have no more" in render(SOFT)
     assert "<h3>How common wards are</h3>" in page
-    assert "<td>0.25</td><td>0.01</td>" in page
+    assert "<td>0.250</td><td>0.010</td>" in page

@@ -137,7 +137,7 @@ def test_the_command_trains_and_reports(tmp_path, monkeypatch, capsys):
     pd.DataFrame(rings(300, 1)[0], columns=list("abcd")).to_csv("public.csv", index=False)
     line = "train discriminant --private private.csv --public public.csv --target y --classes 0,1,2 --out run --quiet"
     assert main(line.split()) == 0
-    assert "In order: the size and the mean of each class; " in capsys.readouterr().out
+    assert ": the size and the mean of each class (noise 5.561); " in capsys.readouterr().out
     assert main(["verify", "run/certificate.json"]) == 0
     assert main(["predict", "run", "public.csv", "--out", "labels.csv"]) == 0
 

@@ -46,7 +46,8 @@ def test_a_query_is_all_that_a_new_kind_of_sum_needs():
     values, spread = one.release(Shares(), total, 0.5, weight=1000.0)
     assert values == pytest.approx([0.6, 0.3, 0.1], abs=6 * spread)
     (released,) = one.released
-    assert released == ReleasedSum("the share of each class", Shares().table((values, spread)))
+    sigma = one.meter.charges[0]["sigma"]
+    assert released == ReleasedSum("the share of each class", Shares().table((values, spread)), sigma)
     assert asdict(released)["table"]["rows"][1] == ("class 1", values[1], spread)
 
 

@@ -59,7 +59,7 @@ SOFT = replace(
         "noise_in_words": "Gaussian noise of 6.8 sensitivities on a sum of vectors",
         "rounds": 3,
     },
-    releases=[{"description": "noisy sum", "table": None}] * 3,
+    releases=[{"description": "noisy sum", "table": None, "noise": None}] * 3,
 )
 
 
@@ -83,7 +83,7 @@ RECORDS = {
     "one number": replace(SOFT, effects=[AGE | {"points": [[1.0, [0.0]]], "importance": 0.0}]),
     "only missing": replace(SOFT, effects=[AGE | {"points": [["missing", [0.5]]]}]),
     "enormous": replace(SOFT, effects=[AGE | {"points": [[-1e300, [-1e308]], [1e300, [1e5]]], "importance": 1e200}]),
-    "one round": replace(SOFT, settings=SOFT.settings | {"rounds": 1}),
+    "one round": replace(SOFT, settings=SOFT.settings | {"rounds": 1}, releases=SOFT.releases[:1]),
 }
 
 
@@ -262,7 +262,8 @@ VOTES = {name: value for name, value in SOFT.settings.items() if name != "rounds
 
 
 @pytest.mark.parametrize(
-    "record", [SOFT, THREE, replace(SOFT, settings=VOTES, releases=[{"description": "labels", "table": None}])]
+    "record",
+    [SOFT, THREE, replace(SOFT, settings=VOTES, releases=[{"description": "labels", "table": None, "noise": None}])],
 )
 def test_a_record_that_does_not_state_its_releases_opens_and_shows_the_same(record):
     older = record.to_dict()

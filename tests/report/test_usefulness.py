@@ -100,7 +100,7 @@ def test_label_moments_have_neither_few_labels_nor_teachers():
         with_data(private_units=50),
         labels=13,
         settings={"n_teachers": None},
-        releases=[{"description": "noisy sum", "table": None}],
+        releases=[{"description": "noisy sum", "table": None, "noise": None}],
     )
     assert remarks(soft) == []
 

@@ -16,7 +16,8 @@ from dpensemble.accounting.worst_case.gates import BEYOND, check_corners, gate_c
 from dpensemble.cost import DominatingPairs, GatedCost, PrivacyCost
 from dpensemble.cost.gated import gated_composition
 from dpensemble.errors import AccountingError
-from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw
+from dpensemble.laws import ReleaseLaw
+from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 
@@ -87,7 +88,7 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
     """
     exact = accounting is Accounting.EXACT
     of_label = worst_case_cost if exact else published_cost
-    if type(law) not in LIBRARY_LAWS:
+    if not is_proven(law):
         _require_law(law, change)
     if not law.gated:
         return Price(of_label(law, change))

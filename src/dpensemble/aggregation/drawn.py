@@ -78,7 +78,7 @@ class Draws(Original, spends=("draw", "check", "use")):
 
     def check(self, drawn: DrawnRecords | Sequence[DrawnRecords] | None, n_queries: int, key: str) -> list[int]:
         """Return the numbers of the draws behind a request, refusing those behind another one."""
-        draws = [drawn] if isinstance(drawn, DrawnRecords) else list(drawn) if isinstance(drawn, list | tuple) else []
+        draws = list(drawn) if isinstance(drawn, list | tuple) else [] if drawn is None else [drawn]
         own = [one for one in draws if isinstance(one, DrawnRecords) and one.maker is self]
         numbers = [one.number for one in own]
         others = len(own) < len(draws) or not self._made.issuperset(numbers)

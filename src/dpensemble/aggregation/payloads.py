@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble._arrays import Integers
+from dpensemble._arrays import Integers, is_table
 from dpensemble._entries import require_readable
 from dpensemble.design.given_votes import GivenVotes
 from dpensemble.errors import DataError
@@ -44,11 +44,9 @@ class Payloads:
     def counts(self, counts: Any) -> list[NamedVotes]:
         """Read votes by class, by name where they have names, else of shape (n_classes,) or (n_queries, n_classes)."""
         require_readable("counts", list(counts.values()) if isinstance(counts, Mapping) else counts)
-        if hasattr(counts, "columns"):
-            names = list(counts.columns)
-            return [
-                one for row in counts.to_numpy().tolist() for one in self.counts(dict(zip(names, row, strict=True)))
-            ]
+        if is_table(counts):
+            queries = (dict(zip(counts.columns, row, strict=True)) for row in counts.to_numpy().tolist())
+            return [one for query in queries for one in self.counts(query)]
         if hasattr(counts, "to_dict"):
             counts = counts.to_dict()
         if isinstance(counts, Mapping):
@@ -79,7 +77,7 @@ class Payloads:
 
     def soft(self, log_probs: Any) -> Integers:
         """Read log-probabilities, shape (n_voters, n_classes) or with queries first; return their whole sums."""
-        if hasattr(log_probs, "columns"):
+        if is_table(log_probs):
             if set(log_probs.columns) != set(self._labels):
                 raise DataError("log_probs has columns that are not the declared classes; name them alike.")
             log_probs = log_probs[list(self._labels)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from functools import lru_cache
 from typing import Any
 
@@ -106,7 +107,7 @@ def _named(law: ReleaseLaw, n_classes: int) -> list[str]:
     kinds = (LaplaceNoisyMax, GaussianNoisyMax, ExponentialVote, OptimalVote)
     if n_classes > 2 or type(law) not in kinds:
         return ["table"]
-    settings = [law.noise, *([law.shape] if isinstance(law, OptimalVote) else [])]
+    settings = astuple(law)  # type: ignore[call-overload]
     return [law.name, *(repr(float(value)) for value in (law.mixing_weight(2), *settings))]
 
 

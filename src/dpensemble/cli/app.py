@@ -117,7 +117,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     invalid: dict[str, Any] = getattr(error.__cause__, "errors", lambda: [{}])()[0]
     if invalid.get("type") in _NUMBERS:
         return f"{error.param.opts[0]} {invalid['input']!r} is not {_NUMBERS[invalid['type']]}."
-    if older := _NUMBERS_OF_OLD_TYPER.fullmatch(str(getattr(error, "message", ""))):
+    if older := _NUMBERS_OF_OLD_TYPER.fullmatch(str(error.message)):
         return f"{error.param.opts[0]} {older[1]} is not {_NUMBERS[older[2] + '_parsing']}."
     if type(error).__name__ != "NoSuchOption":
         if error.message:

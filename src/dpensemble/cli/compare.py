@@ -17,7 +17,7 @@ from dpensemble._checks import member
 from dpensemble._rounding import round_up
 from dpensemble.cli.option import parts_of
 from dpensemble.cli.warning_lines import warnings_as_lines
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
 from dpensemble.workflow import Comparison
 from dpensemble.workflow import compare as run_comparison
@@ -67,7 +67,8 @@ def run(
         )
     text = json.dumps(comparison.to_dict(), indent=2)
     if out is not None:
-        _write(out, text)
+        with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."):
+            replace_file(out, text + "\n")
     if as_json:
         typer.echo(text)
     else:
@@ -112,13 +113,6 @@ def _check_file(out: Path) -> None:
     """Refuse, before any long work, a file that cannot be written, or is there already."""
     if out.exists() or not out.absolute().parent.is_dir():
         raise FileError(f"out={str(out)!r} exists already, or is in no folder that does; choose another file.")
-
-
-def _write(out: Path, text: str) -> None:
-    try:
-        replace_file(out, text + "\n")
-    except OSError as error:
-        raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
 
 
 def _print(found: Comparison) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpensemble._progress import Hear, progress_heard_by
-from dpensemble.errors import DPEnsembleError, FileError
+from dpensemble.errors import file_errors, known_text
 from dpensemble.workflow.durable import OWN_FILE
 
 
@@ -21,10 +21,8 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
     if path is None:
         yield _silent
         return
-    try:
+    with file_errors(lambda reason: f"log_json={str(path)!r} cannot be written ({reason}); choose another file."):
         file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWN_FILE), "a", encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"log_json={str(path)!r} cannot be written ({error.strerror}); choose another file.") from None
     with file:
 
         def write(event: str, about: dict[str, Any]) -> None:
@@ -42,7 +40,7 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
                 yield write
         except BaseException as error:
             # Sentences about tables may hold names of columns, and those of foreign errors records.
-            known = isinstance(error, DPEnsembleError) or not isinstance(error, Exception)
+            known = known_text(error) is not None or not isinstance(error, Exception)
             write("run failed", {"error": type(error).__name__ if known else "unexpected"})
             raise
         write("run ends", {})

@@ -51,10 +51,8 @@ def run(
     """Find the private majority of private teachers that errs least."""
     compete = member("constraints", constraints, Constraints)
     believed = _prior_of(prior)
-    if plot is not None:
-        check_plot_file(plot)
-    if certificate is not None:
-        check_folder("certificate", certificate)
+    check_plot_file(plot)
+    check_folder("certificate", certificate)
     solution = optimise_gamma(
         teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
     )

@@ -30,7 +30,7 @@ class _Plain:
             lines += textwrap.wrap(" ".join(paragraph.split()), width)
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in command.params:
-            if not getattr(parameter, "hidden", False):
+            if not parameter.hidden:
                 left = _left(parameter, command)
                 panels.setdefault(_panel(parameter), []).append((left, parameter.help or ""))
         for name, child in getattr(command, "commands", {}).items():
@@ -72,13 +72,13 @@ def one_line(text: str, width: int) -> str:
 def _panel(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return "Arguments"
-    return getattr(parameter, "rich_help_panel", None) or "Options"
+    return parameter.rich_help_panel or "Options"
 
 
 def _left(parameter: Any, command: Any) -> str:
     if parameter.param_type_name == "argument":
         return str(parameter.name).upper()
-    metavar = "" if getattr(parameter, "is_flag", False) else parameter.metavar
+    metavar = "" if parameter.is_flag else parameter.metavar
     if metavar is None:
         kind = get_type_hints(command.callback)[parameter.name]
         metavar = METAVARS.get((*get_args(kind), kind)[0], "NAME")

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.ledger import AccountState, Ledger
 from dpensemble.ledger.filters import Filter
 from dpensemble.ledger.keys import read_statement
@@ -103,10 +103,8 @@ def _checkpoint(where: str, out: Path) -> tuple[Any, str]:
 
 
 def _write(out: Path, text: str) -> None:
-    try:
+    with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."):
         replace_file(out, text, ANY_FILE)
-    except OSError as error:
-        raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
 
 
 _ACTIONS: dict[str, Callable[..., tuple[Any, str]]] = {

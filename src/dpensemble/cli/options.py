@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from dpensemble.cli.help import one_line
 from dpensemble.cli.manifest import LAWS, Parameter, law_of, law_parameter, laws_of, learners, method_of, rule
@@ -88,5 +87,5 @@ def _line(parameter: Parameter) -> str:
     return f"{words}: {values}" if fits else values
 
 
-def _values(choices: tuple[str, ...], default: Any) -> str:
+def _values(choices: tuple[str, ...], default: object) -> str:
     return ", ".join(f"{value} (default)" if value == default else value for value in choices)

@@ -38,10 +38,8 @@ def run(request: Request) -> None:
 
         plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
         return
-    if certificate is not None:
-        check_folder("certificate", certificate)
-    if plot is not None:
-        check_plot_file(plot)
+    check_folder("certificate", certificate)
+    check_plot_file(plot)
     agreement, wanted = own.get("agreement"), own.get("label_accuracy")
     agreement = 0.8 if agreement is None else real_between("agreement", agreement, 0.501, 1.0)
     if wanted is not None:

@@ -27,8 +27,7 @@ _OTHER_SIZES = (0.1, 0.5, 1, 2, 10)
 
 def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, certificate: Path | None = None) -> None:
     """Print what bagging alone promises, or the largest subsample within a delta."""
-    if certificate is not None:
-        check_folder("certificate", certificate)
+    check_folder("certificate", certificate)
     subsample, delta = given.get("subsample"), given.get("delta")
     if records is None:
         raise InvalidParameterError("method bagging needs --records, the number of private records.")

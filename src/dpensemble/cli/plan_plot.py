@@ -12,7 +12,7 @@ from markupsafe import Markup
 from dpensemble.accounting import Accounting
 from dpensemble.accounting.published.moments import has_published
 from dpensemble.design import Plan, answer_rate, wrong_label_rate
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.report.charts import Limit, Series, line_chart
 from dpensemble.report.drawing import GROUP_COLOURS, WIDTH, Words
 from dpensemble.report.groups import History, history_chart
@@ -40,16 +40,16 @@ _GROUP = Markup(
 _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
-def check_plot_file(path: Path) -> None:
-    """Refuse, before any long work, a file that is not called .svg or that cannot be written to."""
-    if path.suffix.lower() != ".svg":
+def check_plot_file(path: Path | None) -> None:
+    """Refuse, before any long work, a file that is not called .svg or that cannot be written to; None is fine."""
+    if path is not None and path.suffix.lower() != ".svg":
         raise InvalidParameterError(f"plot={str(path)!r} must end in .svg.")
     check_folder("plot", path)
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Refuse, before any long work, a file that cannot be written to."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
+def check_folder(name: str, path: Path | None) -> None:
+    """Refuse, before any long work, a file that cannot be written to; None is fine."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise FileError(f"{name}={str(path)!r} cannot be written: it is a folder, or is in none that exists.")
 
 
@@ -85,10 +85,8 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
     groups = Markup("").join(
         _GROUP.format(css=f"group-{number}", colour=colour) for number, colour in enumerate(GROUP_COLOURS[0], start=1)
     )
-    try:
+    with file_errors(lambda reason: f"plot={str(path)!r} cannot be written: {reason}."):
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"plot={str(path)!r} cannot be written: {error.strerror}.") from None
 
 
 def _epsilon_chart(found: Plan) -> Markup:

@@ -15,8 +15,7 @@ import pandas as pd
 import typer
 
 from dpensemble.cli.option import parts_of
-from dpensemble.errors import FileError, NotForReleaseWarning
-from dpensemble.student.published import MARK
+from dpensemble.errors import FileError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.durable import file_beside
 from dpensemble.workflow.predict import load_student, predictions
 from dpensemble.workflow.unseen_values import UnseenValues
@@ -45,24 +44,22 @@ def run(
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     chunks = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
     answers: list[Any] = []
-    try:
+    with (
+        file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
         # Nothing is printed, or put in place, until all is known to be well.
-        with tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft:
-            for number, labels in enumerate(chunks):
-                if out is not None or not as_json:
-                    labels.to_csv(draft, index=False, header=number == 0)
-                if as_json:
-                    answers += _plain(labels) if kept or probabilities else labels["label"].tolist()
-            if out is None and not as_json:
-                draft.seek(0)
-                _print(draft)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"out={str(out)!r} cannot be written ({error.strerror}); choose another file.") from None
+        tempfile.TemporaryFile("w+", encoding="utf-8") if out is None else file_beside(out) as draft,
+    ):
+        for number, labels in enumerate(chunks):
+            if out is not None or not as_json:
+                labels.to_csv(draft, index=False, header=number == 0)
+            if as_json:
+                answers += _plain(labels) if kept or probabilities else labels["label"].tolist()
+        if out is None and not as_json:
+            draft.seek(0)
+            _print(draft)
     if as_json:
         typer.echo(json.dumps(answers))
-    if getattr(loaded, MARK) is False:
+    if loaded.for_release_ is False:
         typer.echo("dpensemble: note: the student is NOT FOR RELEASE; the noise of its run came from a seed.", err=True)
     note = unseen.sentence()
     if note is not None:

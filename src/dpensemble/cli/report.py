@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from dpensemble.cli.show import print_run
-from dpensemble.errors import FileError
+from dpensemble.errors import file_errors
 from dpensemble.report.page import render
 from dpensemble.report.registry import FILL_IN, as_yaml, registry_entry
 from dpensemble.workflow.durable import ANY_FILE, OWN_FILE, replace_file
@@ -39,9 +39,5 @@ def run(run: Path, out: Path | None, private: bool, registry: Path | None, as_js
 
 
 def _write(parameter: str, path: Path, text: str, mode: int) -> None:
-    try:
+    with file_errors(lambda reason: f"{parameter}={str(path)!r} cannot be written ({reason}); choose another file."):
         replace_file(path, text, mode)
-    except OSError as error:
-        raise FileError(
-            f"{parameter}={str(path)!r} cannot be written ({error.strerror}); choose another file."
-        ) from None

@@ -14,7 +14,7 @@ from dpensemble._rounding import round_up
 from dpensemble.report import RunRecord
 from dpensemble.report.groups import PLAIN, varied_setting
 from dpensemble.report.usefulness import remarks
-from dpensemble.report.wording import noise, positive_class, score_line, sums
+from dpensemble.report.wording import noise, number, positive_class, score_line, sums, with_error
 
 
 def print_run(record: RunRecord, page: Path, student: Path) -> None:
@@ -29,7 +29,7 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
         console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
     for line in _released(record) if record.released_sums else _answered(record):
         console.print(line, markup=False)
-    console.print(f"Noise: {noise(record.settings, record.data['public_rows'])}", markup=False)
+    console.print(f"Noise: {noise(record)}", markup=False)
     if record.groups:
         console.print(_groups(record))
         console.print(plain_line(record.plain_labels, "questions" if record.gated else "labels"), markup=False)
@@ -68,13 +68,15 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        lines.append(f"In order: {'; '.join(record.described_sums)}.")
+        described = [f"{what} (noise {number(noise, 4)})" for what, noise in record.described_sums]
+        lines.append(f"In order, with their noise in sensitivities: {'; '.join(described)}.")
     elif record.settings.get("compares_rows"):
         lines[0] += " One more compares public rows with them."
     elif record.settings.get("synthetic_rows"):
         lines[0] += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
     for table in record.released_tables:
-        values = ", ".join(f"{label} {value:.4g} (noise {error:.2g})" for label, value, error in table["rows"])
+        rows = [(label, *with_error(value, error)) for label, value, error in table["rows"]]
+        values = ", ".join(f"{label} {value} (noise {error})" for label, value, error in rows)
         lines.append(f"{table['title']}: {values}")
     if not record.data["public_rows"]:
         return lines

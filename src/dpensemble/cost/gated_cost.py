@@ -47,9 +47,5 @@ class GatedCost(PrivacyCost):
 
     __rmul__ = __mul__
 
-    def __add__(self, other: PrivacyCost) -> PrivacyCost:
-        if isinstance(other, PrivacyCost) and other.parts == ():
-            return self
-        return PrivacyCost(rdp=self.rdp, orders=self.orders) + other
-
-    __radd__ = __add__
+    # Python asks it before the plain cost on the left, so that nothing plus a purse is the purse.
+    __radd__ = PrivacyCost.__add__

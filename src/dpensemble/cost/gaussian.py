@@ -106,9 +106,7 @@ class GaussianCost(PrivacyCost):
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if isinstance(other, GaussianCost):
             return GaussianCost(self.squares + other.squares, self.slack + other.slack)
-        if isinstance(other, PrivacyCost) and other.parts == ():
-            return self
-        return self.renyi + other
+        return PrivacyCost.__add__(self, other)
 
     __radd__ = __add__
 

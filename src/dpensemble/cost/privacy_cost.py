@@ -135,6 +135,9 @@ class PrivacyCost(Cost):
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if not isinstance(other, PrivacyCost):
             return NotImplemented
+        # Nothing was answered, so the cost stays of its kind.
+        if other.parts == ():
+            return self
         if not np.array_equal(self.orders, other.orders):
             raise AccountingError("costs over different orders cannot be added.")
         parts = None if self.parts is None or other.parts is None else _merged(self.parts + other.parts)

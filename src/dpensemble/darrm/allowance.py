@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,7 +166,7 @@ def _binomial(count: int, chance: float) -> NDArray[np.float64]:
     return law
 
 
-def _multiple_of(m: Any, n_teachers: int) -> float:
+def _multiple_of(m: object, n_teachers: int) -> float:
     if isinstance(m, Real) and not isinstance(m, bool) and 0 < m <= n_teachers:  # type: ignore[operator]
         return float(m)
     raise InvalidParameterError(
@@ -176,7 +175,7 @@ def _multiple_of(m: Any, n_teachers: int) -> float:
     )
 
 
-def _below_one(name: str, value: Any) -> float:
+def _below_one(name: str, value: object) -> float:
     if isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < 1:  # type: ignore[operator]
         return float(value)
     raise InvalidParameterError(f"{name}={value!r} is not a number from 0 to below 1.")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,7 @@ def majority_law(
     epsilon: float,
     Delta: float = 0.0,
     answer_epsilon: float,
-    prior: Any = _ANY_AGREEMENT,
+    prior: object = _ANY_AGREEMENT,
 ) -> RandomizedResponseMajority:
     """Return an aggregator's law whose answer is ``answer_epsilon``-private, with delta 0.
 

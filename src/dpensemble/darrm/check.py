@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -84,8 +84,8 @@ def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArr
     return replace(searched, **result)
 
 
-def _as_tuple(gamma: Any) -> tuple[float, ...]:
-    if isinstance(gamma, str) or not hasattr(gamma, "__iter__"):
+def _as_tuple(gamma: object) -> tuple[float, ...]:
+    if isinstance(gamma, str) or not isinstance(gamma, Iterable):
         raise InvalidParameterError("gamma must be a sequence of numbers, one for each vote count.")
     return tuple(gamma)
 

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dpensemble._arrays import Integers
+from dpensemble._arrays import Integers, is_table
 from dpensemble._checks import is_missing, member
-from dpensemble._entries import is_readable, plain_array
+from dpensemble._entries import as_array, is_readable, plain_array
 from dpensemble.datasets.columns import as_text, assembled, number_columns, numbers_of
 from dpensemble.errors import DataError
 
@@ -113,7 +113,7 @@ def named_units(units: ArrayLike) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def as_numbers(X: Any) -> Any:
     """Return rows as numbers, each entry read by itself, NaN for an entry that is not a number."""
-    if hasattr(X, "columns"):
+    if is_table(X):
         return pd.DataFrame(numbers_of(X)[0], columns=X.columns)
-    rows = np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
+    rows = as_array(X)
     return rows if rows.dtype.kind in "biuf" or rows.ndim != 2 else numbers_of(pd.DataFrame(rows))[0]

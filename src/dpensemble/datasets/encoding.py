@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import number_columns
 
 
@@ -50,9 +53,37 @@ def numeric_columns(encoder: Any) -> list[str]:
     return list(encoder.feature_names_in_[columns] if hasattr(columns, "dtype") else columns)
 
 
-def takes_blanks(encoder: Any) -> bool:
-    """Return whether an encoder has a place for missing entries, as a map of tables has, or fills them in."""
-    return bool(getattr(encoder, "takes_blanks", hasattr(encoder, "numeric_columns")))
+class LibraryTransformer:
+    """What a transformer of the library states about how it reads rows. The defaults are for all others."""
+
+    #: What is done to dates and blanks first, a fitted `TablePreparation`.
+    preparation_: Any = None
+    #: Whether entries may be missing.
+    takes_blanks: bool = False
+    #: Columns that rows must have; None for all.
+    needed_columns: list[str] | None = None
+    #: Categories that have a place of their own, by column.
+    known_categories: Mapping[str, set[str]] = MappingProxyType({})
+    #: Whether a row's features depend on that row and its place among the rows alone, to the last digit.
+    reads_rows_by_place = False
+    #: Whether they depend on that row alone in rows of any type, so that an encoder may be given private rows together.
+    encodes_rows_alone = False
+    #: Whether each feature depends on one column alone, so that made-up rows may have columns drawn apart.
+    reads_columns_apart = False
+
+    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table in which declared categories are texts, also where they are written as numbers."""
+        return table
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
+        """Return the map that reads columns apart, and coefficients of its features; None where there is none."""
+        return (self, coefficients) if self.reads_columns_apart else None
+
+
+def statements_of(transformer: Any) -> Any:
+    """Return what answers for a transformer: itself if it is the library's, the defaults for one of others."""
+    # By class: a transformer of others may pass on attributes of one of the library, and still read rows together.
+    return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
 
 
 _NUMBERS = "numbers"

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._arrays import is_table
 from dpensemble.datasets.columns import as_text, in_parts, is_number, number_columns
 from dpensemble.datasets.csv_files import looks_like_decimal_comma
 from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, date_formats, is_unnamed
@@ -53,7 +54,7 @@ def table_notes(public: pd.DataFrame, preparation: TablePreparation, *, has_unit
 def warn_of_persons(public: Any) -> None:
     """Warn of named columns of public rows that look like whose record it is, if no units were given."""
     names = []
-    for place, name in enumerate(map(str, getattr(public, "columns", ()))):
+    for place, name in enumerate(map(str, public.columns if is_table(public) else ())):
         if _is_persons(name, True):
             entries = public.iloc[:, place].dropna()
             if _may_be_key(entries) and _is_persons(name, entries.nunique() > _SOME * len(entries)):

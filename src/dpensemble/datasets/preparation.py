@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dpensemble._arrays import is_table
 from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import as_text, assembled, in_parts, number_columns
-from dpensemble.datasets.encoding import fit_encoder
+from dpensemble.datasets.encoding import LibraryTransformer, fit_encoder
 from dpensemble.datasets.tables import as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -30,7 +31,7 @@ _PARTS = ("year", "month", "weekday")
 _ENOUGH, _MOSTLY, _SHARED_BY, _FEW = 20, 0.5, 5, 0.2
 
 
-class TablePreparation(TransformerMixin, BaseEstimator):
+class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     """Tables with dates and blanks as tables of numbers and texts, learned from public rows only.
 
     Parameters
@@ -65,6 +66,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     >>> TablePreparation(fill="median").fit_transform(public).to_dict("records")[1]
     {'age': 40.0, 'seen: year': 2025.0, 'seen: month': 4.0, 'seen: weekday': 'Wednesday'}
     """
+
+    takes_blanks = True
 
     def __init__(self, fill: str | None = None) -> None:
         self.fill = fill
@@ -145,7 +148,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _as_fitted(self, X: Any) -> pd.DataFrame:
         require_readable("X", X)
         table = as_table(X)
-        if not hasattr(X, "columns"):
+        if not is_table(X):
             if table.shape[1] != self.n_features_in_:
                 raise DataError(f"X has {table.shape[1]} columns, and the public rows had {self.n_features_in_}.")
             table.columns = pd.Index(self.feature_names_in_)
@@ -175,7 +178,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return self._named("number")
 
     @property
-    def needed_columns(self) -> list[str]:
+    def needed_columns(self) -> list[str]:  # type: ignore[override]
         """Columns that are not left out."""
         return self._named("number", "category", "date")
 
@@ -196,7 +199,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
     """Tables with dates, texts and blanks as arrays of numbers, learned from public rows only.
 
     Parameters
@@ -218,6 +221,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> encoder.transform(pd.DataFrame({"age": [None], "ward": ["b"]})).tolist()
     [[0.0, 0.0, 0.0, 1.0]]
     """
+
+    encodes_rows_alone = True
 
     def __init__(self, fill: str | None = None) -> None:
         self.fill = fill
@@ -251,14 +256,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.preparation_.numeric_columns
 
     @property
-    def needed_columns(self) -> list[str]:
+    def needed_columns(self) -> list[str]:  # type: ignore[override]
         """Columns that are not left out."""
         return self.preparation_.needed_columns
 
     @property
-    def takes_blanks(self) -> bool:
+    def takes_blanks(self) -> bool:  # type: ignore[override]
         """Whether entries may be missing."""
         return self.fill is not None
+
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories of each column of texts that a public row has."""
+        name, one_hot, mask = self.encoder_.transformers_[1]
+        if name != "categories" or not np.any(mask):
+            return {}
+        known = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
+        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in known}
 
 
 def is_unnamed(name: str) -> bool:

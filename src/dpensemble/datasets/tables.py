@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
+from dpensemble._arrays import is_table
 from dpensemble._checks import in_words
 from dpensemble._entries import require_readable
 from dpensemble.datasets.columns import (
@@ -172,14 +173,19 @@ def same_columns(name: str, X: Any, public: pd.DataFrame, *, keep_bad: bool = Fa
     is a blank.
     """
     # No kinds are guessed: an odd entry would change how all others are read.
-    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    if not hasattr(X, "columns") and table.shape[1] == public.shape[1]:
-        table.columns = public.columns
-    table = take_kinds(name, table, public, keep_bad=keep_bad)
+    table = take_kinds(name, named_by(public, X), public, keep_bad=keep_bad)
     infinite = infinite_columns(table)
     if infinite.any() and not keep_bad:
         column = table.columns[int(np.argmax(infinite))]
         raise DataError(f"{name} has infinite values in column {column!r}; drop those rows, or leave them blank.")
+    return table
+
+
+def named_by(public: pd.DataFrame, X: Any) -> pd.DataFrame:
+    """Return rows as a table. Rows without names take those of the public columns if there are as many."""
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
+    if not is_table(X) and table.shape[1] == public.shape[1]:
+        table.columns = public.columns
     return table
 
 

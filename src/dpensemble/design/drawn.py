@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,10 +80,6 @@ class Drawn(VotingDesign):
     def groups(self) -> tuple[Group, ...]:
         """All records; how many votes one can change is as secret as the draws."""
         return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
-
-    def with_budget(self, budget: Budget) -> Self:
-        """Return the same run with another budget."""
-        return replace(self, budget=budget)
 
     def allocate(
         self,

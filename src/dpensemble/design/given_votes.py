@@ -135,10 +135,6 @@ class GivenVotes(Design):
         budget = self.groups[0].budget
         return min(budget.epsilon, (self.cost * self.most_answers).epsilon(budget.delta))
 
-    def with_budget(self, budget: Budget) -> Self:
-        """Return the same answers under another budget."""
-        return replace(self, budget=budget)
-
     def with_noise(self, noise: float) -> Self:
         """Return the same answers with other noise, in votes or, for a sum, in sensitivities."""
         return replace(self, release=self.release.with_noise(noise))

@@ -99,7 +99,7 @@ class _Search:
         self.errors: dict[Any, float] = {}
         self._noise: dict[Any, float] = {}
 
-    def with_value(self, value: Any) -> VotingDesign:
+    def with_value(self, value: object) -> VotingDesign:
         """Return the run with a value, its noise open."""
         choice = LawChoice.of(self._design.choice, **{self._name: value})
         return replace(self._design, choice=choice, noise=None)
@@ -110,7 +110,7 @@ class _Search:
         wrong = wrong_label_rate(design.law, ballots, np.arange(ballots + 1), design.n_classes)
         return float(self._weights @ wrong)
 
-    def error(self, value: Any) -> float:
+    def error(self, value: object) -> float:
         """Return the expected wrong-label rate of a value, worked out once."""
         if value not in self.errors:
             design, best = self.with_value(value), min(self.errors.values(), default=1.0)

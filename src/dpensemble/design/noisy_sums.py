@@ -97,8 +97,8 @@ class NoisySums(Design):
 
     @property
     def law(self) -> GaussianSum:
-        """The law of the first round, which has the most noise."""
-        return GaussianSum(self.meter().sigma(self.shares[0]))
+        """The law of the round with the most noise."""
+        return GaussianSum(self.meter().sigma(min(self.shares)))
 
     def meter(self) -> SumsMeter:
         """Return the meter of such a run."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,6 @@ class Partitioned(VotingDesign):
     def groups(self) -> tuple[Group, ...]:
         """All records, each of which can change one vote of each partition."""
         return one_group(self.budget, self.n_partitions if self.touched is None else self.touched)
-
-    def with_budget(self, budget: Budget) -> Self:
-        """Return the same run with another budget."""
-        return replace(self, budget=budget)
 
     def allocate(
         self,

@@ -300,7 +300,7 @@ def _refuse_conflicts(private: PrivateWhat, rule: MajorityRule, queries: int | N
 
 
 def _claimed(
-    teacher: Any,
+    teacher: object,
     private: PrivateWhat,
     declared: tuple[Any, Any],
     n_teachers: int,

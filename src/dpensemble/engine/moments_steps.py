@@ -17,6 +17,7 @@ from dpensemble._guard import on_public_rows
 from dpensemble._random import Stream, seed_integer
 from dpensemble.accounting import Group, SumsMeter
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.notes import warn_of_persons
 from dpensemble.design import NoisySums
 from dpensemble.engine import guarantee_text
@@ -25,7 +26,7 @@ from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
-from dpensemble.moments import ImageMap, MomentsSource
+from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import PrivateBlocks
 from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, bounded_map, distilled, require_no_blanks
 from dpensemble.moments.effects import column_effects
@@ -127,12 +128,10 @@ class MomentsSteps(Steps):
         """Return whether each row is given to the map by itself."""
         if getattr(self.feature_map, "reads_rows_alone", False):
             return False
-        if not isinstance(self.feature_map, ImageMap):
-            # A map of others may read rows together, and only its author knows.
-            return True
-        # Where a unit can have more or fewer records, the others are at other places without it. An image with a pixel
-        # that cannot be used is bad by itself, and must not end the reading of others.
-        return zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
+        # Other maps may read rows together. Where a unit can have more or fewer records, others are at other places
+        # without it. An image with a pixel that cannot be used is bad by itself, and must not end the reading of all.
+        by_place = statements_of(self.feature_map).reads_rows_by_place
+        return not by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
 
     def release(self, advance: Callable[[float], None]) -> None:
         """Release all rounds; the model is fitted between them."""

@@ -16,6 +16,11 @@ from dpensemble.errors import InvalidParameterError
 LEAST_MIX = 1e-6
 
 
+def own_settings(law: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {field.name: getattr(law, field.name) for field in fields(law)}
+
+
 class ReleaseLaw(ABC):
     """A randomised answer to one query, as a probability vector.
 
@@ -168,8 +173,7 @@ class ReleaseLaw(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return the law's title and public settings as plain values."""
-        names: list[str] = [field.name for field in fields(self)] if is_dataclass(self) else []
-        return {"law": self.title} | {name: getattr(self, name) for name in names}
+        return {"law": self.title} | (own_settings(self) if is_dataclass(self) else {})
 
     def words(self) -> str:
         """Return the law's title and the numbers among its settings in words."""

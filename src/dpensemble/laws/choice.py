@@ -37,6 +37,11 @@ LAWS: Mapping[str, type[ReleaseLaw]] = MappingProxyType(
 LIBRARY_LAWS = frozenset({*LAWS.values(), TableLaw, RandomizedResponseMajority, AgainstStudent})
 
 
+def is_proven(law: ReleaseLaw) -> bool:
+    """Return whether a law's declarations are proven here; a subclass of such a law may answer otherwise."""
+    return type(law) in LIBRARY_LAWS
+
+
 @dataclass(frozen=True)
 class LawChoice:
     """A law by its short name, with some of its settings, or an object that stays as it is.

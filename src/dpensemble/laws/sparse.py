@@ -7,7 +7,7 @@ that only one unit votes for could reveal, which is why the threshold has to lie
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.special import log_ndtr
 from dpensemble._arrays import Floats
 from dpensemble._checks import real_between
 from dpensemble._random import NoiseSource
+from dpensemble.laws.base import own_settings
 from dpensemble.laws.sampling import sample_weights, whole_weights
 
 #: Share of the answers that are drawn from a law of no votes, and the chance that it gives to each class.
@@ -133,7 +134,7 @@ class SparseNoisyMax:
 
     def settings(self) -> dict[str, Any]:
         """Return the title and the settings as plain values."""
-        return {"law": self.title} | {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"law": self.title} | own_settings(self)
 
     def words(self) -> str:
         """Return the title and the numbers in words."""

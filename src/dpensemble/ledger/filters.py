@@ -180,7 +180,7 @@ class Terms:
         """Return what a release takes, rounded up."""
         if self.filter is Filter.BASIC:
             return Amount(_up(spending.epsilon, LOSS_UNITS), _up(spending.delta, DELTA_UNITS))
-        loss = self._loss_of_curve(spending.cost) if isinstance(spending.cost, PrivacyCost) else None
+        loss = None if spending.cost is None else self._loss_of_curve(spending.cost)
         if loss is not None:
             return Amount(loss, 0)
         return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, DELTA_UNITS))

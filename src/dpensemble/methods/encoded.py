@@ -13,13 +13,14 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats, own_copy
+from dpensemble._arrays import Floats, dense, own_copy, row_count, rows_at
 from dpensemble._entries import require_readable
 from dpensemble._given import require_labels
 from dpensemble._guard import on_public_rows
 from dpensemble._state import fingerprint
 from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.bad_records import zeroes_bad
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.engine import inputs
 from dpensemble.engine.classifier import PrivateClassifier
 from dpensemble.engine.params import store_params
@@ -125,7 +126,7 @@ class EncodedClassifier(PrivateClassifier):
                 "let that fill blanks in.",
                 parameter="fill",
             )
-        if X_public is None or not (X_public.shape[0] if hasattr(X_public, "shape") else len(X_public)):
+        if X_public is None or not row_count(X_public):
             raise DataError("X_public is missing or empty: the encoder is fitted on public rows; pass some.")
         if X_public is X:
             raise DataError("X_public is X itself; the public rows must be others than the private records.")
@@ -141,7 +142,7 @@ class EncodedClassifier(PrivateClassifier):
                 _warn_unless_alone(encoder, X_public)
                 public = _encoded(encoder, X_public)
             _require_state(encoder, state)
-            together = (self.in_batches or isinstance(encoder, TableEncoder)) and not zeroes
+            together = (self.in_batches or statements_of(encoder).encodes_rows_alone) and not zeroes
             private = _of_private(encoder, X) if together else _each_of_private(encoder, X, public.shape[1], zeroes)
             _require_state(encoder, state)
             model = clone(self.method).fit(private, y, X_public=public, **more)
@@ -217,13 +218,12 @@ def _require_state(encoder: Any, state: str) -> None:
 
 def _encoded(encoder: Any, rows: Any) -> Any:
     """Return dense encoded rows; an encoder that works in place leaves the caller's rows as they are."""
-    found = encoder.transform(own_copy(rows))
-    return found.toarray() if hasattr(found, "toarray") else found
+    return dense(encoder.transform(own_copy(rows)))
 
 
 def _warn_unless_alone(encoder: Any, public: Any) -> None:
     """Warn if other rows show in what an encoder makes of a public row: batches would not be private."""
-    some = public[:_ROWS_TRIED] if not hasattr(public, "iloc") else public.iloc[:_ROWS_TRIED]
+    some = rows_at(public, slice(_ROWS_TRIED))
     together = np.asarray(_encoded(encoder, some), dtype=float)
     each = _single_rows(some, len(together))
     alone = np.vstack([np.asarray(_encoded(encoder, one), dtype=float) for one in each])

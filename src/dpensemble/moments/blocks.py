@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpensemble._arrays import Floats, Integers
+from dpensemble._arrays import Floats, Integers, rows_at
 from dpensemble._state import fingerprint
 from dpensemble.errors import DataError, DPEnsembleError
 from dpensemble.moments.whole import UNIT, whole_features
@@ -106,19 +106,15 @@ class PrivateBlocks:
     def _row(self, rows: Any, place: int) -> Any:
         """Return the features of one row, None if the map cannot read the row."""
         try:
-            features = self.transform(_one(rows, place))
+            features = self.transform(rows_at(rows, slice(place, place + 1)))
             entries = features.data if sparse.issparse(features) else np.asarray(features, dtype=np.float64)
         except Exception:
             return None
         return features if np.isfinite(entries).all() else None
 
     def _each(self, rows: Any) -> Any:
-        found = [_guarded(self.transform, _one(rows, place)) for place in range(len(rows))]
+        found = [_guarded(self.transform, rows_at(rows, slice(place, place + 1))) for place in range(len(rows))]
         return sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
-
-
-def _one(rows: Any, place: int) -> Any:
-    return (rows.iloc if hasattr(rows, "iloc") else rows)[place : place + 1]
 
 
 def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
@@ -138,12 +134,11 @@ def _guarded(transform: Callable[[Any], Any], rows: Any) -> Any:
 
 def blocks_of(X: Any, targets: Integers, weights: Floats) -> Callable[[], Iterator[Block]]:
     """Return a reader of records that are in memory, as a table or an array."""
-    rows = X.iloc if hasattr(X, "iloc") else X
 
     def read() -> Iterator[Block]:
         for start in range(0, len(targets), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            yield rows[part], targets[part], weights[part]
+            yield rows_at(X, part), targets[part], weights[part]
 
     return read
 

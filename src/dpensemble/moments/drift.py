@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, stats
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, dense
 
 #: Chance of a false alarm, and how much worse than a sample public rows are taken for after an alarm.
 FALSE_ALARM, DISTRUST = 1e-3, 30.0
@@ -39,11 +39,11 @@ class Drift:
 def drift(mean: Floats, spread: float, features: Any, n_units: float) -> Drift:
     """Compare a released mean of private features with public rows; costs no privacy."""
     rows, size = features.shape
-    dense = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
-    own = dense.mean(axis=0)
-    covariance = dense.T @ dense / rows - np.outer(own, own)
+    features = dense(features)
+    own = features.mean(axis=0)
+    covariance = features.T @ features / rows - np.outer(own, own)
     # A feature counts as seen once more than it was, at its largest: means of few rows are far from normal.
-    covariance[np.diag_indices(size)] += np.abs(dense).max(axis=0) ** 2 / rows
+    covariance[np.diag_indices(size)] += np.abs(features).max(axis=0) ** 2 / rows
     covariance *= 1 / n_units + 1 / rows
     covariance[np.diag_indices(size)] += spread**2
     gap = mean - own

@@ -10,15 +10,14 @@ from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text
-from dpensemble.moments.maps.directions import DirectionsMap
-from dpensemble.moments.maps.snapped import SnappedMap
-from dpensemble.moments.maps.tables import TableMap, feature_values
+from dpensemble.datasets.encoding import LibraryTransformer, statements_of
+from dpensemble.moments.maps.tables import feature_values
 from dpensemble.moments.whole import UNIT, whole_features
 
 _MISSING, _OTHER = "missing", "any other"
 
 
-def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
+def column_effects(feature_map: LibraryTransformer, coefficients: Floats, public: pd.DataFrame) -> list[dict[str, Any]]:
     """Return how far each column pushes towards each class, the most important column first; public.
 
     Each dict has ``column``, ``kind`` (``"number"`` or ``"category"``), ``importance`` (standard deviation of the
@@ -28,20 +27,18 @@ def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame)
 
     Examples
     --------
+    >>> from dpensemble.moments import TableMap
     >>> public = pd.DataFrame({"sex": ["f", "m", "f", "m"]})
     >>> found = column_effects(TableMap(fewest=1).fit(public), np.array([[1.0], [3.0], [0], [0], [0]]), public)
     >>> found[0]["column"], [[name, round(values[0], 2)] for name, values in found[0]["points"]][:2]
     ('sex', [['f', -0.71], ['m', 0.71]])
     """
-    if isinstance(feature_map, SnappedMap):
-        feature_map = feature_map.base_
-    if isinstance(feature_map, DirectionsMap) and isinstance(feature_map.base_, TableMap):
-        coefficients = feature_map.coefficients_of_base(coefficients, public)
-        feature_map = feature_map.base_
-    if not isinstance(feature_map, TableMap):
+    behind = statements_of(feature_map).on_table(coefficients, public)
+    if behind is None:
         return []
-    features = whole_features(feature_map.transform(public)) / UNIT
-    columns = feature_map.columns_
+    table_map, coefficients = behind
+    features = whole_features(table_map.transform(public)) / UNIT
+    columns = table_map.columns_
     lengths = [sum(column["sizes"]) + 1 for column in columns]
     owners = np.append(np.repeat(np.arange(len(columns)), lengths), len(columns))
     belongs = sparse.csr_matrix((np.ones(len(owners)), (np.arange(len(owners)), owners)))
@@ -54,7 +51,7 @@ def column_effects(feature_map: Any, coefficients: Floats, public: pd.DataFrame)
         part = slice(column["start"], column["start"] + lengths[number])
         entries = _entries(column, public.iloc[:, number])
         values = pd.Series([entry for entry, _ in entries], dtype=float if column["kind"] == "number" else object)
-        effects = feature_values(feature_map, column, values) @ coefficients[part] - means[number]
+        effects = feature_values(table_map, column, values) @ coefficients[part] - means[number]
         found.append(
             {
                 "column": column["name"],

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, dense
 from dpensemble.moments.model import columns, expected, probabilities
 from dpensemble.moments.queries import Moments
 
@@ -54,9 +54,7 @@ class PublicRows:
         n_rows, n_features = self.features.shape
         most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
         rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
-        some = self.features[rows]
-        dense = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
-        object.__setattr__(self, "_some", (dense.astype(np.float32), rows))
+        object.__setattr__(self, "_some", (dense(self.features[rows]).astype(np.float32), rows))
 
     @property
     def doubt(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows
@@ -24,7 +25,7 @@ def weights_of_features(fitted: Fit, public: PublicRows, feature_map: Any, sprea
     """
     p = probabilities(public.features, fitted.coefficients)
     curvature = (p * (1 - p)).mean(axis=1)
-    squared = public.features.power(2) if hasattr(public.features, "power") else public.features**2
+    squared = public.features.power(2) if sparse.issparse(public.features) else public.features**2
     h = np.asarray(squared.T @ curvature).ravel() / len(p)
     now, blocks = feature_map.squares_, feature_map.blocks_
     gains = h**2 * fitted.scales[blocks] ** 2 / spread**2

@@ -13,7 +13,7 @@ from scipy import sparse
 from dpensemble._arrays import Floats
 from dpensemble._checks import is_missing
 from dpensemble.datasets.columns import as_text, is_number
-from dpensemble.datasets.tables import as_table
+from dpensemble.datasets.tables import as_table, named_by
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.tables import quantiles
 
@@ -152,9 +152,7 @@ def _with_other(categories: Iterable[str]) -> list[str]:
 
 def with_texts(X: Any, declared: pd.DataFrame) -> pd.DataFrame:
     """Return rows as a table in which what was declared as categories is text, also where it is written as numbers."""
-    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    if not hasattr(X, "columns") and table.shape[1] == declared.shape[1]:
-        table.columns = declared.columns
+    table = named_by(declared, X)
     codes = [name for name in table if name in declared and not is_number(declared[name]) and is_number(table[name])]
     written = table.copy() if codes else table
     for name in codes:

@@ -14,11 +14,13 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dpensemble._arrays import Floats
+from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
 from dpensemble.moments.drift import DISTRUST, Drift, drift
 from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.grid import Grid, observed_grid
+from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
@@ -40,7 +42,7 @@ class Learned:
     """A published model, its map and its rounds, and rows (public or drawn) that stand for the private ones; public."""
 
     model: MomentsModel
-    feature_map: Any
+    feature_map: FeatureMap
     rounds: tuple[Moments, ...]
     drift: Drift | None
     table: pd.DataFrame
@@ -51,7 +53,7 @@ class Learned:
 
 def learn(
     source: MomentsSource,
-    feature_map: Any,
+    feature_map: FeatureMap,
     public: pd.DataFrame,
     classes: NDArray[Any],
     design: NoisySums,
@@ -94,7 +96,7 @@ def learn(
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
-        made_up = _features_apart(feature_map, public) if isinstance(feature_map, TableMap) else features
+        made_up = _features_apart(feature_map, public) if statements_of(feature_map).reads_columns_apart else features
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 
@@ -185,7 +187,7 @@ def _learned(
 
 def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
     """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
-    if not isinstance(feature_map, TableMap) or len(public) >= FEW_ROWS:
+    if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
         return PublicRows(features, feature_map.blocks_, n_classes)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
     more = _features_apart(feature_map, public)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import DataError, InvalidParameterError
@@ -277,4 +278,4 @@ def statistics_of(names: str | None) -> tuple[str, ...]:
 
 def cut(features: Any) -> Any:
     """Return features without negative entries, also where the map is wrong about itself; sensitivities rest on it."""
-    return features.maximum(0.0) if hasattr(features, "maximum") else np.maximum(features, 0.0)
+    return features.maximum(0.0) if sparse.issparse(features) else np.maximum(features, 0.0)

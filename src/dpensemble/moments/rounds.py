@@ -64,7 +64,7 @@ class Rounds:
         return Residuals(self.rows.n_classes, self.fitted.coefficients, self._weights(share))
 
     def _weights(self, share: float) -> Floats | None:
-        if not hasattr(self.feature_map, "squares_"):
+        if getattr(self.feature_map, "squares_", None) is None:
             return None
         spread = self.source.sums.spread(Residuals(self.rows.n_classes), share, weight=self.total_weight)
         return weights_of_features(self.fitted, self.rows, self.feature_map, spread)

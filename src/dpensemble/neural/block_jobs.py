@@ -89,9 +89,8 @@ def _single(template: Any, seed: int, state: dict[str, NDArray[Any]]) -> Any:
     if not all(np.isfinite(value).all() for value in state.values()):
         return None
     model = template.__sklearn_clone__().set_params(random_state=seed)
-    for name in ("classes_", "input_shape_", "n_features_in_"):
-        setattr(model, name, getattr(template, name))
-    model.state_ = state
+    model.classes_, model.input_shape_ = template.classes_, template.input_shape_
+    model.n_features_in_, model.state_ = template.n_features_in_, state
     return model
 
 

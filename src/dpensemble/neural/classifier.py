@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.fl
     return read_rows("X", lambda: validate_data(estimator, X, y, dtype=np.float32))
 
 
+@dataclass(repr=False, eq=False)
 class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """A classifier that trains a PyTorch network by mini-batches; needs the extra ``dpensemble[torch]``.
 
@@ -94,36 +96,21 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     array(['high'], dtype='<U4')
     """
 
-    default_optimizer: Optimizer = Adam()
+    default_optimizer: ClassVar[Optimizer] = Adam()
 
-    def __init__(
-        self,
-        module: Callable[[Sequence[int], int], Any] = hidden_layer_network,
-        *,
-        input_shape: Sequence[int] | None = None,
-        classes: Sequence[Any] | None = None,
-        epochs: int = 30,
-        batch_size: int = 32,
-        optimizer: Optimizer | None = None,
-        augmentation: Any = None,
-        start: Any = None,
-        last_layer: str = "auto",
-        precision: str = "float32",
-        device: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.module = module
-        self.input_shape = input_shape
-        self.classes = classes
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.augmentation = augmentation
-        self.start = start
-        self.last_layer = last_layer
-        self.precision = precision
-        self.device = device
-        self.random_state = random_state
+    module: Callable[[Sequence[int], int], Any] = hidden_layer_network
+    _: KW_ONLY
+    input_shape: Sequence[int] | None = None
+    classes: Sequence[Any] | None = None
+    epochs: int = 30
+    batch_size: int = 32
+    optimizer: Optimizer | None = None
+    augmentation: Any = None
+    start: Any = None
+    last_layer: str = "auto"
+    precision: str = "float32"
+    device: str = "auto"
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> TorchClassifier:
         """Train the network from its start values.

@@ -79,7 +79,7 @@ class Kernel:
     has_bias: bool
 
     @classmethod
-    def of(cls, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], dtype: Any) -> Kernel:
+    def of(cls, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], dtype: object) -> Kernel:
         """Return the matrices of stacked weights."""
         torch = require_torch()
         last = weight.new_zeros(weight.shape[:2]) if bias is None else bias

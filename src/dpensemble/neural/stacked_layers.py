@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.stacked_convolution import Workspace, convolve
@@ -25,8 +25,19 @@ class Step:
     factors: Any  # torch.dtype of the factors of matrix products
 
 
+class Layer:
+    """A layer of many networks at once."""
+
+    #: Whether the output is a new tensor that nothing else needs, so that the next layer may overwrite it.
+    makes_new: ClassVar[bool] = False
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """Return the layer's output."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class Elementwise:
+class Elementwise(Layer):
     """Any layer that treats each number alone."""
 
     module: Module
@@ -36,7 +47,7 @@ class Elementwise:
         return self.module(x)
 
 
-class Flatten:
+class Flatten(Layer):
     """One axis of units instead of channels, height and width."""
 
     def __call__(self, x: Tensor, _step: Step) -> Tensor:
@@ -45,7 +56,7 @@ class Flatten:
 
 
 @dataclass(frozen=True, eq=False)
-class Pooling:
+class Pooling(Layer):
     """Any layer that treats each channel of an image alone; to it, rows are channels that come last in memory."""
 
     module: Module
@@ -57,9 +68,10 @@ class Pooling:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class Linear(Layer):
     """A linear layer."""
 
+    makes_new: ClassVar[bool] = True
     name: str
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
@@ -73,9 +85,10 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution:
+class Convolution(Layer):
     """A two-dimensional convolution, as matrix products with patches; for one thread at a time."""
 
+    makes_new: ClassVar[bool] = True
     name: str
     stride: tuple[int, int]
     padding: tuple[int, int]
@@ -91,7 +104,7 @@ class Convolution:
 
 
 @dataclass(frozen=True, eq=False)
-class Normalisation:
+class Normalisation(Layer):
     """Batch normalisation over each teacher's own rows; padding counts for nothing."""
 
     name: str

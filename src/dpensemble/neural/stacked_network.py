@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.schedule import Precision
-from dpensemble.neural.stacked_layers import Convolution, Elementwise, Flatten, Linear, Normalisation, Pooling, Step
+from dpensemble.neural.stacked_layers import (
+    Convolution,
+    Elementwise,
+    Flatten,
+    Layer,
+    Linear,
+    Normalisation,
+    Pooling,
+    Step,
+)
 from dpensemble.neural.training import autocast
-
-Layer = Callable[[Tensor, Step], Tensor]
 
 
 class Network(Protocol):
@@ -60,11 +67,9 @@ def _chained(module: Module, input_shape: Sequence[int]) -> Network | None:
     layers: list[Layer] = []
     numbers = 0
     for name, layer in _leaves(probe, ""):
-        stacked = _layer(name, layer, x.dim())
+        stacked = _layer(name, layer, x.dim(), inplace=bool(layers) and layers[-1].makes_new)
         if stacked is None:
             return None
-        if isinstance(stacked, Elementwise) and layers and isinstance(layers[-1], (Convolution, Linear)):
-            stacked.module.inplace = True
         layers.append(stacked)
         with torch.no_grad():
             x = layer(x)
@@ -81,14 +86,14 @@ def _leaves(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
             yield f"{prefix}{name}.", child
 
 
-def _layer(name: str, layer: Any, n_axes: int) -> Layer | None:  # noqa: PLR0911
+def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> Layer | None:  # noqa: PLR0911
     """Return one layer's stacked form, or None if it is not known; subclasses may do anything."""
     nn = require_torch().nn
     kind = type(layer)
     if kind.__module__.startswith("torch.nn.modules") and not layer._forward_hooks:
         if kind.__name__ in _ELEMENTWISE:
             module = copy.deepcopy(layer)
-            module.inplace = False
+            module.inplace = inplace
             return Elementwise(module)
         if kind.__name__ in _POOLING and n_axes == 4 and not getattr(layer, "return_indices", False):
             return Pooling(layer)

@@ -18,7 +18,7 @@ class LastLayer(StrEnum):
     NEW = "new"
 
 
-def checked_start(start: Any, last_layer: str) -> None:
+def checked_start(start: object, last_layer: str) -> None:
     """Refuse a start that is not a fitted TorchClassifier, and unknown settings."""
     member("last_layer", last_layer, LastLayer)
     if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):

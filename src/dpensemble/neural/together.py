@@ -59,7 +59,7 @@ class StackedTeachers:
 
 
 def fit_together(
-    estimator: Any,
+    estimator: object,
     X: NDArray[np.float64],
     y: NDArray[np.int64],
     shards: Sequence[NDArray[np.int64]],

@@ -11,6 +11,7 @@ same, so a file made with malice might still crash a program that predicts with 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from sklearn.preprocessing import LabelEncoder, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dpensemble.datasets import TableEncoder, TablePreparation
-from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning
+from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.snapped import SnappedMap
@@ -88,10 +89,8 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
         content = skops_io().dumps(classifier)
     except Unvetted as problem:
         raise FileError(f"{path} was not written: {problem}.") from None
-    try:
+    with file_errors(lambda reason: f"{path} cannot be written ({reason})."):
         Path(path).write_bytes(content)
-    except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror}).") from None
 
 
 def require_savable(estimator: Any) -> None:
@@ -156,7 +155,7 @@ def load_classifier(path: Path | str) -> Any:
     return classifier
 
 
-def _vet(value: Any) -> None:
+def _vet(value: object) -> None:
     """Refuse estimators that are not listed, anywhere inside, and unsound trees and encoders."""
     if isinstance(value, BaseEstimator):
         if type(value) not in _VETTED_CLASSES:
@@ -180,19 +179,12 @@ def _vet(value: Any) -> None:
             _vet(item)
 
 
-def _vet_arrays(estimator: Any) -> None:
-    if isinstance(estimator, (DecisionTreeClassifier, DecisionTreeRegressor)) and hasattr(estimator, "tree_"):
-        vet_tree(estimator.tree_, estimator.n_features_in_)
-    if isinstance(estimator, RandomForestClassifier) and hasattr(estimator, "estimators_"):
-        vet_forest(estimator)
-    if isinstance(estimator, GradientBoostingClassifier) and hasattr(estimator, "estimators_"):
-        vet_boosted(estimator)
-    if isinstance(estimator, HistGradientBoostingClassifier) and hasattr(estimator, "_predictors"):
-        vet_histogram_boosted(estimator)
+def _vet_arrays(estimator: object) -> None:
+    for kind, fitted, vet in _FITTED:
+        if isinstance(estimator, kind) and hasattr(estimator, fitted):
+            vet(estimator)
     if isinstance(estimator, TableMap) and hasattr(estimator, "columns_"):
         _vet_table_map(estimator)
-    if isinstance(estimator, OneHotEncoder) and hasattr(estimator, "categories_"):
-        _vet_encoder(estimator)
     if isinstance(estimator, NamedPipeline):
         for names in (estimator.names or [], estimator.needed or []):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -223,3 +215,14 @@ def _vet_encoder(encoder: Any) -> None:
     )
     if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
         raise Unvetted("it holds a broken one-hot encoder")
+
+
+# Estimators whose arrays a file could make unsound, by what a fitted one has.
+_FITTED: tuple[tuple[type, str, Callable[[Any], None]], ...] = (
+    (DecisionTreeClassifier, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),
+    (DecisionTreeRegressor, "tree_", lambda model: vet_tree(model.tree_, model.n_features_in_)),
+    (RandomForestClassifier, "estimators_", vet_forest),
+    (GradientBoostingClassifier, "estimators_", vet_boosted),
+    (HistGradientBoostingClassifier, "_predictors", vet_histogram_boosted),
+    (OneHotEncoder, "categories_", _vet_encoder),
+)

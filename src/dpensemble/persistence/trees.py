@@ -76,7 +76,7 @@ def vet_histogram_boosted(model: Any) -> None:
         _vet_nodes(predictor.nodes, model.n_features_in_)
 
 
-def _vet_nodes(nodes: Any, n_features: int) -> None:
+def _vet_nodes(nodes: object, n_features: int) -> None:
     if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes) or nodes.dtype != PREDICTOR_RECORD_DTYPE:
         raise Unvetted("it holds broken boosted trees")
     at, leaf = np.arange(len(nodes)), nodes["is_leaf"].astype(bool)

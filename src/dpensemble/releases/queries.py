@@ -38,10 +38,13 @@ class ReleasedSum:
         What was released, for example "the mean of the features".
     table : ReleasedTable, optional
         Statistics to show.
+    noise : float, optional
+        Standard deviation of the Gaussian noise on each entry, in sensitivities of the sum.
     """
 
     description: str
     table: ReleasedTable | None = None
+    noise: float | None = None
 
 
 class SumQuery(ABC, Generic[Outcome]):

@@ -111,7 +111,7 @@ class SumReleaser:
 
         noisy: Any = drawn_once("a noisy sum", draw, seeded=not self.noise.for_release)
         outcome = query.read(noisy / query.unit / weight, math.sqrt(variance) / query.unit / weight)
-        self.released.append(ReleasedSum(query.description, query.table(outcome)))
+        self.released.append(ReleasedSum(query.description, query.table(outcome), sigma))
         return outcome
 
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:

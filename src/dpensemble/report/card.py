@@ -90,7 +90,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "groups": [{"name": group.name, "epsilon": round_up(group.epsilon, 4)} for group in statement.groups],
         "in_words": statement.sentences(),
         "accounting": statement.accounting,
-        "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
+        "noise": wording.noise(record),
         "assumptions": list(statement.assumptions),
         "attack": attack(record),
         "certificate": record.data.get("certificate"),
@@ -160,6 +160,6 @@ def _list(texts: list[str]) -> str:
     return "\n".join(f"- {_plain(text)}" for text in texts)
 
 
-def _plain(text: Any) -> str:
+def _plain(text: object) -> str:
     """Write a text so that nothing in it is taken for Markdown or HTML."""
     return _MARKS.sub(r"\\\1", " ".join(str(text).split()))

@@ -177,7 +177,7 @@ def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return sorted({knots[0], knots[-1], max(knots, key=lambda one: one[1]), min(knots, key=lambda one: one[1])})
 
 
-def _entry(entry: Any) -> str:
+def _entry(entry: object) -> str:
     """Write a number or the name of a category; what may be a year has no comma."""
     if isinstance(entry, int | float) and not isinstance(entry, bool):
         if 1000 <= round(entry) < 2200:
@@ -186,5 +186,5 @@ def _entry(entry: Any) -> str:
     return str(entry)
 
 
-def _name(column: Any) -> str:
+def _name(column: object) -> str:
     return shorten(str(column), _LONGEST_NAME)

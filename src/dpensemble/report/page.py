@@ -109,7 +109,7 @@ def _verdict(record: RunRecord) -> dict[str, Any]:
         "unit_column": record.data.get("unit_column"),
         "certificate": record.data.get("certificate"),
         "accounting": statement.accounting,
-        "noise": wording.noise(record.settings, record.data.get("public_rows", 0)),
+        "noise": wording.noise(record),
         "assumptions": statement.assumptions,
     }
 
@@ -122,11 +122,11 @@ def _released(record: RunRecord) -> dict[str, Any]:
         "sums": wording.sums(record.n_sums),
         "is_one": record.n_sums == 1,
         "noise": record.settings["noise_in_words"],
-        "described": record.described_sums,
+        "described": [(what, wording.number(noise, 4)) for what, noise in record.described_sums],
         "tables": [
             (
                 table["title"],
-                [(label, wording.number(value), wording.number(error)) for label, value, error in table["rows"]],
+                [(label, *wording.with_error(value, error)) for label, value, error in table["rows"]],
             )
             for table in record.released_tables
         ],

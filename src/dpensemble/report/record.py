@@ -13,8 +13,8 @@ from dpensemble.guarantee import Guarantee
 from dpensemble.relations import Basis, Relation
 
 SCHEMA = 5
-_LABELS: dict[str, Any] = {"description": "labels", "table": None}
-_OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None}
+_LABELS: dict[str, Any] = {"description": "labels", "table": None, "noise": None}
+_OLD_SUM: dict[str, Any] = {"description": "noisy sum", "table": None, "noise": None}
 _RELEASE = frozenset(_LABELS)
 
 # Entries of `RunRecord.data` that the summary in the terminal shows.
@@ -72,7 +72,8 @@ class RunRecord:
     effects : list of dict
         How far each column pushes towards each class, where the student says so: `moments.effects.column_effects`.
     releases : list of dict
-        ``description`` of each thing that left the private records, ``"labels"`` or noisy sums; and its ``table``.
+        Each thing that left the private records, labels or a noisy sum: its ``description``, its ``table`` (None where
+        nobody reads the sum itself) and its ``noise`` in sensitivities (None for labels).
     schema : int
         Version of this format.
     """
@@ -106,16 +107,14 @@ class RunRecord:
         return self.releases != [_LABELS]
 
     @property
-    def described_sums(self) -> list[str]:
-        """What each noisy sum holds, in order; nothing for records that do not state it."""
-        if not self.released_sums:
-            return []
-        return [one["description"] for one in self.releases if one["description"] != _OLD_SUM["description"]]
+    def described_sums(self) -> list[tuple[str, float]]:
+        """What each noisy sum holds and its noise in sensitivities, in order; nothing where the record lacks them."""
+        return [(one["description"], one["noise"]) for one in self.releases if one["noise"] is not None]
 
     @property
     def n_sums(self) -> int:
         """Number of noisy sums: all of them, or only those of labels in records that do not describe their sums."""
-        return len(self.described_sums) or int(self.settings["rounds"])
+        return len(self.releases)
 
     @property
     def released_tables(self) -> list[dict[str, Any]]:
@@ -226,7 +225,7 @@ def _are_effects(effects: Any, classes: Any) -> bool:
     return len(counts) <= 1 and counts <= allowed
 
 
-def _is_effect(one: Any) -> bool:
+def _is_effect(one: object) -> bool:
     return (
         isinstance(one, dict)
         and set(one) == _EFFECT
@@ -239,7 +238,7 @@ def _is_effect(one: Any) -> bool:
     )
 
 
-def _is_point(point: Any) -> bool:
+def _is_point(point: object) -> bool:
     return (
         isinstance(point, list)
         and len(point) == 2
@@ -249,7 +248,7 @@ def _is_point(point: Any) -> bool:
     )
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 

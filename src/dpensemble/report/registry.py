@@ -123,13 +123,13 @@ def as_yaml(value: Any, depth: int = 0) -> str:
     return "".join(lines)
 
 
-def _below(value: Any, depth: int) -> str:
+def _below(value: object, depth: int) -> str:
     if isinstance(value, dict | list):
         return "\n" + as_yaml(value, depth + 1)
     return f" {_scalar(value)}\n"
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     if isinstance(value, float):
         digits, power, exponent = f"{value:.10g}".partition("e")
         # Without a point a number with an exponent is a text to most readers of YAML.

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from dpensemble.report.record import RunRecord
+
 LONGEST_LABEL = 17
 MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
 # Where the words of a name would mislead.
@@ -27,6 +29,14 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
+def with_error(value: float, error: float) -> tuple[str, str]:
+    """Write a value and its standard deviation, both down to the second digit of the standard deviation."""
+    if not 0 < error < math.inf:
+        return number(value), number(error)
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:,.{decimals}f}", f"{error:,.{decimals}f}"
+
+
 def measure(value: float | None) -> str:
     """Write an accuracy or an area with three decimals."""
     return "not available" if value is None or not math.isfinite(value) else f"{value:.3f}"
@@ -37,7 +47,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def setting(name: str, value: Any) -> str:
+def setting(name: str, value: object) -> str:
     """Write one setting or fact, whatever its type; a seed gets no commas."""
     if value is None or isinstance(value, bool):
         return {None: "not set", True: "yes", False: "no"}[value]
@@ -52,9 +62,13 @@ def setting(name: str, value: Any) -> str:
     return str(value)
 
 
-def noise(settings: Mapping[str, Any], rows: int) -> str:
-    """Say which noise a run on so many public rows had, and how it was chosen."""
+def noise(record: RunRecord) -> str:
+    """Say which noise a run had, and how it was chosen."""
+    settings, rows = record.settings, record.data.get("public_rows", 0)
     chosen = settings["noise_chosen"]
+    if noises := [each for _, each in record.described_sums]:
+        least, most = (number(bound, 4) for bound in (min(noises), max(noises)))
+        return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
     if chosen == "none":
         return "none on the votes"
     asked = min(rows, settings.get("max_labels") or rows)

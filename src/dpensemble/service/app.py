@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from dpensemble.errors import DPEnsembleError
+from dpensemble.errors import DPEnsembleError, known_text
 from dpensemble.service import api, pages
 from dpensemble.service.grant_handler import KINDS
 from dpensemble.service.guard import App, Guard
@@ -79,7 +79,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     if problem.status >= 500:
         # For the operator: these texts name files, not data.
         request.scope["dpensemble"]["error"] = type(error).__name__
-        request.scope["dpensemble"]["reason"] = str(error) if isinstance(error, DPEnsembleError) else None
+        request.scope["dpensemble"]["reason"] = known_text(error)
     return respond(problem)
 
 

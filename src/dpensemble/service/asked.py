@@ -64,7 +64,7 @@ def read_prediction(model: type[BaseModel], body: bytes, most_parts: int) -> dic
         place, kind = wrong["loc"], wrong["type"]
     else:
         if not prediction.model_extra:
-            return {name: getattr(prediction, name) for name in model.model_fields}
+            return dict(prediction)
         place, kind = (next(iter(prediction.model_extra)),), "extra_forbidden"
     # Not within the block: a context would keep what was sent.
     raise _wrong(place, kind)

@@ -101,7 +101,7 @@ class HostedEnsemble:
         return self._labels[self._place[self._teachers.vote(X).ballots.astype(np.int64)]]
 
 
-def _fits(entry: Any, kind: str) -> bool:
+def _fits(entry: object, kind: str) -> bool:
     if entry is None:
         return True
     if kind == "number":

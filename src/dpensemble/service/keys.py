@@ -10,17 +10,16 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from dpensemble._checks import integer_between, member
-from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.ledger.names import look_alike
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
@@ -85,25 +84,18 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._stamp: Any = None
+        self._stamp: tuple[int, int, int] | None = None
         self._keys: dict[str, ApiKey] = {}
         self.keys()
 
     def keys(self) -> dict[str, ApiKey]:
         """Return the keys by id."""
         with self._lock:
-            try:
+            with _reading(self._path):
                 stat = self._path.stat()
                 stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
                 if stamp != self._stamp:
                     self._keys, self._stamp = read_keys(self._path), stamp
-            except FileError:
-                raise
-            except OSError as error:
-                raise FileError(
-                    f"the file of keys {self._path} cannot be read ({error.strerror}); make it with 'dpensemble keys "
-                    "create'."
-                ) from None
             return self._keys
 
     def of(self, token: str) -> ApiKey | None:
@@ -115,19 +107,22 @@ class KeyRing:
         return key if key is not None and same and not key.is_expired else None
 
 
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return file_errors(
+        lambda reason: f"the file of keys {path} cannot be read ({reason}); make it with 'dpensemble keys create'."
+    )
+
+
 def read_keys(path: Path) -> dict[str, ApiKey]:
     """Return the keys of a file by id."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with _reading(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
             raise ValueError
         made = [
             ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
         ]
-    except OSError as error:
-        raise FileError(
-            f"the file of keys {path} cannot be read ({error.strerror}); make it with 'dpensemble keys create'."
-        ) from None
     except (ValueError, KeyError, TypeError):
         raise FileError(f"{path} is no file of keys of version {_VERSION}; make a new one.") from None
     return {one.id: one for one in made}
@@ -200,7 +195,5 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _write(path: Path, keys: Sequence[ApiKey]) -> None:
     text = json.dumps({"version": _VERSION, "keys": [asdict(one) for one in keys]}, indent=1)
-    try:
+    with file_errors(lambda reason: f"the file of keys {path} cannot be written ({reason})."):
         replace_file(path, text + "\n", OWN_FILE)
-    except OSError as error:
-        raise FileError(f"the file of keys {path} cannot be written ({error.strerror}).") from None

@@ -45,8 +45,8 @@ class OidcSettings:
             raise InvalidParameterError(
                 f"oidc: jwks_url={self.jwks_url!r:.80} is not https; anybody on the way could put in keys of his own."
             )
-        for name in ("issuer", "audience"):
-            if not getattr(self, name):
+        for name, value in (("issuer", self.issuer), ("audience", self.audience)):
+            if not value:
                 raise InvalidParameterError(f"oidc: {name} is empty; name whom tokens are from and for.")
 
 

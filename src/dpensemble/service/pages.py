@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -94,7 +95,7 @@ def routes(service: ServiceState) -> APIRouter:
     """Return the pages of a running service."""
     router = APIRouter(redirect_slashes=False)
 
-    def show(path: str, method: str, work: Any) -> None:
+    def show(path: str, method: str, work: Callable[[_Visit], Response]) -> None:
         async def serve(request: Request) -> Response:
             def visit() -> Response:
                 form = _read_form(request) if method == "POST" else {}
@@ -146,17 +147,16 @@ def is_of_host(address: str, host: str) -> bool:
         return False
 
 
-def _carried_out(visit: _Visit, work: Any) -> Response:
+def _carried_out(visit: _Visit, work: Callable[[_Visit], Response]) -> Response:
     """Return a page, or one that says why there is none."""
     try:
-        response: Response = work(visit)
+        return work(visit)
     except (Problem, DPEnsembleError) as error:
         problem = problem_of(error)
         if problem.status >= 500:
             visit.noted["error"] = type(error).__name__
             visit.noted["reason"] = str(error)
         return visit.page("problem.html", problem.status, title=problem.title, detail=problem.detail)
-    return response
 
 
 def _overview(visit: _Visit) -> Response:

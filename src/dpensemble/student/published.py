@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
+from dpensemble._arrays import is_table
 from dpensemble._checks import by_name
 from dpensemble._entries import require_readable
 from dpensemble._given import read_rows, require_labels
@@ -56,6 +57,9 @@ class NamedPipeline(Pipeline):
     [0, 0, 1, 1]
     """
 
+    #: Files of earlier versions do not hold the number.
+    n_columns: int | None = None
+
     def __init__(
         self,
         steps: list[tuple[str, Any]],
@@ -82,9 +86,9 @@ class NamedPipeline(Pipeline):
     def in_order(self, X: Any) -> Any:
         """Return rows as the first step takes them: a table with the columns in order, anything else as it is."""
         require_readable("X", X)
-        if not hasattr(X, "columns"):
+        if not is_table(X):
             self._require_columns(X)
-        if self.names is None or not hasattr(X, "columns"):
+        if self.names is None or not is_table(X):
             return X
         ordered = by_name(X, self.names, needed=self.needed)
         if not self.as_array:
@@ -94,9 +98,7 @@ class NamedPipeline(Pipeline):
     def _require_columns(self, X: Any) -> None:
         """Refuse rows by position that are no table, or have another number of columns."""
         shape = np.shape(X)
-        # Files of earlier versions do not hold the number.
-        n_columns = getattr(self, "n_columns", None)
-        wanted = len(self.names) if n_columns is None and self.names is not None else n_columns
+        wanted = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
         if len(shape) != 2:
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
         if wanted is not None and shape[1] != wanted:

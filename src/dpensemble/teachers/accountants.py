@@ -22,6 +22,11 @@ class PrivacyEngine(Protocol):
         """Return the epsilon spent so far at a delta."""
 
 
+def _claimed(claimant: Any, name: str, default: Any = None) -> Any:
+    """Return what an object of anybody's making, which need inherit from nothing, states of its privacy."""
+    return getattr(claimant, name, default)
+
+
 class OpacusPrivacy:
     """The privacy of a model trained by DP-SGD, as Opacus accounts for it.
 
@@ -45,7 +50,7 @@ class OpacusPrivacy:
     relation = Relation.ADD_OR_REMOVE_ONE
 
     def __init__(self, engine: PrivacyEngine) -> None:
-        if not callable(getattr(engine, "get_epsilon", None)):
+        if not callable(_claimed(engine, "get_epsilon")):
             raise InvalidParameterError(
                 f"engine={type(engine).__name__} has no get_epsilon(delta); give an Opacus PrivacyEngine."
             )
@@ -66,9 +71,9 @@ def declared_privacy(epsilon: Any, delta: Any, n_teachers: int) -> tuple[Privacy
     )
 
 
-def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
+def announced_privacy(teacher: object, relation: Relation) -> Privacy | None:
     """Return what an unfitted teacher says that each of its fits will have, or None if it says nothing."""
-    announced = getattr(teacher, "announced_privacy", None)
+    announced = _claimed(teacher, "announced_privacy")
     if not callable(announced):
         return None
     epsilon, delta = announced()
@@ -76,9 +81,9 @@ def announced_privacy(teacher: Any, relation: Relation) -> Privacy | None:
     return _twice(epsilon, delta) if _is_doubled(teacher, relation) else (epsilon, delta)
 
 
-def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
+def announced_zcdp(teacher: object, relation: Relation) -> float | None:
     """Return the zero-concentrated privacy that an unfitted teacher says each of its fits will have, or None."""
-    announced = getattr(teacher, "announced_zcdp", None)
+    announced = _claimed(teacher, "announced_zcdp")
     rho = announced() if callable(announced) else None
     if rho is None:
         return None
@@ -86,9 +91,9 @@ def announced_zcdp(teacher: Any, relation: Relation) -> float | None:
     return real_between("zcdp", rho, 1e-30, 1e6) * (4 if _is_doubled(teacher, relation) else 1)
 
 
-def _is_doubled(claimant: Any, relation: Relation) -> bool:
+def _is_doubled(claimant: object, relation: Relation) -> bool:
     """Tell whether a claim of adding or removing a record has to hold for replacing one, and so counts twice."""
-    own = getattr(claimant, "relation", None)
+    own = _claimed(claimant, "relation")
     if own is None:
         return False
     own = member("relation of the teacher", own, Relation)
@@ -106,8 +111,8 @@ def _twice(epsilon: float, delta: float) -> Privacy:
 
 def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
     """Return the privacy of a fitted model: of its own accountant, its guarantee, or Opacus' engine."""
-    stated = getattr(model, "guarantee_", None)
-    source = model if callable(getattr(model, "privacy_spent_", None)) else None
+    stated = _claimed(model, "guarantee_")
+    source = model if callable(_claimed(model, "privacy_spent_")) else None
     if source is None and stated is None and hasattr(model, "privacy_engine_"):
         source = OpacusPrivacy(model.privacy_engine_)
     if source is None and stated is None:
@@ -115,7 +120,7 @@ def spent_privacy(model: Any, delta: float, relation: Relation) -> Privacy:
             f"teacher={type(model).__name__} says nothing of its privacy; declare "
             "teacher_privacy=(epsilon, delta), or give it privacy_spent_(delta), guarantee_ or privacy_engine_."
         )
-    if stated is not None and not getattr(stated, "for_release", True):
+    if stated is not None and not _claimed(stated, "for_release", True):
         raise TeacherError("a private teacher's own guarantee is not for release; train it without a seed.")
     if source is not None:
         twice, spent = _is_doubled(source, relation), source.privacy_spent_
@@ -147,8 +152,9 @@ def _sound(epsilon: Any) -> float:
 
 
 def _each(value: Any, n_teachers: int) -> list[Any]:
-    if isinstance(value, Sequence) or hasattr(value, "tolist"):
-        values = list(value.tolist() if hasattr(value, "tolist") else value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Sequence):
+        values = list(value)
         if len(values) != n_teachers:
             raise InvalidParameterError(
                 f"teacher_privacy has {len(values)} entries for {n_teachers} teachers; give one for all, or one each."

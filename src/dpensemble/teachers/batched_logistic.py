@@ -100,14 +100,25 @@ class BatchedLogistic:
         return ballots.T
 
     def probabilities(self, part: slice, X: Array) -> Array:
-        """Return what some teachers find probable, shape (n_teachers, n_queries, n_classes)."""
+        """Return what some teachers find probable, shape (n_teachers, n_queries, n_classes), NaN if never fitted."""
         n_outputs = self.intercept.shape[1]
+        chances: Array
         with np.errstate(all="ignore"):
             scores = np.stack([self._scores(part, output, X) for output in range(n_outputs)], axis=2)
             if n_outputs > 1:
-                chances: Array = softmax(scores, axis=2)
-                return chances
-            return np.concatenate([expit(-scores), expit(scores)], axis=2)
+                chances = softmax(scores, axis=2)
+            else:
+                chances = np.concatenate([expit(-scores), expit(scores)], axis=2)
+        # Those that were never fitted know one class only.
+        chances[~self.coef[part].any(axis=(1, 2))] = np.nan
+        return chances
+
+    def coefficients(self, t: int, _n_features: int) -> tuple[Integers, Array, Array]:
+        """Return the class ids, coefficients and intercepts of one teacher."""
+        coef, intercept = self.coef[t], self.intercept[t]
+        voted_for = np.isfinite(intercept)
+        columns = np.flatnonzero(voted_for) if len(coef) > 1 else np.arange(2)
+        return columns, coef[voted_for], intercept[voted_for]
 
     def _scores(self, part: slice, output: int, X: Array) -> Array:
         scores: Array = self.coef[part, output] @ X.T

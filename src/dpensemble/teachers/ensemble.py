@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from dpensemble.allocation.base import Taught
 from dpensemble.clusters.base import refuse_cluster
 from dpensemble.teachers.batched_logistic import fit_batched_logistic, supports
 from dpensemble.teachers.separate import fit_separately
-from dpensemble.teachers.turns import RowsInBlocks, turns
+from dpensemble.teachers.turns import RowsInBlocks, in_turns
 from dpensemble.votes import Votes
 
 # Steps of a progress bar.
@@ -26,6 +27,7 @@ class _Fitted(Protocol):
     def vote(self, X: NDArray[np.float64]) -> NDArray[np.unsignedinteger]: ...
 
 
+@dataclass(eq=False, repr=False)
 class TeacherEnsemble:
     """Teachers fitted on the shards of an allocation.
 
@@ -53,20 +55,12 @@ class TeacherEnsemble:
     Secret: an ensemble must not be published, nor its votes.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        allocation: Allocation | Taught,
-        classes: NDArray[Any],
-        *,
-        entropy: int,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._estimator = estimator
-        self._allocation = allocation
-        self._classes = classes
-        self._entropy = entropy
-        self._n_jobs = n_jobs
+    estimator: Any
+    allocation: Allocation | Taught
+    classes: NDArray[Any]
+    _: KW_ONLY
+    entropy: int
+    n_jobs: int | None = None
 
     def fit(
         self, X: NDArray[np.float64] | RowsInBlocks, y: NDArray[np.int64], on_done: Callable[[float], None]
@@ -77,15 +71,14 @@ class TeacherEnsemble:
         just finished. The sum is the number of all, but steps are even, so as not to tell how many teachers vote a
         constant, which is secret.
         """
-        shards = self._allocation.shards
-        constant_votes = constant_voters(y, shards, len(self._classes))
+        shards = self.allocation.shards
+        constant_votes = constant_voters(y, shards, len(self.classes))
         self.n_constant = int(np.count_nonzero(constant_votes >= 0))
         self.n_failed = 0
         report = _evenly(on_done, len(shards), self.n_constant)
         self._fitted: list[_Fitted] = []
-        for turn in turns(X, shards):
-            rows, labels, own = turn.rows(X, y, shards)
-            self._fitted.append(self._fit_turn(rows, labels, own, turn.teachers, constant_votes, report, on_done))
+        for teachers, rows, labels, own in in_turns(X, y, shards):
+            self._fitted.append(self._fit_turn(rows, labels, own, teachers, constant_votes, report, on_done))
         return self
 
     def _fit_turn(
@@ -100,30 +93,30 @@ class TeacherEnsemble:
     ) -> _Fitted:
         """Fit some teachers, on rows that are in memory."""
         constants = constant_votes[teachers]
-        if supports(self._estimator):
+        if supports(self.estimator):
             refuse_cluster("logistic regressions are fitted in batches on one machine, which is faster")
             return fit_batched_logistic(
-                self._estimator,
+                self.estimator,
                 X,
                 y,
                 shards,
-                n_classes=len(self._classes),
+                n_classes=len(self.classes),
                 constant_votes=constants,
-                n_jobs=self._n_jobs,
+                n_jobs=self.n_jobs,
                 on_done=report,
             )
-        together = _fits_together(self._estimator)
+        together = _fits_together(self.estimator)
         if together:
-            refuse_cluster(f"{type(self._estimator).__name__} fits all teachers itself")
-        fit = self._estimator.fit_together if together else partial(fit_separately, self._estimator)
+            refuse_cluster(f"{type(self.estimator).__name__} fits all teachers itself")
+        fit = self.estimator.fit_together if together else partial(fit_separately, self.estimator)
         seeded: Any = fit(
             X,
             y,
             shards,
-            classes=self._classes,
+            classes=self.classes,
             constant_votes=constants,
-            seeds=[seed_integer(self._entropy, Stream.TEACHERS, t) for t in range(teachers.start, teachers.stop)],
-            n_jobs=self._n_jobs,
+            seeds=[seed_integer(self.entropy, Stream.TEACHERS, t) for t in range(teachers.start, teachers.stop)],
+            n_jobs=self.n_jobs,
             # Blocks are of all teachers, constant ones included, and so are even already.
             on_done=on_done if together else report,
         )
@@ -134,10 +127,10 @@ class TeacherEnsemble:
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on a chunk of public rows, shape (n_queries, n_features)."""
         ballots = [fitted.vote(X) for fitted in self._fitted]
-        return Votes(ballots[0] if len(ballots) == 1 else np.hstack(ballots), n_classes=len(self._classes))
+        return Votes(ballots[0] if len(ballots) == 1 else np.hstack(ballots), n_classes=len(self.classes))
 
 
-def _fits_together(estimator: Any) -> bool:
+def _fits_together(estimator: object) -> bool:
     """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each."""
     # A subclass with another `fit`, such as one that adds noise, does not say so by inheriting `fit_together`.
     for kind in type(estimator).__mro__:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpensemble.teachers.perturbation import concentrated_for
 from dpensemble.teachers.private_linear import PrivateLinearClassifier
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
     """Logistic regression by gradient descent with noise on every gradient; any number of classes.
 
@@ -65,22 +67,12 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
 
     many_classes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        clip: float = 1.0,
-        n_steps: int = 50,
-        insecure_release_seed: int | None = None,
-    ) -> None:
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.n_steps = n_steps
-        self.insecure_release_seed = insecure_release_seed
+    classes: Sequence[Any] | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    clip: float = 1.0
+    n_steps: int = 50
+    insecure_release_seed: int | None = None
 
     def announced_privacy(self) -> tuple[float, float]:
         """Return the epsilon and delta that every fit will have, known before it."""

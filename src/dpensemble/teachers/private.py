@@ -44,6 +44,14 @@ _RESEEDING = threading.Lock()
 class Voters(Protocol):
     """Anything that votes on public rows."""
 
+    @property
+    def n_constant(self) -> int:
+        """Teachers that vote a constant. Private."""
+
+    @property
+    def n_failed(self) -> int:
+        """Teachers whose fit raised. Private."""
+
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
 
@@ -101,13 +109,11 @@ class _ByOthers:
 
     @property
     def n_constant(self) -> int:
-        """Teachers that vote a constant. Private."""
-        return int(getattr(self.voters, "n_constant", 0))
+        return self.voters.n_constant
 
     @property
     def n_failed(self) -> int:
-        """Teachers whose fit raised. Private."""
-        return int(getattr(self.voters, "n_failed", 0))
+        return self.voters.n_failed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +156,7 @@ class RandomizedBallots(_ByOthers):
         return Votes(drawn.reshape(votes.ballots.shape).astype(votes.ballots.dtype), n_classes=votes.n_classes)
 
 
-def require_classes(estimator: Any, n_classes: int) -> None:
+def require_classes(estimator: object, n_classes: int) -> None:
     """Refuse a private estimator of two classes where there are more."""
     if n_classes > 2 and not get_tags(estimator).classifier_tags.multi_class:
         raise InvalidParameterError(
@@ -159,7 +165,7 @@ def require_classes(estimator: Any, n_classes: int) -> None:
         )
 
 
-def protects_units(estimator: Any) -> bool:
+def protects_units(estimator: object) -> bool:
     """Return whether what a private estimator says of itself holds for all records of a unit together."""
     # One whose `fit` takes units is told them; another may say that it needs no telling.
     return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
@@ -188,7 +194,7 @@ class DrawnBallots(_ByOthers):
 
 
 def fit_private(
-    estimator: Any,
+    estimator: object,
     X: NDArray[np.float64],
     y: NDArray[np.int64],
     shards: Sequence[NDArray[np.int64]],

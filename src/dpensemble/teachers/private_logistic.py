@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ _GRADIENT = 1e-5
 _MOST_STEPS = 200
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
     """Logistic regression of two classes whose coefficients carry noise, so that the model may be published.
 
@@ -79,22 +81,12 @@ class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        clip: float = 1.0,
-        penalty: float = 10.0,
-        insecure_release_seed: int | None = None,
-    ) -> None:
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.penalty = penalty
-        self.insecure_release_seed = insecure_release_seed
+    classes: Sequence[Any] | None = None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    clip: float = 1.0
+    penalty: float = 10.0
+    insecure_release_seed: int | None = None
 
     def announced_privacy(self) -> tuple[float, float]:
         """Return the epsilon and delta that every fit will have, known before it."""

@@ -201,7 +201,7 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def rehearsed(estimator: Any, n_features: int, n_classes: int) -> str:
+def rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
     """Try an estimator once on made-up rows, whose error may be quoted in full, and say what came of it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.errors import InvalidParameterError
-from dpensemble.teachers.batched_logistic import BatchedLogistic
+from dpensemble.teachers.batched_logistic import supports
 from dpensemble.teachers.ensemble import TeacherEnsemble
 from dpensemble.teachers.separate import own_global_randomness, quietly
 from dpensemble.teachers.turns import RowsInBlocks
@@ -37,11 +38,12 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         """Fit every teacher; see `TeacherEnsemble.fit`. Records are in memory together."""
         super().fit(X, y, on_done)
         # Rows of an array have one turn.
-        (self._teachers,) = self._fitted
-        shards, n_classes = self._allocation.shards, len(self._classes)
+        (fitted,) = self._fitted
+        self._teachers: Any = fitted if supports(self.estimator) else _Models(fitted, self.classes)
+        shards, n_classes = self.allocation.shards, len(self.classes)
         counts = np.stack([np.bincount(y[shard], minlength=n_classes) for shard in shards])
         self._shares: Floats = (counts + 1) / (counts.sum(axis=1, keepdims=True) + n_classes)
-        self._n_features = X.n_features if isinstance(X, RowsInBlocks) else X.shape[1]
+        self._n_features = X.shape[1]
         return self
 
     def probabilities(self, X: Floats) -> Iterator[Floats]:
@@ -61,45 +63,10 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         size = max(1, _NUMBERS // max(1, len(X) * n_classes))
         for start in range(0, n_teachers, size):
             part = slice(start, min(start + size, n_teachers))
-            if isinstance(self._teachers, BatchedLogistic):
-                chances = self._teachers.probabilities(part, X)
-                # Those that were never fitted know one class only.
-                chances[~self._teachers.coef[part].any(axis=(1, 2))] = np.nan
-            else:
-                chances = np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
+            chances = self._teachers.probabilities(part, X)
             lost = ~np.isfinite(chances).all(axis=(1, 2))
             chances[lost] = self._shares[part][lost, None, :]
             yield chances.clip(0.0, 1.0)
-
-    def _probabilities_of(self, t: int, X: Floats) -> Floats:
-        """Return what one fitted model finds probable, NaN where it cannot say."""
-        unknown = np.full((len(X), len(self._classes)), np.nan)
-        model = self._teachers.models[t]  # type: ignore[attr-defined]
-        if model is None:
-            return unknown
-        with quietly():
-            try:
-                with own_global_randomness(self._seed_of(t)):
-                    columns = self._classes_of(t, model)
-                    chances = np.zeros_like(unknown)
-                    # A copy for each: one that transforms rows in place must not change what the next ones see.
-                    chances[:, columns] = model.predict_proba(X.copy())
-                    unknown = chances
-            except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
-                pass
-        return unknown
-
-    def _seed_of(self, t: int) -> int:
-        seeds = getattr(self._teachers, "seeds", None)
-        return 0 if seeds is None else int(seeds[t])
-
-    def _classes_of(self, t: int, model: Any) -> Integers:
-        """Return the class ids of a model's columns."""
-        seen = getattr(self._teachers, "seen", None)
-        if seen is not None and seen[t] is not None:
-            own: Integers = seen[t][np.asarray(model.classes_, dtype=np.int64)]
-            return own
-        return np.searchsorted(self._classes, model.classes_)
 
     def parameters(self) -> Floats:
         """Return what every linear teacher learned: coefficients and, last, intercepts.
@@ -123,29 +90,16 @@ class SoftTeacherEnsemble(TeacherEnsemble):
 
     def _coefficients_of(self, t: int) -> Floats | None:
         """Return the logit of every class as one fitted teacher has it, None if it has none."""
-        if isinstance(self._teachers, BatchedLogistic):
-            coef, intercept = self._teachers.coef[t], self._teachers.intercept[t]
-            voted_for = np.isfinite(intercept)
-            columns = np.flatnonzero(voted_for) if len(coef) > 1 else np.arange(2)
-            coef, intercept = coef[voted_for], intercept[voted_for]
-        else:
-            model = self._teachers.models[t]  # type: ignore[attr-defined]
-            if model is None:
-                return None
-            columns = self._classes_of(t, model)
-            try:
-                coef = np.asarray(model.coef_, dtype=np.float64)
-                intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
-            except Exception:  # its text may quote records; a teacher without numbers tells its shares
-                return None
-            if coef.shape not in ((len(columns), self._n_features), (1, self._n_features)):
-                return None
+        learned = self._teachers.coefficients(t, self._n_features)
+        if learned is None:
+            return None
+        columns, coef, intercept = learned
         if not coef.any():
             return None
         rows = np.hstack([coef, intercept[:, None]])
         if len(rows) == 1:
             rows = np.concatenate([-rows / 2, rows / 2])
-        logits = np.zeros((len(self._classes), rows.shape[1]))
+        logits = np.zeros((len(self.classes), rows.shape[1]))
         logits[columns] = rows
         absent = np.setdiff1d(np.arange(len(logits)), columns)
         # A class that no record of the shard has is rarer than the rarest that one has.
@@ -154,7 +108,58 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         return logits
 
 
-def require_linear(estimator: Any, n_features: int, n_classes: int) -> None:
+class _Models:
+    """Teachers as fitted models, one each, of this library or of an estimator that fits all teachers itself."""
+
+    def __init__(self, fitted: Any, classes: NDArray[Any]) -> None:
+        self._models, self._classes = fitted.models, classes
+        # An estimator's own teachers know the labels, and draw nothing.
+        self._seeds, self._seen = getattr(fitted, "seeds", None), getattr(fitted, "seen", None)
+
+    def probabilities(self, part: slice, X: Floats) -> Floats:
+        """Return what some teachers find probable, NaN where one cannot say."""
+        return np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
+
+    def _probabilities_of(self, t: int, X: Floats) -> Floats:
+        unknown = np.full((len(X), len(self._classes)), np.nan)
+        model = self._models[t]
+        if model is None:
+            return unknown
+        with quietly():
+            try:
+                with own_global_randomness(0 if self._seeds is None else int(self._seeds[t])):
+                    columns = self._classes_of(t)
+                    chances = np.zeros_like(unknown)
+                    # A copy for each: one that transforms rows in place must not change what the next ones see.
+                    chances[:, columns] = model.predict_proba(X.copy())
+                    unknown = chances
+            except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
+                pass
+        return unknown
+
+    def _classes_of(self, t: int) -> Integers:
+        """Return the class ids of a model's columns."""
+        known = self._models[t].classes_
+        if self._seen is not None and self._seen[t] is not None:
+            own: Integers = self._seen[t][np.asarray(known, dtype=np.int64)]
+            return own
+        return np.searchsorted(self._classes, known)
+
+    def coefficients(self, t: int, n_features: int) -> tuple[Integers, Floats, Floats] | None:
+        """Return a teacher's class ids, coefficients and intercepts; None if it has none."""
+        model = self._models[t]
+        if model is None:
+            return None
+        columns = self._classes_of(t)
+        try:
+            coef = np.asarray(model.coef_, dtype=np.float64)
+            intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
+        except Exception:  # its text may quote records; a teacher without numbers tells its shares
+            return None
+        return (columns, coef, intercept) if coef.shape in ((len(columns), n_features), (1, n_features)) else None
+
+
+def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
     """Refuse an estimator whose scores are not linear in the features, as they come out on made-up rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes

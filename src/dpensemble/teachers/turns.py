@@ -28,6 +28,11 @@ class RowsInBlocks:
     def __len__(self) -> int:
         return self.n_records
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of records and of features, as of an array."""
+        return self.n_records, self.n_features
+
     def take(self, wanted: Integers) -> Floats:
         """Return the rows at these positions, which ascend; one pass over all blocks."""
         rows = np.empty((len(wanted), self.n_features))
@@ -44,35 +49,29 @@ class RowsInBlocks:
         return rows
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Teachers that are fitted together."""
+def in_turns(
+    X: Floats | RowsInBlocks, y: Integers, shards: Sequence[Integers]
+) -> Iterator[tuple[slice, Floats, Integers, Sequence[Integers]]]:
+    """Yield teachers that are fitted together, the rows that they need, their labels, and positions among them.
 
-    teachers: slice
-
-    def rows(
-        self, X: Floats | RowsInBlocks, y: Integers, shards: Sequence[Integers]
-    ) -> tuple[Floats, Integers, Sequence[Integers]]:
-        """Return the rows that these teachers need, their labels, and each teacher's positions among them."""
-        own = shards[self.teachers]
-        if not isinstance(X, RowsInBlocks):
-            return X, y, own
-        wanted = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *own]))
-        return X.take(wanted), y[wanted], [np.searchsorted(wanted, shard) for shard in own]
-
-
-def turns(X: Floats | RowsInBlocks, shards: Sequence[Integers]) -> list[Turn]:
-    """Return the turns in which teachers are fitted: one for rows in memory, else as few as memory allows.
-
-    A teacher whose own shard takes more than `BYTES_AT_ONCE` has a turn of its own.
+    Rows in memory have one turn, others as few as memory allows. A teacher whose own shard takes more than
+    `BYTES_AT_ONCE` has a turn of its own.
     """
     if not isinstance(X, RowsInBlocks):
-        return [Turn(slice(0, len(shards)))]
-    most = max(1, BYTES_AT_ONCE // (8 * max(1, X.n_features)))
+        yield slice(0, len(shards)), X, y, shards
+        return
+    for teachers in _turns(X.n_features, shards):
+        own = shards[teachers]
+        wanted = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *own]))
+        yield teachers, X.take(wanted), y[wanted], [np.searchsorted(wanted, shard) for shard in own]
+
+
+def _turns(n_features: int, shards: Sequence[Integers]) -> list[slice]:
+    most = max(1, BYTES_AT_ONCE // (8 * max(1, n_features)))
     ready, first, rows = [], 0, 0
     for teacher, shard in enumerate(shards):
         if rows + len(shard) > most and teacher > first:
-            ready.append(Turn(slice(first, teacher)))
+            ready.append(slice(first, teacher))
             first, rows = teacher, 0
         rows += len(shard)
-    return [*ready, Turn(slice(first, len(shards)))]
+    return [*ready, slice(first, len(shards))]

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from dpensemble.errors import FileError
+from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 
 _LOCK = "lock"
@@ -22,21 +22,22 @@ class Claim:
         self.beside = beside(folder)
         self._made: list[Path] = []
         self._lock = -1
-        try:
-            self._make_parents()
-            self._take()
-        except BaseException as error:
-            # What a killed run left is not this claim's to remove.
-            self.release(remove=self._lock >= 0 and _names(self.beside) == {_LOCK})
-            with contextlib.suppress(OSError):
-                self.beside.rmdir()
-            self._remove_parents()
-            if isinstance(error, OSError) and not isinstance(error, FileError):
-                raise FileError(
-                    f"out={str(folder)!r} cannot be written ({error.strerror} in {folder.parent}, where a run is "
-                    "prepared); choose another folder."
-                ) from None
-            raise
+        with file_errors(
+            lambda reason: (
+                f"out={str(folder)!r} cannot be written ({reason} in {folder.parent}, where a run is "
+                "prepared); choose another folder."
+            )
+        ):
+            try:
+                self._make_parents()
+                self._take()
+            except BaseException:
+                # What a killed run left is not this claim's to remove.
+                self.release(remove=self._lock >= 0 and _names(self.beside) == {_LOCK})
+                with contextlib.suppress(OSError):
+                    self.beside.rmdir()
+                self._remove_parents()
+                raise
 
     def _make_parents(self) -> None:
         missing = self.folder.parent

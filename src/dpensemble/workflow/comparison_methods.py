@@ -63,7 +63,7 @@ class ComparedEstimator:
             measures=further,
             epsilon=model.guarantee_.epsilon,
             delta=model.guarantee_.delta,
-            bought=bought | {name: getattr(model, setting) for name, setting in self.more.items()},
+            bought=bought | {name: model.get_params()[setting] for name, setting in self.more.items()},
             text=text,
             released=released,
         )

@@ -98,8 +98,6 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, ready for JSON."""
         found = {"schema": 1} | asdict(self)
-        for name in ("methods", "references"):
-            found[name] = [
-                asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in getattr(self, name)
-            ]
+        for name, rows in (("methods", self.methods), ("references", self.references)):
+            found[name] = [asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in rows]
         return found | {"together": self.together}

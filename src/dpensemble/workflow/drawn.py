@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpensemble.errors import FileError
+from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 
 _ARRAY = "array"
@@ -65,12 +65,12 @@ class DrawnFile:
     def _append(self, values: list[dict[str, Any]]) -> None:
         if not values:
             return
-        try:
+        with file_errors(
+            lambda reason: (
+                f"what the run draws cannot be kept in {self._path} ({reason}); make room, and finish the run."
+            )
+        ):
             self._write(json.dumps(values if len(values) > 1 else values[0]) + "\n")
-        except OSError as error:
-            raise FileError(
-                f"what the run draws cannot be kept in {self._path} ({error.strerror}); make room, and finish the run."
-            ) from None
         # They were drawn in this run, which does not draw them again.
         self._kept += [{}] * len(values)
         self._n_used = len(self._kept)

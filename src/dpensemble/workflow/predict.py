@@ -9,11 +9,9 @@ from typing import Any
 import pandas as pd
 
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.encoding import numeric_columns, takes_blanks
+from dpensemble.datasets.encoding import numeric_columns, statements_of
 from dpensemble.datasets.tables import as_kinds, require_complete, table_chunks
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.moments.grid import Grid, with_texts
-from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.claim import journal_path
 from dpensemble.workflow.outputs import STUDENT
@@ -38,7 +36,7 @@ def load_student(path: Path) -> Any:
 
 
 def predictions(
-    student: Any,
+    student: object,
     rows: Path,
     *,
     keep: Sequence[str] = (),
@@ -65,18 +63,14 @@ def predictions(
 
 def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
     """Return the columns that a student was trained on, of the kinds that its public rows had."""
-    first, encoder = student.steps[0][1], student.named_steps["encoder"]
-    expected = list(getattr(first, "needed_columns", student.feature_names_in_))
+    first, encoder = statements_of(student.steps[0][1]), statements_of(student.named_steps["encoder"])
+    expected = list(student.feature_names_in_ if first.needed_columns is None else first.needed_columns)
     lacking = [name for name in expected if name not in table.columns]
     if lacking:
         raise DataError(f"{rows} lacks the columns {lacking} that the student was trained on{_alike(lacking, table)}.")
     # Columns are read as the student's public rows were, never as the new rows look.
-    wanted = table[expected]
-    if isinstance(first, SnappedMap):
-        # Codes that were declared as categories.
-        wanted = with_texts(wanted, Grid(first.columns).empty)
-    features = as_kinds("new", wanted, numeric_columns(first))
-    require_complete(str(rows), features, blanks=takes_blanks(first) or takes_blanks(encoder))
+    features = as_kinds("new", first.as_declared(table[expected]), numeric_columns(student.steps[0][1]))
+    require_complete(str(rows), features, blanks=first.takes_blanks or encoder.takes_blanks)
     return features
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpensemble.errors import FileError
+from dpensemble.errors import FileError, file_errors
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, beside, journal_path
 from dpensemble.workflow.journal import COMMAND, INPUTS, WORKING_FOLDER, Journal, Stage, budget_words, read_journal
@@ -38,17 +39,14 @@ def settle_charge(folder: Path, was_charged: Callable[[Journal], bool]) -> None:
         return
     claim = Claim(folder)
     try:
-        journal = read_journal(path)
-        if journal is None or journal.stage != Stage.ASKING:
-            return
-        if was_charged(journal):
-            replace(journal, stage=Stage.SPENT.value).write(path)
-        else:
-            durable.remove(path)
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{folder} cannot be recovered ({error.strerror}); nothing was lost, try again.") from None
+        with _recovering(folder):
+            journal = read_journal(path)
+            if journal is None or journal.stage != Stage.ASKING:
+                return
+            if was_charged(journal):
+                replace(journal, stage=Stage.SPENT.value).write(path)
+            else:
+                durable.remove(path)
     finally:
         claim.release(remove=False)
 
@@ -59,52 +57,41 @@ def recover(folder: Path, *, overwrite: bool = False) -> Recovered:
     if not beside(folder).is_dir():
         raise FileError(f"{folder} has no unfinished run beside it, so there is nothing to recover.")
     claim = Claim(folder)
-    path = journal_path(folder)
     try:
-        journal = read_journal(path)
-        if journal is None:
-            recovered = Recovered(
-                out=str(folder),
-                placed=False,
-                budgets=[],
-                account=None,
-                what=f"The run into {folder} was ended before it spent anything; what it left is gone.",
-            )
-        elif journal.stage == Stage.FINISHED:
-            place_waiting(claim, journal, overwrite=overwrite)
-            recovered = Recovered(
-                out=str(folder),
-                placed=True,
-                budgets=journal.budgets,
-                account=None,
-                what=f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}.",
-            )
-        else:
-            account = _account(folder)
-            # A run that goes on needs its command, and digests of tables, by which a guess at a table can be checked.
-            kept = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
-            replace(journal, about=kept).write(path)
-            os.link(path, account)
-            durable.sync_folder(account.parent)
-            recovered = Recovered(
-                out=str(folder),
-                placed=False,
-                budgets=journal.budgets,
-                account=str(account),
-                what=f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as "
-                f"{account} says; count it with all that is spent on the same records. The folder {folder} is free "
-                "again.",
-            )
-    except OSError as error:
-        claim.release(remove=False)
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{folder} cannot be recovered ({error.strerror}); nothing was lost, try again.") from None
+        with _recovering(folder):
+            recovered = _recovered(claim, folder, overwrite=overwrite)
     except BaseException:
         claim.release(remove=False)
         raise
     claim.release(remove=True)
     return recovered
+
+
+def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
+    path = journal_path(folder)
+    journal = read_journal(path)
+    if journal is None:
+        what = f"The run into {folder} was ended before it spent anything; what it left is gone."
+        return Recovered(out=str(folder), placed=False, budgets=[], account=None, what=what)
+    if journal.stage == Stage.FINISHED:
+        place_waiting(claim, journal, overwrite=overwrite)
+        what = f"The finished release stands in {folder}; it spent {budget_words(journal.budgets)}."
+        return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)
+    account = _account(folder)
+    # A run that goes on needs its command, and digests of tables, by which a guess at a table can be checked.
+    kept = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
+    replace(journal, about=kept).write(path)
+    os.link(path, account)
+    durable.sync_folder(account.parent)
+    what = (
+        f"{budget_words(journal.budgets).capitalize()} {_surely(journal)} spent without a release, as {account} says; "
+        f"count it with all that is spent on the same records. The folder {folder} is free again."
+    )
+    return Recovered(out=str(folder), placed=False, budgets=journal.budgets, account=str(account), what=what)
+
+
+def _recovering(folder: Path) -> AbstractContextManager[None]:
+    return file_errors(lambda reason: f"{folder} cannot be recovered ({reason}); nothing was lost, try again.")
 
 
 def _surely(journal: Journal) -> str:

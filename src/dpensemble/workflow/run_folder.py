@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpensemble.errors import FileError
+from dpensemble.errors import FileError, known_text
 from dpensemble.workflow import durable
 from dpensemble.workflow.claim import Claim, journal_path
 from dpensemble.workflow.drawn import DrawnFile
@@ -148,7 +148,7 @@ class RunFolder:
             durable.sync_folder(new)
             durable.step("files written")
         except OSError as error:
-            text = str(error) if isinstance(error, FileError) else f"{error.strerror}."
+            text = known_text(error) or f"{error.strerror}."
             raise FileError(f"the release could not be written to {new}: {text}") from None
         budgets = [] if self.journal is None else self.journal.budgets
         self._note(Stage.FINISHED, budgets, _digest(new / RECORD))
@@ -160,7 +160,7 @@ class RunFolder:
                 _put(self._beside / _NEW, self._beside / _OLD, self.folder, overwrite=self._overwrite)
                 self.tidy = True
             except OSError as error:
-                text = str(error) if isinstance(error, FileError) else f"{error.strerror}."
+                text = known_text(error) or f"{error.strerror}."
                 raise FileError(f"out={str(self.folder)!r} could not be put in place, or tidied: {text}") from None
             finally:
                 if self.journal is not None and _in_place(self.folder, self.journal):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dpensemble.datasets import TableEncoder
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import BLANK, unreadable_dates
+from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.preparation import unreadable_dates
 
 _MOST_NAMED = 8
 
@@ -22,10 +21,10 @@ class UnseenValues:
         self.rows = 0
         self.dates: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
-        encoder = student.named_steps["encoder"]
-        preparation = student.named_steps.get("table", getattr(encoder, "preparation_", None))
+        encoder = statements_of(student.named_steps["encoder"])
+        preparation = student.named_steps.get("table", encoder.preparation_)
         self._formats = {} if preparation is None else preparation.dates_
-        self._categories = _categories(encoder)
+        self._categories = encoder.known_categories
 
     def add(self, table: pd.DataFrame) -> None:
         """Count what is in a table, whose columns are of the kinds that the student was trained on."""
@@ -51,26 +50,3 @@ def _columns(found: Counter[str]) -> str:
     named = [f"{name!r} ({count:,})" for name, count in found.most_common(_MOST_NAMED)]
     rest = len(found) - len(named)
     return ", ".join([*named, f"{rest:,} more columns"] if rest else named)
-
-
-def _categories(encoder: Any) -> dict[str, set[str]]:
-    """Return the categories of each column that a fitted encoder or feature map has a place for."""
-    if isinstance(encoder, TableEncoder):
-        columns = encoder.encoder_
-        name, one_hot, mask = columns.transformers_[1]
-        if name != "categories" or not np.any(mask):
-            return {}
-        names = columns.feature_names_in_[mask]
-        return {
-            one: {str(entry) for entry in entries} - {BLANK}
-            for one, entries in zip(names, one_hot.categories_, strict=True)
-        }
-    if hasattr(encoder, "base_"):
-        # What a map of cells knows is in its own columns.
-        own = getattr(encoder, "columns", None)
-        return _categories(encoder.base_) if own is None else _values_by_column(own, "values")
-    return _values_by_column(getattr(encoder, "columns_", []), "categories")
-
-
-def _values_by_column(columns: Any, key: str) -> dict[str, set[str]]:
-    return {one["name"]: set(map(str, one[key])) for one in columns if one["kind"] == "category"}

@@ -19,6 +19,9 @@ from dpensemble.accounting.meters.published_by_record import changeable_votes
 from dpensemble.accounting.worst_case.neighbours import FEW_ORDERS, move_rdp, second_class_table, shift_rdp
 from dpensemble.laws import ReleaseLaw
 
+# Profiles by unit and query, in the smallest type.
+ProfileNumbers = NDArray[np.integer[Any]]
+
 
 class Profiles(ABC):
     """What units of one kind, with `k` teachers each, can do to an answer."""
@@ -30,7 +33,7 @@ class Profiles(ABC):
         self._law, self._n_teachers, self._n_classes, self._k = law, n_teachers, n_classes, k
 
     @abstractmethod
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> NDArray[np.integer[Any]]:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
         """Return the profile of each unit on each query, shape (n_units, n_queries); private."""
 
     @abstractmethod
@@ -38,7 +41,7 @@ class Profiles(ABC):
         """Return each profile's cost in nats, shape (n_queries, n_profiles, n_orders), rounded up; private."""
 
     @abstractmethod
-    def of_added(self, ballots: Ballots) -> NDArray[np.integer[Any]]:
+    def of_added(self, ballots: Ballots) -> ProfileNumbers:
         """Return profiles that are worst for an added unit, given ballots of shape (n_queries, k, n_subsets)."""
 
 
@@ -48,7 +51,7 @@ class SecondClassVotes(Profiles):
     Whatever they say instead, the votes ``l`` for that class stay within ``l - a`` and ``l + k - a``.
     """
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> NDArray[np.integer[Any]]:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
         """Count the teachers of each unit that voted for the second class."""
         small = np.min_scalar_type(self._k)
         says_second = ballots_by_teacher.astype(small)
@@ -63,7 +66,7 @@ class SecondClassVotes(Profiles):
         down, up = shift_rdp(table, counts[:, 1], np.arange(self._k + 1), FEW_ORDERS)
         return np.maximum(down, up[:, ::-1])
 
-    def of_added(self, ballots: Ballots) -> NDArray[np.integer[Any]]:
+    def of_added(self, ballots: Ballots) -> ProfileNumbers:
         """Return the fewest and the most teachers for the second class that an added unit could join."""
         # The cost of moving down rises with ``a`` and that of moving up falls, so one of the ends is worst.
         return np.stack([ballots.min(axis=2).sum(axis=1), ballots.max(axis=2).sum(axis=1)], axis=1, dtype=np.int64)
@@ -72,7 +75,7 @@ class SecondClassVotes(Profiles):
 class OneBallot(Profiles):
     """One teacher a unit: the profile is the class that it voted for."""
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> NDArray[np.integer[Any]]:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
         """Look the ballot of each unit's teacher up."""
         return ballots_by_teacher[memberships[:, 0]]
 
@@ -80,7 +83,7 @@ class OneBallot(Profiles):
         """Price moving a ballot from each class to the class where that reveals most."""
         return move_rdp(self._law, counts, FEW_ORDERS)
 
-    def of_added(self, ballots: Ballots) -> NDArray[np.integer[Any]]:
+    def of_added(self, ballots: Ballots) -> ProfileNumbers:
         """Return all classes: those that nobody voted for cost nothing."""
         return np.tile(np.arange(self._n_classes), (len(ballots), 1))
 
@@ -102,7 +105,7 @@ class ChangeableVotes(Profiles):
             change = Change(ballots=n_teachers, classes=n_classes, votes=votes)
             self._curves[votes] = at_orders(largest_cost(law, change), FEW_ORDERS)
 
-    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> NDArray[np.integer[Any]]:
+    def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
         """Count the votes that each unit can change."""
         return changeable_votes(ballots_by_teacher, memberships, self._n_classes)
 
@@ -110,7 +113,7 @@ class ChangeableVotes(Profiles):
         """Return the worst case at each number of votes, the same for every query."""
         return np.broadcast_to(self._curves, (len(counts), *self._curves.shape))
 
-    def of_added(self, ballots: Ballots) -> NDArray[np.integer[Any]]:
+    def of_added(self, ballots: Ballots) -> ProfileNumbers:
         """Return the most votes an added unit could change: in a partition it may avoid a class if any does."""
         avoiding = [(ballots != label).any(axis=2).sum(axis=1) for label in range(self._n_classes)]
         return np.max(avoiding, axis=0)[:, None]

@@ -35,7 +35,6 @@ from dpensemble.accounting.worst_case.two_gaps import two_gap_pairs
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs, PrivacyCost
 from dpensemble.errors import AccountingError
 from dpensemble.laws import (
-    LIBRARY_LAWS,
     ByLaw,
     ExponentialVote,
     GaussianNoisyMax,
@@ -43,6 +42,7 @@ from dpensemble.laws import (
     RandomizedResponse,
     ReleaseLaw,
 )
+from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Beyond this pure epsilon a probability of randomized response is lost to rounding.
@@ -64,7 +64,7 @@ def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     if known is not None:
         return known
     cost = _two_classes(law, change) if change.classes == 2 else many_classes(law, change)
-    if type(law) not in LIBRARY_LAWS:
+    if not is_proven(law):
         _refuse_false(law, change, cost)
     return cost
 
@@ -156,7 +156,7 @@ def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 def _no_price(law: ReleaseLaw, change: Change) -> str:
     """Say what would do where a law has no price."""
-    own = "" if type(law) in LIBRARY_LAWS else ", or define pure_epsilon"
+    own = "" if is_proven(law) else ", or define pure_epsilon"
     return (
         f"law={law.name or type(law).__name__!r} cannot be accounted for with n_classes={change.classes} and "
         f"{change.ballots:,} {'teachers' if change.moved == 1 else 'ballots'}; use law='gnmax', two classes or fewer "

@@ -20,7 +20,8 @@ from dpensemble.cost import DominatingPairs, PrivacyCost
 from dpensemble.cost.merging import gathered
 from dpensemble.cost.roc import vertices
 from dpensemble.errors import AccountingError
-from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw, mixed_probabilities
+from dpensemble.laws import ReleaseLaw, mixed_probabilities
+from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Pairs of histograms that are listed within seconds.
@@ -46,7 +47,7 @@ def _changes(law: ReleaseLaw, change: Change) -> NDArray[np.int64] | None:
     every = math.comb(change.ballots + change.classes - 1, change.classes - 1)
     n_rows = _n_sorted(change.ballots, change.classes) if law.symmetric else every
     # That a law of somebody else is symmetric is checked on all histograms.
-    checkable = type(law) in LIBRARY_LAWS or every <= _MOST_CHECKED
+    checkable = is_proven(law) or every <= _MOST_CHECKED
     return change.weight * found if n_rows * len(found) <= MOST_PAIRS and checkable else None
 
 
@@ -66,7 +67,7 @@ def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
 
     `widest` is the largest gap between two counts, in units of the noise, that is near.
     """
-    near = type(law) in LIBRARY_LAWS and change.ballots <= widest * law.noise
+    near = is_proven(law) and change.ballots <= widest * law.noise
     changes = _changes(law, change) if near else None
     return changes is not None and _n_sorted(change.ballots, change.classes) * len(changes) <= _MOST_SOON
 
@@ -119,7 +120,7 @@ def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np
     if np.any(np.diff(keys) <= 0):
         raise AccountingError("histograms of so many classes cannot be told apart in 64 bits; use 'gnmax'.")
     probabilities = mixed_probabilities(law, rows)
-    if law.symmetric and type(law) not in LIBRARY_LAWS:
+    if law.symmetric and not is_proven(law):
         _require_symmetry(law, rows, probabilities)
     here, there = [], []
     for change in changes:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats, Integers
 from dpensemble.cost import DEFAULT_ORDERS, DominatingPairs
-from dpensemble.laws import LIBRARY_LAWS, ReleaseLaw, mixed_probabilities
+from dpensemble.laws import ReleaseLaw, mixed_probabilities
+from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 # Orders 2 to 10, then 12 % apart up to 257, then 30 % apart: at most 0.2 % (above 257: 1 %) of epsilon is lost.
@@ -67,7 +68,7 @@ def shift_rdp(table: Floats, second: Integers, shifts: Integers, orders: Floats)
 
 def move_rdp(law: ReleaseLaw, counts: Integers, orders: Floats, weight: int = 1) -> Floats:
     """Price moving one ballot from each class to wherever that reveals most, shape (n_queries, n_classes, n_orders)."""
-    alike = law.symmetric and type(law) in LIBRARY_LAWS
+    alike = law.symmetric and is_proven(law)
     order = np.argsort(-counts, axis=1, kind="stable") if alike else np.argsort(0 * counts, axis=1, kind="stable")
     rows, back = np.unique(np.take_along_axis(counts, order, axis=1), axis=0, return_inverse=True)
     block = max(1, _BLOCK_PAIRS // counts.shape[1] ** 2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from scipy import linalg, sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils import _safe_indexing
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._arrays import Floats
+from dpensemble._arrays import Floats, row_count, rows_at
+from dpensemble.datasets.encoding import statements_of
+from dpensemble.moments.maps.base import FeatureMap
 
 # Directions of less public variance than this share of the largest are noise of arithmetic.
 _LEAST_SHARE = 1e-6
@@ -21,7 +22,7 @@ _MOST_FEATURES_SQUARED = 4000
 _FEATURES_AT_ONCE = 2**25
 
 
-class DirectionsMap(TransformerMixin, BaseEstimator):
+class DirectionsMap(FeatureMap):
     """The leading principal directions of public rows' features, partly whitened, as features of constant length 1.
 
     Noise is the same on every feature, so what many columns say together should be one feature, and a
@@ -54,9 +55,6 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
     >>> features.shape, bool(np.allclose(np.linalg.norm(features, axis=1), 1))
     ((200, 9), True)
     """
-
-    #: Rows are at most 1 long, so that no one has to shorten them.
-    is_bounded = True
 
     def __init__(
         self, base: Any = None, n_directions: int = 100, whitening: float = 0.5, constant: float = 0.1
@@ -94,11 +92,11 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
 
     def _along(self, X: Any) -> Floats:
         """Return rows along the directions, where features are very many in blocks of rows."""
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_rows = row_count(X)
         size = max(1, _FEATURES_AT_ONCE // self.directions_.shape[0])
         if n_rows <= size or not self.reads_rows_alone:
             return np.asarray(self.base_.transform(X) @ self.directions_) - self.mean_ @ self.directions_
-        blocks = (_safe_indexing(X, slice(start, start + size)) for start in range(0, n_rows, size))
+        blocks = (rows_at(X, slice(start, start + size)) for start in range(0, n_rows, size))
         found = np.concatenate([np.asarray(self.base_.transform(block) @ self.directions_) for block in blocks])
         return found - self.mean_ @ self.directions_
 
@@ -110,8 +108,14 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
         found: Floats = factor * (self.directions_ @ coefficients[:-1])
         return found
 
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
+        """Return the base map, if it reads columns apart, and coefficients of its features."""
+        if not statements_of(self.base_).reads_columns_apart:
+            return None
+        return self.base_, self.coefficients_of_base(coefficients, public)
+
     @property
-    def reads_rows_alone(self) -> bool:
+    def reads_rows_alone(self) -> bool:  # type: ignore[override]
         """Whether a row's features depend on that row alone to the last digit: a sparse product goes row by row."""
         return bool(getattr(self.base, "reads_rows_alone", False))
 
@@ -120,11 +124,10 @@ class DirectionsMap(TransformerMixin, BaseEstimator):
         """Columns that the base map takes as numbers."""
         return list(self.base_.numeric_columns)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return a name for each feature."""
-        check_is_fitted(self)
-        names = [f"direction {number + 1}" for number in range(self.n_features_out_ - 1)]
-        return np.asarray([*names, "constant"], dtype=object)
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories that the base map has a place for, by column."""
+        return statements_of(self.base_).known_categories
 
 
 def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:  # noqa: ARG001

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, own_copy
 from dpensemble._state import fingerprint
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments.maps.base import FeatureMap
 
 # Squared length of the constant, and the share of public rows that are not shortened.
 _CONSTANT, _KEPT_SHARE = 0.2, 0.95
 
 
-class BoundedMap(TransformerMixin, BaseEstimator):
+class BoundedMap(FeatureMap):
     """A transformer's features, shortened to a length of at most 1, with a constant.
 
     Parameters
@@ -46,7 +47,7 @@ class BoundedMap(TransformerMixin, BaseEstimator):
     ((3, 2), True)
     """
 
-    is_bounded = True
+    takes_blanks = False
 
     def __init__(self, transformer: Any = None, in_batches: bool = False) -> None:
         self.transformer = transformer
@@ -72,7 +73,7 @@ class BoundedMap(TransformerMixin, BaseEstimator):
         return self
 
     @property
-    def reads_rows_alone(self) -> bool:
+    def reads_rows_alone(self) -> bool:  # type: ignore[override]
         """Whether private rows may be given many at a time."""
         return bool(self.in_batches)
 

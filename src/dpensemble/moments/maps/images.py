@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble.errors import DataError
+from dpensemble.moments.maps.base import FeatureMap
 
 _Singles = NDArray[np.float32]
 _KERNEL = 7  # side of an oriented filter, in pixels of its own scale
@@ -102,7 +102,7 @@ def _scattered(images: _Singles, scales: int, cells: tuple[int, int], bank: _Sin
     return np.concatenate(layers, axis=-1)
 
 
-class ImageMap(TransformerMixin, BaseEstimator):
+class ImageMap(FeatureMap):
     """Features of images learned from public images without labels, every row of norm at most one.
 
     Parameters
@@ -150,8 +150,8 @@ class ImageMap(TransformerMixin, BaseEstimator):
     of pixel values. Rows are handled in blocks, so that memory does not grow with their number.
     """
 
-    #: Rows are at most 1 long, so that no one has to shorten them.
-    is_bounded = True
+    reads_rows_by_place = True
+    takes_blanks = False
 
     def __init__(
         self,
@@ -219,12 +219,6 @@ class ImageMap(TransformerMixin, BaseEstimator):
             features[rows, :-1] = scores * (shrink / np.maximum(lengths, 1e-12))[:, None]
         features[:, -1] = self.constant * (1 - 1e-6)
         return features
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
-        """Return a name for each feature."""
-        check_is_fitted(self, "directions_")
-        names = [f"direction {k}" for k in range(1, self.directions_.shape[1] + 1)]
-        return np.array([*names, "constant"], dtype=object)
 
     def _images(self, X: Any) -> NDArray[np.generic]:
         """Rows as (n, height, width, colours), of whatever kind of number they have."""

@@ -7,21 +7,21 @@ from typing import Any
 
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble.moments.grid import Grid
+from dpensemble._arrays import Floats
+from dpensemble.moments.grid import Grid, with_texts
+from dpensemble.moments.maps.base import FeatureMap
 
 
-class SnappedMap(TransformerMixin, BaseEstimator):
+class SnappedMap(FeatureMap):
     """Another map's features of rows whose entries are replaced by what stands for their cells.
 
     Synthetic rows have no other entries, so private rows and new ones must not have any either: between two cells a
     model could otherwise say what no synthetic row ever held it to. `base` is cloned and fitted on such rows, and
     `columns` are those of a `dpensemble.moments.grid.Grid`.
     """
-
-    is_bounded = True
 
     def __init__(self, base: Any = None, columns: Sequence[dict[str, Any]] = ()) -> None:
         self.base = base
@@ -52,19 +52,22 @@ class SnappedMap(TransformerMixin, BaseEstimator):
         return bool(self.base_.nonnegative_)
 
     @property
-    def n_features_out_(self) -> int:
-        """Number of features."""
-        return int(self.base_.n_features_out_)
-
-    @property
-    def reads_rows_alone(self) -> bool:
-        """Whether a row's features depend on that row alone to the last digit."""
-        return bool(getattr(self.base, "reads_rows_alone", False))
-
-    @property
     def numeric_columns(self) -> list[str]:
         """Columns that are taken as numbers."""
         return [column["name"] for column in self.columns if column["kind"] == "number"]
+
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories that have a cell of their own, by column."""
+        return {one["name"]: set(map(str, one["values"])) for one in self.columns if one["kind"] == "category"}
+
+    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table in which codes that were declared as categories are texts."""
+        return with_texts(table, Grid(self.columns).empty)
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
+        """Return the table map that reads the cells, and its coefficients."""
+        return self.base_.on_table(coefficients, public)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return what each feature stands for."""

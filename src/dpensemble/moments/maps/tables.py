@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of
 from dpensemble.datasets.tables import as_table
 from dpensemble.errors import DataError
+from dpensemble.moments.maps.base import FeatureMap
 
 # Finer knots need public rows to say where they lie, and to tell how common each is.
 _ROWS_PER_KNOT = 15
@@ -25,7 +25,7 @@ _ROWS_PER_KNOT = 15
 _FEW_KNOTS = 4
 
 
-class TableMap(TransformerMixin, BaseEstimator):
+class TableMap(FeatureMap):
     """Numbers at several scales, categories and missing entries, as features of constant length 1.
 
     Everything is learned from public rows. A number lies between two knots, which are public quantiles, and has a part
@@ -68,9 +68,8 @@ class TableMap(TransformerMixin, BaseEstimator):
     ((4, 8), [1.0, 1.0, 1.0, 1.0])
     """
 
-    #: Rows are at most 1 long, so that no one has to shorten them, and read one by one, to the last digit.
-    is_bounded = True
     reads_rows_alone = True
+    reads_columns_apart = True
 
     def __init__(
         self,
@@ -221,13 +220,18 @@ class TableMap(TransformerMixin, BaseEstimator):
         """Columns that are taken as numbers."""
         return [column["name"] for column in self.columns_ if column["kind"] == "number"]
 
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories that have a feature of their own, by column."""
+        return {one["name"]: set(map(str, one["categories"])) for one in self.columns_ if one["kind"] == "category"}
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return what each feature stands for, in words."""
         check_is_fitted(self)
         return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
 
 
-def feature_values(feature_map: TableMap, column: dict[str, Any], values: pd.Series) -> Floats:
+def feature_values(feature_map: FeatureMap, column: dict[str, Any], values: pd.Series) -> Floats:
     """Return the features of one column alone, shape (n_values, n_features_of_the_column)."""
     found = np.zeros((len(values), sum(column["sizes"]) + 1))
     for place, weight in _entries(column, values):
