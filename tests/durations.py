@@ -2,8 +2,9 @@
 
 ``make durations``, on a machine that does nothing else, keeps what each test takes in ``tests/durations.json``. A test
 that is not in the file counts as fast. A test is *slow* above `SLOW` seconds, and *nightly* above `NIGHTLY` seconds or
-by a pattern in ``tests/nightly.txt``. Of a test with several ``parametrize`` marks, whose cases are all combinations of
-their values, those slow cases are nightly too that add no new value: each value of each mark still runs by day.
+by a pattern in ``tests/nightly.txt``, which also names tests that run by day whatever they take. Of a test with several
+``parametrize`` marks, whose cases are all combinations of their values, those slow cases are nightly too that add no new
+value: each value of each mark still runs by day.
 """
 
 import json
@@ -22,6 +23,7 @@ SHORTEST = 0.05
 HERE = Path(__file__).parent
 FILE, PATTERNS = HERE / "durations.json", HERE / "nightly.txt"
 _PROPERTY = "CPU seconds"
+_BY_DAY = "by day "
 
 
 def pytest_addoption(parser):
@@ -35,9 +37,16 @@ def cpu_seconds():
 
 
 def patterns():
-    """Return the patterns of tests that run at night whatever they take."""
+    """Return the patterns of tests that run at night, and of those that run by day, whatever they take."""
     lines = PATTERNS.read_text(encoding="utf-8").splitlines()
-    return [re.compile(line) for line in lines if line and not line.startswith("#")]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    night = [re.compile(line) for line in lines if not line.startswith(_BY_DAY)]
+    return night, [re.compile(line.removeprefix(_BY_DAY)) for line in lines if line.startswith(_BY_DAY)]
+
+
+def matches(item, those):
+    """Return whether a test's name matches one of these patterns."""
+    return any(pattern.search(item.nodeid) for pattern in those)
 
 
 def values_of(item):
@@ -71,14 +80,13 @@ def repeats(cases):
 
 def pytest_collection_modifyitems(items):
     """Mark tests by their measured time."""
-    measured, at_night = json.loads(FILE.read_text(encoding="utf-8")), patterns()
+    measured, (at_night, by_day) = json.loads(FILE.read_text(encoding="utf-8")), patterns()
     seconds = {item: measured.get(item.nodeid, 0.0) for item in items}
-    nightly = {
-        item for item in items if seconds[item] > NIGHTLY or any(pattern.search(item.nodeid) for pattern in at_night)
-    }
+    kept = {item for item in items if matches(item, by_day)}
+    nightly = {item for item in items if seconds[item] > NIGHTLY or matches(item, at_night)} - kept
     tests = defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec") and item not in nightly:
+        if hasattr(item, "callspec") and item not in nightly | kept:
             tests[item.nodeid.partition("[")[0]].append((item, seconds[item], values_of(item)))
     for cases in tests.values():
         nightly.update(repeats(cases))
@@ -105,8 +113,10 @@ class Recorder:
         report = yield
         if report.when == "teardown":
             cpu, wall = item.stash[_START]
-            # Servers that a test talks to are still running, so their CPU time is not known.
-            report.user_properties.append((_PROPERTY, max(cpu_seconds() - cpu, (time.monotonic() - wall) / 2)))
+            cpu, wall = cpu_seconds() - cpu, time.monotonic() - wall
+            # The CPU time of a process counts when the process ends. A server that a test talks to is still running,
+            # and one that ends now may have served other tests.
+            report.user_properties.append((_PROPERTY, min(max(cpu, wall / 2), 2 * wall)))
         return report
 
     def pytest_runtest_logreport(self, report):

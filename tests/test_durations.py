@@ -44,4 +44,6 @@ def test_marks_are_told_apart(request, first, second):
 
 
 def test_patterns_are_read():
-    assert any(pattern.search("tests/golden/test_golden.py::test") for pattern in patterns())
+    night, day = patterns()
+    assert any(pattern.search("tests/golden/test_golden.py::test") for pattern in night)
+    assert [pattern.pattern for pattern in day if pattern.search("tests/test_architecture.py::test")]

@@ -29,8 +29,8 @@ def folder(tmp_path, monkeypatch):
 def test_train_report_and_predict(folder, capsys):
     assert main(f"{ASKED} --unit who --epsilon 3 --delta 1e-3 --test test.csv --out run".split()) == 0
     shown = capsys.readouterr().out
-    assert "how common each value of a column is; " in shown
-    assert "which values go together; " in shown
+    assert "how common each value of a column is (noise " in shown
+    assert "which values go together (noise " in shown
     assert "labelled" not in shown
     record = json.loads((folder / "run" / "run.json").read_text())
     assert record["settings"]["synthetic_rows"] is True

@@ -204,3 +204,14 @@ def test_killed_at_some_steps(zygote, command, tmp_path, name):
         "placed": ("after", "finished"),
     }[name]
     scene.finish()
+
+
+@pytest.mark.parametrize("name", ["spent", "finished"])
+@pytest.mark.parametrize(("what", "code"), [("term", 143), ("full", 1)])
+def test_stopped_at_some_steps(zygote, command, tmp_path, name, what, code):
+    scene = Scene(zygote, command, tmp_path / "here", *CASES["no-exchange"])
+    scene.set()
+    answer = scene.train(at=scene.steps.index(name), what=what)
+    assert answer.code == code
+    check_truth(scene, answer.err)
+    scene.finish()
