@@ -1,10 +1,10 @@
 """Which tests are slow, and which run at night, by measured CPU time.
 
-``make durations``, on a machine that does nothing else, keeps what each test takes in ``tests/durations.json``. A test
-that is not in the file counts as fast. A test is *slow* above `SLOW` seconds, and *nightly* above `NIGHTLY` seconds or
-by a pattern in ``tests/nightly.txt``, which also names tests that run by day whatever they take. Of a test with several
-``parametrize`` marks, whose cases are all combinations of their values, those slow cases are nightly too that add no new
-value: each value of each mark still runs by day.
+``make durations``, on a machine that does nothing else, keeps what each test takes in ``tests/durations.json``. A
+test that is not in the file counts as fast. A test is *slow* above `SLOW` seconds, and *nightly* above `NIGHTLY`
+seconds or by a pattern in ``tests/nightly.txt``, which also names tests that run by day whatever they take. Of a test
+with several ``parametrize`` marks, whose cases are all combinations of their values, those slow cases are nightly too
+that add no new value: each value of each mark still runs by day.
 """
 
 import json
