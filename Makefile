@@ -18,7 +18,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q -m "not nightly"
 
-# Without slow tests and the examples in docstrings: about a minute on two cores.
+# Without slow tests and the examples in docstrings: less than a minute on two cores.
 test-fast: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
 
