@@ -132,7 +132,7 @@ def test_whatever_was_released_is_shown_in_order(shown):
         in text
     )
     assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
-    assert "How common wards are: north 0.250 (noise 0.010)" in text
+    assert "How common wards are: north 0.250 ± 0.010" in text
     assert "In order" not in shown(SOFT)
     page = render(record)
     assert '<th scope="row">the number of wards</th><td>26.4</td>' in page

@@ -66,7 +66,15 @@ def test_a_run_without_statistics_releases_what_it_did(rows):
 
 
 @pytest.mark.parametrize(
-    ("names", "text"), [("x", "unknown"), ("class-shares,class-shares", "twice"), (",", "unknown")]
+    ("names", "text"),
+    [
+        ("x", "unknown"),
+        ("class-shares,class-shares", "twice"),
+        (",", "unknown"),
+        (["class-shares", "x"], "unknown"),
+        (7, "no list of names"),
+        ([7], "no list of names"),
+    ],
 )
 def test_unknown_and_repeated_names_are_refused(names, text):
     with pytest.raises(InvalidParameterError, match=text):
@@ -75,7 +83,8 @@ def test_unknown_and_repeated_names_are_refused(names, text):
 
 def test_names_may_have_spaces():
     assert statistics_of(" class-shares ") == tuple(STATISTICS)
-    assert statistics_of(None) == statistics_of("") == ()
+    assert statistics_of(["class-shares"]) == statistics_of(("class-shares",)) == ("class-shares",)
+    assert statistics_of(None) == statistics_of("") == statistics_of([]) == ()
 
 
 def test_page_terminal_and_json_show_the_shares(tmp_path, monkeypatch, capsys, rows):
@@ -88,6 +97,15 @@ def test_page_terminal_and_json_show_the_shares(tmp_path, monkeypatch, capsys, r
     line = "train label-moments --private private.csv --public public.csv --target y --classes no,yes --out run --quiet"
     assert main([*line.split(), "--statistics", "class-shares"]) == 0
     assert "Share of each class: no 0." in capsys.readouterr().out
-    assert "<h3>Share of each class</h3>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Share of each class</h3>" in page
+    # The noise of one sum among the settings would contradict the list of all.
+    assert ">Sigma<" not in page
+    card = json.loads((tmp_path / "run" / "card.json").read_text(encoding="utf-8"))
+    assert card["privacy"]["released"][0]["table"]["title"] == "Share of each class"
+    words = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+    assert "## Released sums, and their noise in sensitivities" in words
+    assert "## Share of each class" in words
+    assert " ± 0." in words
     releases = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["releases"]
     assert [one["table"]["title"] for one in releases if one["table"]] == ["Share of each class"]

@@ -76,7 +76,7 @@ def _released(record: RunRecord) -> list[str]:
         lines[0] += " Two more tell how common entries are and which go together; synthetic rows were drawn by them."
     for table in record.released_tables:
         rows = [(label, *with_error(value, error)) for label, value, error in table["rows"]]
-        values = ", ".join(f"{label} {value} (noise {error})" for label, value, error in rows)
+        values = ", ".join(f"{label} {value} ± {error}" for label, value, error in rows)
         lines.append(f"{table['title']}: {values}")
     if not record.data["public_rows"]:
         return lines

@@ -28,9 +28,19 @@ def run(file: Path, as_json: bool) -> None:
         )
     if file.name in (RECORD, PRIVATE_RECORD):
         raise FileError(f"{file} is the record of a run; give its folder, or the {CERTIFICATE} in it.")
+    _require_certificate(file)
     yes, statement = confirmed(file)
     release = release_stated(statement)
     answer = {"confirmed": yes, "arithmetic": yes or release is False, "for_release": release, "said": statement}
     typer.echo(json.dumps(answer, indent=2) if as_json else statement)
     if not yes:
         raise typer.Exit(1)
+
+
+def _require_certificate(file: Path) -> None:
+    try:
+        holds_object = isinstance(json.loads(file.read_text(encoding="utf-8")), dict)
+    except (OSError, ValueError, RecursionError):
+        holds_object = False
+    if not holds_object:
+        raise FileError(f"{file} is no certificate; give the folder of a run, or the {CERTIFICATE} in it.")

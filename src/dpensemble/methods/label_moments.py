@@ -47,8 +47,9 @@ class LabelMomentsClassifier(TableClassifier):
         outside are taken for its ends), and a list of categories for any other. Must not depend on private rows.
     rounds : int, optional
         Number of noisy sums of labels; by default 3 for two classes (4 with synthetic rows), and 2 for more.
-    statistics : str, optional
-        Statistics to release besides, by name, comma-separated. Each takes 2 % of the budget, and the report shows it.
+    statistics : str or list of str, optional
+        Statistics to release besides, by name, comma-separated. A list will do, too; ``"class-shares"`` is the only
+        one. Each takes 2 % of the budget. The report shows the statistic, and ``result_.releases`` holds it.
     epsilon, delta
         As for `SubsampleAggregateClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -114,7 +115,7 @@ class LabelMomentsClassifier(TableClassifier):
         classes: Sequence[Any] | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
-        statistics: str | None = None,
+        statistics: str | list[str] | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-5,
         relation: str = "replace-one",

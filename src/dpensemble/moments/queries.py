@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -260,9 +260,14 @@ class ClassShares(RecordsQuery[tuple[Floats, float]]):
 STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": ClassShares}
 
 
-def statistics_of(names: str | None) -> tuple[str, ...]:
-    """Return the names of statistics that were asked for, separated by commas."""
-    asked = tuple(name.strip() for name in names.split(",")) if names else ()
+def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of statistics that were asked for, in a list or separated by commas."""
+    given = names.split(",") if isinstance(names, str) else names
+    if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
+        raise InvalidParameterError(
+            f"statistics={names!r} is no list of names; use some of {', '.join(STATISTICS)}.", parameter="statistics"
+        )
+    asked = tuple(name.strip() for name in given) if names and given else ()
     for name in asked:
         if name not in STATISTICS:
             raise InvalidParameterError(

@@ -7,6 +7,7 @@ Nothing is in a card that the shareable page does not show.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from dpensemble._rounding import round_up
@@ -91,6 +92,7 @@ def _privacy(record: RunRecord) -> dict[str, Any]:
         "in_words": statement.sentences(),
         "accounting": statement.accounting,
         "noise": wording.noise(record),
+        "released": [dict(one) for one in record.releases] if record.described_sums else [],
         "assumptions": list(statement.assumptions),
         "attack": attack(record),
         "certificate": record.data.get("certificate"),
@@ -126,10 +128,23 @@ def card_as_markdown(card: dict[str, Any]) -> str:
             ],
         ),
         *(["It rests on:\n\n" + _list(privacy["assumptions"])] if privacy["assumptions"] else []),
+        *_released(privacy["released"]),
         _table("Data", [(name, data[name]) for name in ("private_units", "private_records", "public_rows", "columns")]),
         f"Made by dpensemble {_plain(model['versions'].get('dpensemble', ''))}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _released(releases: list[dict[str, Any]]) -> list[str]:
+    """Write a table of the released sums, and one of each statistic; nothing where labels were released."""
+    if not releases:
+        return []
+    noises = [(one["description"], wording.number(one["noise"], 4)) for one in releases]
+    parts = [_table("Released sums, and their noise in sensitivities", noises)]
+    for table in [one["table"] for one in releases if one["table"] is not None]:
+        values = [(label, " ± ".join(wording.with_error(value, error))) for label, value, error in table["rows"]]
+        parts.append(_table(table["title"], values, heading=str))
+    return parts
 
 
 def _measures(quality: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -147,11 +162,11 @@ def _unit(data: dict[str, Any]) -> str:
     return f"one {data['unit']}" + (f" (column {column})" if column else "")
 
 
-def _table(title: str, rows: list[tuple[str, Any]]) -> str:
+def _table(title: str, rows: list[tuple[str, Any]], heading: Callable[[str], str] = wording.heading) -> str:
     lines = []
     for name, value in rows:
         shown = "withheld" if value is None else wording.setting(name, value)
-        lines.append(f"| {wording.heading(name)} | {_plain(shown)} |")
+        lines.append(f"| {_plain(heading(name))} | {_plain(shown)} |")
     head = f"## {title}\n\n" if title else ""
     return head + "\n".join(["| | |", "|---|---|", *lines])
 

@@ -25,6 +25,7 @@ _LESS_IS_BETTER = frozenset({"brier"})
 # Entries of the data that have a place of their own on the page.
 _SHOWN_ABOVE = frozenset({"released_score", "title", "unlike"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
+_OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
     Basis.WORST_CASE: "Worst case: every possible private data set",
     Basis.DATA_DEPENDENT: "Data-dependent: the private data set at hand only",
@@ -258,6 +259,8 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
     data = {k: "withheld: depends on private rows" if k in withheld and v is not None else v for k, v in shown.items()}
     # A law given as an object may have no short name.
     left_out = _OF_VOTES if record.released_sums and not record.settings.get("n_teachers") else frozenset()
+    # The page lists the noise of each sum.
+    left_out |= _OF_ONE_SUM if record.described_sums else frozenset()
     settings = {k: v for k, v in record.settings.items() if (k != "law_name" or v) and k not in left_out}
     return [
         ("Settings", [(wording.heading(k), wording.setting(k, v)) for k, v in settings.items()]),
