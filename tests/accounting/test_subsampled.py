@@ -177,3 +177,9 @@ def test_chances_that_are_none_are_refused(holders):
 def test_a_delta_that_is_none_is_refused(delta):
     with pytest.raises(InvalidParameterError, match="delta"):
         subsampled_cost(LAWS[0], one_holder(0.5), n_teachers=T, n_classes=2).epsilon(delta)
+
+
+def test_the_chance_of_a_holder_cannot_be_changed():
+    cost = subsampled_cost(LAWS[1], one_holder(0.1), n_teachers=T, n_classes=2)
+    with pytest.raises(AttributeError):
+        cost.held = 0.0

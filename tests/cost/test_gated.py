@@ -173,3 +173,9 @@ def test_costs_of_gated_queries_add_and_convert():
     at = (one * 20).composition.largest(1.0, 1e-5)
     assert (one * at).fits(Budget(epsilon=1.0, delta=1e-5))
     assert not (one * (at + 1)).fits(Budget(epsilon=1.0, delta=1e-5))
+
+
+def test_what_a_shared_composition_follows_cannot_be_changed():
+    composition = price(ConfidentNoisyMax(2.0, 3.0, 2.0), Change(ballots=3, classes=2)).answered.composition
+    with pytest.raises(AttributeError):
+        composition.followed = 1

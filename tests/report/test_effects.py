@@ -315,3 +315,13 @@ def test_years_have_no_comma_and_other_numbers_do():
     drawn = str(picture(born, 1.0, "yes", "born"))
     assert ">1935<" in drawn
     assert ">25,000<" in drawn
+
+
+def test_a_record_from_before_sums_stated_their_noise_opens():
+    described = [{"description": "the mean of the features of each class", "table": None}] * 3
+    values = SOFT.to_dict() | {"releases": described}
+    record = RunRecord.from_dict(values)
+    assert (record.n_sums, record.described_sums) == (3, [])
+    assert "Released 3 noisy sums" in words(render(record))
+    with pytest.raises(FileError, match="releases are not as"):
+        RunRecord.from_dict(values | {"releases": [{"table": None}]})

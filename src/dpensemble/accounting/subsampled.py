@@ -80,8 +80,7 @@ class SubsampledCost(Cost):
         self._chances = chances * _ROUND_UP
         # From the small end, so that no tail is lost.
         self._tails = np.cumsum(self._chances[::-1])[::-1]
-        #: Chance that any teacher holds the record, rounded up.
-        self.held = min(1.0, float(self._tails[1]))
+        self._held = min(1.0, float(self._tails[1]))
         self._composed: dict[int, AdaptiveComposition] = {}
         self.answers = 1
 
@@ -90,9 +89,14 @@ class SubsampledCost(Cost):
         made.answers = self.answers * integer_between("count", count, 0, 2**62)
         return made
 
+    @property
+    def held(self) -> float:
+        """Chance that any teacher holds the record, rounded up."""
+        return self._held
+
     def delta(self, epsilon: float, negligible: float = 1e-16) -> float:
         """Return the delta of the run at `epsilon`, rounded up; holders rarer than `negligible` are charged in full."""
-        if self.answers == 0 or self.held == 0:
+        if self.answers == 0 or self._held == 0:
             return 0.0
         inner = self.inner_epsilon(epsilon)
         last = self._last(negligible)
@@ -175,7 +179,7 @@ class SubsampledCost(Cost):
     def inner_epsilon(self, epsilon: float) -> float:
         """Return the epsilon, given that somebody holds the record, that becomes `epsilon`; rounded down."""
         beyond = epsilon > _EXPONENTIAL
-        grown = epsilon - math.log(self.held) if beyond else math.log1p(math.expm1(epsilon) / self.held)
+        grown = epsilon - math.log(self._held) if beyond else math.log1p(math.expm1(epsilon) / self._held)
         return grown * (1 - 1e-12)
 
     def refine(self, epsilon: float, delta: float) -> None:

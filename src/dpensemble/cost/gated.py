@@ -117,16 +117,20 @@ class GatedComposition:
         self.query_units = self.check_units + self.label_units
         self._largest, self._missed = largest, missed
         self._rate = max(check / self.check_units, (check + label) / self.query_units)
-        #: How many answered queries are followed unit by unit, and are in a block of more.
-        self.followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
-        if largest > _LARGEST_LOSS or self.spread(self.followed * self.query_units) > _MOST_SPREAD:
+        self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
+        if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
             raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
         self._recursion = _Recursion(checks, self.labels, self.step, self.check_units, self.label_units)
         self._all_labels = labels
-        self._blocks = Blocks(lambda: self._few(self.followed))
+        self._blocks = Blocks(lambda: self._few(self._followed))
         # Queries in a block and, composed, in all but the last.
-        self._net = self.followed - 1
+        self._net = self._followed - 1
         self._lock = RLock()
+
+    @property
+    def followed(self) -> int:
+        """How many answered queries are followed unit by unit, and are in a block of more."""
+        return self._followed
 
     def coarser(self, fineness: int, tolerance: float, labels: DominatingPairs | None = None) -> GatedComposition:
         """Return another composition of the same purse: so many nodes in a label's deviation, fewer pairs for labels.
@@ -146,18 +150,18 @@ class GatedComposition:
     def curve(self, queries: int) -> LossCurve:
         """Return all deltas of a purse that pays for so many answered queries."""
         with self._lock:
-            if queries <= self.followed:
+            if queries <= self._followed:
                 return self._few(queries)
-            blocks = -(-(queries - self.followed) // self._net)
+            blocks = -(-(queries - self._followed) // self._net)
             joined, rest = self._blocks.with_rest(blocks, self._few(queries - blocks * self._net))
             return joined.then(rest)
 
     def delta(self, queries: int, epsilon: float) -> float:
         """Return the delta at `epsilon` of a purse that pays for so many answered queries, rounded up."""
         with self._lock:
-            if queries <= self.followed:
+            if queries <= self._followed:
                 return self._few(queries).delta(epsilon)
-            blocks = -(-(queries - self.followed) // self._net)
+            blocks = -(-(queries - self._followed) // self._net)
             joined, rest = self._blocks.with_rest(blocks, self._few(queries - blocks * self._net))
             return joined.delta_with(rest, epsilon)
 
@@ -168,9 +172,9 @@ class GatedComposition:
             return queries < MOST_ANSWERS and self.delta(queries, epsilon) <= delta
 
         within = 0
-        while within < self.followed and fits(within + 1):
+        while within < self._followed and fits(within + 1):
             within += 1
-        if within < self.followed:
+        if within < self._followed:
             return within
         beyond = 2 * within
         while fits(beyond):

@@ -7,7 +7,7 @@ Nothing is in a card that the shareable page does not show.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpensemble._rounding import round_up
@@ -162,7 +162,7 @@ def _unit(data: dict[str, Any]) -> str:
     return f"one {data['unit']}" + (f" (column {column})" if column else "")
 
 
-def _table(title: str, rows: list[tuple[str, Any]], heading: Callable[[str], str] = wording.heading) -> str:
+def _table(title: str, rows: Sequence[tuple[str, object]], heading: Callable[[str], str] = wording.heading) -> str:
     lines = []
     for name, value in rows:
         shown = "withheld" if value is None else wording.setting(name, value)

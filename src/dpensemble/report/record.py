@@ -173,6 +173,9 @@ class RunRecord:
         if "releases" not in values and isinstance(values.get("settings"), dict):
             # Earlier versions did not write it.
             values = values | {"releases": [_OLD_SUM] * values["settings"].get("rounds", 0) or [_LABELS]}
+        if isinstance(values.get("releases"), list) and all(isinstance(one, dict) for one in values["releases"]):
+            # Nor did they write the noise of each sum.
+            values = values | {"releases": [{"noise": None} | one for one in values["releases"]]}
         if values.get("schema") != SCHEMA or set(values) != names:
             raise FileError(f"the run record is not of schema {SCHEMA}; train again with this version.")
         record = cls(**values)

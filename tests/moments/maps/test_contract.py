@@ -143,3 +143,20 @@ def test_a_transformer_of_others_states_nothing_even_if_it_passes_attributes_on(
     assert column_effects(StandardScaler(), np.zeros((2, 1)), table()) == []
     assert type(statements_of(StandardScaler())) is LibraryTransformer
     assert statements_of(MAPS["table"]) is MAPS["table"]
+
+
+class Plain(StandardScaler):
+    """A map of others behind cells: it states nothing."""
+
+    def transform(self, X):
+        features = super().transform(X[["age"]]) / 10
+        return np.hstack([np.clip(features, -0.5, 0.5), np.full((len(features), 1), 0.5)])
+
+    def fit(self, X, y=None):
+        self.blocks_, self.nonnegative_ = np.array([0, 1]), False
+        return super().fit(X[["age"]])
+
+
+def test_cells_before_a_map_of_others_have_no_effects_and_raise_nothing():
+    one = SnappedMap(Plain(), GRID.columns).fit(table())
+    assert column_effects(one, np.zeros((2, 1)), table()) == []

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
+from dpensemble.datasets.encoding import LibraryTransformer, statements_of
 from dpensemble.moments.grid import Grid, with_texts
 from dpensemble.moments.maps.base import FeatureMap
 
@@ -65,9 +66,9 @@ class SnappedMap(FeatureMap):
         """Return a table in which codes that were declared as categories are texts."""
         return with_texts(table, Grid(self.columns).empty)
 
-    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[FeatureMap, Floats] | None:
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:
         """Return the table map that reads the cells, and its coefficients."""
-        return self.base_.on_table(coefficients, public)
+        return statements_of(self.base_).on_table(coefficients, public)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return what each feature stands for."""
