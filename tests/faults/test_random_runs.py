@@ -9,9 +9,9 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "failures_after_charge"
 # What follows a charge of the same key is charged again.
 FORGETFUL = """
 import runpy, sys
-from dpensemble.ledger import LedgerAccount
-real = LedgerAccount._of_release
-LedgerAccount._of_release = lambda self, transaction, key: [] if "part" in key else real(self, transaction, key)
+from dpensemble.ledger.charges import DataSetCharges
+real = DataSetCharges.of_release
+DataSetCharges.of_release = lambda self, transaction, key: [] if "part" in key else real(self, transaction, key)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
