@@ -152,7 +152,8 @@ def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
         # 5: there are no tests of this level.
         if shown.returncode not in (0, 5):
             failed = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-            if shown.returncode != 1 or not failed:
+            # 2: several processes were stopped after the first failure.
+            if shown.returncode not in (1, 2) or not failed:
                 raise SystemExit(f"pytest ended with {shown.returncode}:\n{shown.stdout[-3000:]}{shown.stderr[-1000:]}")
             return level, failed[0].split(" ", 1)[1].split(" - ")[0]
     return "none", ""
