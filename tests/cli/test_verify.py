@@ -59,7 +59,7 @@ def test_another_claim_is_not(certificate, capsys):
     ("arguments", "match"),
     [
         (["verify", "missing.json"], "is no file"),
-        (["verify", __file__], "is no certificate"),
+        (["verify", __file__], "is not a certificate"),
         (["plan", "--certificate", "no/such/folder/c.json"], "certificate='no"),
         (["plan", "--accounting", "published", "--certificate", "c.json"], "accounting='exact'"),
         (["plan", "--method", "confident-gnmax", "--classes", "9", "--certificate", "c.json"], "too many counts"),

@@ -86,7 +86,7 @@ def test_the_whole_budget_is_charged_before_noise_and_certified():
     assert [one.description for one in model.result_.releases] == [
         "the size and the mean of each class",
         "the spread of each class around its mean, and which columns go together there",
-        "how far, on average, the class of a record scores below the best class",
+        "how far a record's class scores below the best class, on average, to calibrate probabilities",
     ]
     assert sum(1 / one["sigma"] ** 2 for one in model.charges_) == pytest.approx(
         model.design_.meter().mu ** 2, rel=1e-9

@@ -72,8 +72,8 @@ def test_a_run_without_statistics_releases_what_it_did(rows):
         ("class-shares,class-shares", "twice"),
         (",", "unknown"),
         (["class-shares", "x"], "unknown"),
-        (7, "no list of names"),
-        ([7], "no list of names"),
+        (7, "not a list of names"),
+        ([7], "not a list of names"),
     ],
 )
 def test_unknown_and_repeated_names_are_refused(names, text):

@@ -28,8 +28,8 @@ _NOT_HERE = {
         "gets a label."
     ),
     ("plan", "discriminant"): (
-        "--method discriminant has no plan: all of the budget is used whatever it is, and any number of public rows "
-        "gets a label."
+        "--method discriminant has no plan: each run uses all of its budget, and gives a label to any number of public "
+        "rows."
     ),
     ("plan", "soft-votes"): (
         "--method soft-votes has no plan: all of the budget is used whatever it is, and any number of public rows "

@@ -68,7 +68,7 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {sums(record.n_sums)}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        described = [f"{what} (noise {number(noise, 4)})" for what, noise in record.described_sums]
+        described = [f"{what} (noise {number(sigma, 4)})" for what, sigma in record.described_sums]
         lines.append(f"In order, with their noise in sensitivities: {'; '.join(described)}.")
     elif record.settings.get("compares_rows"):
         lines[0] += " One more compares public rows with them."

@@ -43,4 +43,4 @@ def _require_certificate(file: Path) -> None:
     except (OSError, ValueError, RecursionError):
         holds_object = False
     if not holds_object:
-        raise FileError(f"{file} is no certificate; give the folder of a run, or the {CERTIFICATE} in it.")
+        raise FileError(f"{file} is not a certificate; give the folder of a run, or the {CERTIFICATE} in it.")

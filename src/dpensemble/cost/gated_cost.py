@@ -47,5 +47,5 @@ class GatedCost(PrivacyCost):
 
     __rmul__ = __mul__
 
-    # Python asks it before the plain cost on the left, so that nothing plus a purse is the purse.
+    # Python calls this method before that of a plain cost on the left, so an empty cost plus a gated cost stays gated.
     __radd__ = PrivacyCost.__add__

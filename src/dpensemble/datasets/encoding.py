@@ -54,7 +54,7 @@ def numeric_columns(encoder: Any) -> list[str]:
 
 
 class LibraryTransformer:
-    """What a transformer of the library states about how it reads rows. The defaults are for all others."""
+    """What a transformer of this library states about how it reads rows. Other transformers get the safe defaults."""
 
     #: What is done to dates and blanks first, a fitted `TablePreparation`.
     preparation_: Any = None
@@ -66,7 +66,7 @@ class LibraryTransformer:
     known_categories: Mapping[str, set[str]] = MappingProxyType({})
     #: Whether a row's features depend on that row and its place among the rows alone, to the last digit.
     reads_rows_by_place = False
-    #: Whether they depend on that row alone in rows of any type, so that an encoder may be given private rows together.
+    #: Whether an encoded row depends on that row alone, in rows of any type. Private rows may then be given together.
     encodes_rows_alone = False
     #: Whether each feature depends on one column alone, so that made-up rows may have columns drawn apart.
     reads_columns_apart = False
@@ -81,8 +81,8 @@ class LibraryTransformer:
 
 
 def statements_of(transformer: Any) -> Any:
-    """Return what answers for a transformer: itself if it is the library's, the defaults for one of others."""
-    # By class: a transformer of others may pass on attributes of one of the library, and still read rows together.
+    """Return a transformer of this library itself, and the safe defaults for any other transformer."""
+    # By class, because another transformer may pass attributes of a library's one on and still read rows together.
     return transformer if isinstance(transformer, LibraryTransformer) else LibraryTransformer()
 
 

@@ -204,7 +204,7 @@ class ClassProducts(_OfClasses):
 class OwnScore(RecordsQuery[float]):
     """How far the own class scores below the best class. A record adds a number from 0 (far below) to 1 (the best)."""
 
-    description = "how far, on average, the class of a record scores below the best class"
+    description = "how far a record's class scores below the best class, on average, to calibrate probabilities"
     replacing = WHOLE
 
     def factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:  # noqa: ARG002

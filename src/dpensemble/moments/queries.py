@@ -265,7 +265,7 @@ def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     given = names.split(",") if isinstance(names, str) else names
     if given is not None and not (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)):
         raise InvalidParameterError(
-            f"statistics={names!r} is no list of names; use some of {', '.join(STATISTICS)}.", parameter="statistics"
+            f"statistics={names!r} is not a list of names; use some of {', '.join(STATISTICS)}.", parameter="statistics"
         )
     asked = tuple(name.strip() for name in given) if names and given else ()
     for name in asked:

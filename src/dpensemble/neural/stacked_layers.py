@@ -6,6 +6,7 @@ ever summed over teachers, so no teacher's numbers, not even NaN, reach another'
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -25,15 +26,15 @@ class Step:
     factors: Any  # torch.dtype of the factors of matrix products
 
 
-class Layer:
+class Layer(ABC):
     """A layer of many networks at once."""
 
     #: Whether the output is a new tensor that nothing else needs, so that the next layer may overwrite it.
     makes_new: ClassVar[bool] = False
 
+    @abstractmethod
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the layer's output."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

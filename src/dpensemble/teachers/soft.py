@@ -133,7 +133,7 @@ class _Models:
                     # A copy for each: one that transforms rows in place must not change what the next ones see.
                     chances[:, columns] = model.predict_proba(X.copy())
                     unknown = chances
-            except Exception:  # noqa: S110 - its text may quote records; a teacher that cannot answer tells its shares
+            except Exception:  # noqa: S110 - the text may quote records; the shares of its classes stand for this teacher
                 pass
         return unknown
 
@@ -154,7 +154,7 @@ class _Models:
         try:
             coef = np.asarray(model.coef_, dtype=np.float64)
             intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
-        except Exception:  # its text may quote records; a teacher without numbers tells its shares
+        except Exception:  # The text may quote records. The shares of its classes stand for this teacher.
             return None
         return (columns, coef, intercept) if coef.shape in ((len(columns), n_features), (1, n_features)) else None
 

@@ -111,6 +111,13 @@ def test_only_a_table_map_has_columns_drawn_apart(fitted):
     assert [name for name, one in fitted.items() if one.reads_columns_apart] == ["table"]
 
 
+def test_blanks_are_for_maps_that_have_a_place_for_them(fitted):
+    assert [name for name, one in fitted.items() if one.takes_blanks] == ["table", "directions", "snapped"]
+    behind = DirectionsMap(StandardScaler(), n_directions=3).fit(rows_for("bounded"))
+    assert not behind.takes_blanks
+    assert not FeatureMap.takes_blanks
+
+
 def test_only_an_image_map_reads_rows_by_place(fitted):
     assert [name for name, one in fitted.items() if one.reads_rows_by_place] == ["image"]
 

@@ -26,10 +26,9 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     #: Rows are at most 1 long, so that no one has to shorten them.
     is_bounded = True
-    takes_blanks = True
     #: Whether a row's features depend on that row alone, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
-    #: Squared length of each block, by which later rounds weigh the blocks; None where they do not.
+    #: Squared length of each block, by which later rounds weigh the blocks. None if later rounds do not weigh them.
     squares_: Floats | None = None
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002

@@ -125,6 +125,11 @@ class DirectionsMap(FeatureMap):
         return list(self.base_.numeric_columns)
 
     @property
+    def takes_blanks(self) -> bool:  # type: ignore[override]
+        """Whether entries may be missing for the base map."""
+        return bool(statements_of(self.base_).takes_blanks)
+
+    @property
     def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
         """Categories that the base map has a place for, by column."""
         return statements_of(self.base_).known_categories

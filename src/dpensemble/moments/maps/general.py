@@ -47,8 +47,6 @@ class BoundedMap(FeatureMap):
     ((3, 2), True)
     """
 
-    takes_blanks = False
-
     def __init__(self, transformer: Any = None, in_batches: bool = False) -> None:
         self.transformer = transformer
         self.in_batches = in_batches

@@ -151,7 +151,6 @@ class ImageMap(FeatureMap):
     """
 
     reads_rows_by_place = True
-    takes_blanks = False
 
     def __init__(
         self,

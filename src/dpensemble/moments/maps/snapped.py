@@ -24,6 +24,9 @@ class SnappedMap(FeatureMap):
     `columns` are those of a `dpensemble.moments.grid.Grid`.
     """
 
+    #: The grid has a cell for missing entries.
+    takes_blanks = True
+
     def __init__(self, base: Any = None, columns: Sequence[dict[str, Any]] = ()) -> None:
         self.base = base
         self.columns = columns

@@ -70,6 +70,7 @@ class TableMap(FeatureMap):
 
     reads_rows_alone = True
     reads_columns_apart = True
+    takes_blanks = True
 
     def __init__(
         self,
