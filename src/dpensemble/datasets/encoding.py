@@ -68,6 +68,8 @@ class LibraryTransformer:
     reads_rows_by_place = False
     #: Whether an encoded row depends on that row alone, in rows of any type. Private rows may then be given together.
     encodes_rows_alone = False
+    #: The map whose features the published model reads, None for this map itself.
+    decoder_: Any = None
     #: Whether each feature depends on one column alone, so that made-up rows may have columns drawn apart.
     reads_columns_apart = False
 

@@ -28,7 +28,7 @@ from dpensemble.engine.run import Steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.blocks import PrivateBlocks
-from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, bounded_map, distilled, require_no_blanks
+from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, distilled, fitted_map, require_no_blanks
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
@@ -92,16 +92,19 @@ class MomentsSteps(Steps):
             return
         design = method.design(**asked)
         with on_public_rows():
-            self.feature_map = bounded_map(
+            self.feature_map = fitted_map(
                 method.feature_map,
-                n_public=len(public),
-                n_columns=public.shape[1],
+                public,
                 n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(public),
                 n_classes=len(self.classes),
                 epsilon=method.epsilon,
-            ).fit(public)
-        # Class sums tell the mean of features, too.
-        compares = not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
+            )
+        has_decoder = statements_of(self.feature_map).decoder_ is not None
+        if has_decoder and method.rounds is None:
+            # More rounds would release the same class sums again.
+            design = replace(design, rounds=1)
+        # Class sums hold the mean of features, too. When rows can be replaced, the mean comes before all else.
+        compares = has_decoder or not (self.feature_map.nonnegative_ and self.relation is Relation.REPLACE_ONE)
         if compares and method.feature_map is None:
             self.after_alarm = replace(synthetic, compares_rows=True)
         self.design = replace(design, compares_rows=compares)

@@ -12,12 +12,15 @@ from sklearn.utils.validation import has_fit_parameter
 from dpensemble._guard import on_public_rows
 from dpensemble.datasets import fit_encoder
 from dpensemble.errors import DataError
+from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.general import BoundedMap
 from dpensemble.moments.maps.tables import TableMap
 
 # Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
+# Landmarks among public rows: so many times the same root.
+_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS = 5.0, 100, 800
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
 FEW_ROWS = 1000
 #: Columns from which directions are taken however few public rows are: features would be more than can be fitted.
@@ -26,15 +29,21 @@ MANY_COLUMNS = 2000
 VERY_FEW_ROWS = 200
 
 
-def bounded_map(feature_map: Any, *, n_public: int, n_columns: int, n_rows: int, n_classes: int, epsilon: float) -> Any:
-    """Return an unfitted map of rows to features: the usual one for tables, or what was given, bounded."""
-    if feature_map is None and n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
-        return TableMap()
-    if feature_map is None:
-        # Noise falls with the number of records and the budget; more classes leave less of it to each.
-        wanted = _DIRECTIONS[n_classes > 2] * np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
-        return DirectionsMap(TableMap(), n_directions=int(np.clip(wanted, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS)))
-    return clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, epsilon: float) -> Any:
+    """Return a map of rows to features, fitted on public rows: the usual one for tables, or the given one, bounded."""
+    if feature_map is not None:
+        bounded = clone(feature_map) if hasattr(feature_map, "is_bounded") else BoundedMap(feature_map)
+        return bounded.fit(public)
+    n_public, n_columns = public.shape
+    if n_public < FEW_ROWS and n_columns <= MANY_COLUMNS:
+        return TableMap().fit(public)
+    # Noise falls with the number of records and the budget, and more classes leave less of the budget to each.
+    root = np.sqrt(n_rows * min(epsilon, _MOST_EPSILON))
+    n_directions = int(np.clip(_DIRECTIONS[n_classes > 2] * root, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS))
+    n_landmarks = int(np.clip(_LANDMARKS * root, _FEWEST_LANDMARKS, _MOST_LANDMARKS))
+    curved = CurvedMap(DirectionsMap(TableMap(), n_directions=n_directions), n_landmarks=n_landmarks).fit(public)
+    # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
+    return curved.base_ if n_classes == 2 and curved.landmarks_ is None else curved
 
 
 def require_no_blanks(student: Any, rows: Any) -> None:

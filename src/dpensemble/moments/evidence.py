@@ -8,7 +8,7 @@ block is set where the observations are most likely (D. MacKay, "Bayesian interp
 evidence updates), so that nothing is chosen by a look at labels. The best coefficients are found by Gauss-Newton
 steps.
 
-This is for two classes; for more see `dpensemble.moments.linear`.
+This is for two classes; for more see `dpensemble.moments.softmax`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,27 @@ _JITTER = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class RowsInMemory:
+    """Some public rows: their numbers, their features, their features as released, and shares that add up to 1."""
+
+    rows: NDArray[np.int64]
+    features: NDArray[np.float32]
+    released: NDArray[np.float32]
+    shares: Floats
+
+    def products(self, weights: Floats, features: NDArray[np.float32]) -> Floats:
+        """Return the mean of weighted products of released features and `features`; `weights` are of all rows."""
+        weighted = features * (weights[self.rows] * self.shares)[:, None].astype(np.float32)
+        means: Floats = (self.released.T @ weighted).astype(np.float64)
+        return means
+
+
+@dataclass(frozen=True, eq=False)
 class PublicRows:
     """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share.
+    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share. When
+    the model reads other features than those that are released, `released` holds the released features of the rows.
     """
 
     features: Any
@@ -48,13 +65,22 @@ class PublicRows:
     n_classes: int
     kappa: float = 1.0
     shares: Floats | None = None
-    _some: tuple[Any, NDArray[np.int64]] = field(init=False)
+    released: Any = None
+    _some: RowsInMemory = field(init=False)
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.features.shape
         most = max(_FEWEST_ROWS, _ROWS_PER_FEATURE * n_features, int(_MOST_PRODUCTS / n_features**2))
         rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
-        object.__setattr__(self, "_some", (dense(self.features[rows]).astype(np.float32), rows))
+        features = dense(self.features[rows]).astype(np.float32)
+        released = features if self.released is None else dense(self.released[rows]).astype(np.float32)
+        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
+        object.__setattr__(self, "_some", RowsInMemory(rows, features, released, shares / shares.sum()))
+
+    @property
+    def in_memory(self) -> RowsInMemory:
+        """As many of the rows as products of features allow, as dense matrices."""
+        return self._some
 
     @property
     def doubt(self) -> float:
@@ -62,17 +88,18 @@ class PublicRows:
         return self.kappa * (1 / self.features.shape[0] if self.shares is None else float(np.sum(self.shares**2)))
 
     def average(self, weights: Floats) -> Floats:
-        """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""
+        """Return the mean of released features times `weights` over rows, shape (n_released, n_columns)."""
         shares = 1 / self.features.shape[0] if self.shares is None else self.shares[:, None]
-        return np.asarray(self.features.T @ (weights * shares))
+        released = self.features if self.released is None else self.released
+        return np.asarray(released.T @ (weights * shares))
 
     def curvature(self, weights: Floats) -> Floats:
-        """Return the mean of ``weight phi outer phi`` over rows, shape (n_features, n_features)."""
-        some, rows = self._some
-        shares = np.ones(len(rows)) if self.shares is None else self.shares[rows]
-        weighted = some * (weights[rows] * shares / shares.sum())[:, None].astype(np.float32)
-        found: Floats = (some.T @ weighted).astype(np.float64)
-        return found
+        """Return the mean of ``weight phi outer phi`` over rows, phi as released, shape (n_released, n_released)."""
+        return self._some.products(weights, self._some.released)
+
+    def slope(self, weights: Floats) -> Floats:
+        """Return how means of released features grow with coefficients, shape (n_released, n_features)."""
+        return self._some.products(weights, self._some.features)
 
 
 @dataclass(frozen=True, eq=False)

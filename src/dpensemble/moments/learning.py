@@ -182,16 +182,25 @@ def _learned(
 ) -> Learned:
     model = MomentsModel.of(rounds.fitted.coefficients, classes)
     releases = tuple(rounds.source.sums.released)
-    return Learned(model, rounds.feature_map, tuple(rounds.released), difference, table, synthetic, releases, readable)
+    read_by = statements_of(rounds.feature_map).decoder_ or rounds.feature_map
+    return Learned(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
 def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
     """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
     if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
-        return PublicRows(features, feature_map.blocks_, n_classes)
+        return _read_by(feature_map, features, public, n_classes)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
     more = _features_apart(feature_map, public)
     return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
+
+
+def _read_by(feature_map: Any, released: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
+    """Return public rows with the features that the model reads, beside the released ones if these are others."""
+    decoder = statements_of(feature_map).decoder_
+    if decoder is None:
+        return PublicRows(released, feature_map.blocks_, n_classes)
+    return PublicRows(decoder.transform(public), decoder.blocks_, n_classes, released=released)
 
 
 def _features_apart(feature_map: Any, public: pd.DataFrame) -> Any:

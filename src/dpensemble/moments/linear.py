@@ -3,8 +3,8 @@ r"""Several classes in closed form: chances that are linear in the features, fit
 The chance of class ``c`` in a row is taken for ``1 / C + phi(x) . b_c``. Every released moment is then linear in
 ``b``: its expectation is ``E[omega phi (1 / C + phi . b_c - c)]`` over public rows, so the most likely coefficients
 under normal priors are the solution of one linear system, which all classes share: no steps, nothing that can fail to
-converge. Its noise and the prior scales of blocks are as in `dpensemble.moments.evidence`. Probabilities are a
-softmax of `SHARPNESS` times the fitted values: a linear chance may leave 0 to 1.
+converge. Its noise and the prior scales of blocks are as in `dpensemble.moments.evidence`. A linear chance may leave
+0 to 1: `dpensemble.moments.softmax` starts from these coefficients.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from scipy import linalg
 
 from dpensemble._arrays import Floats
 from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
-from dpensemble.moments.model import expected
 from dpensemble.moments.queries import Moments
 
-#: Logits are that many times the fitted linear chances; how many exactly hardly matters.
-SHARPNESS = 15.0
 # Standard deviation of the constant's coefficient, and bounds of all prior scales, of linear chances.
 _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 3.0, 1e-3, 100.0
 # Times the covariance of the moments is renewed at the present fit, and updates of the scales each time.
@@ -30,32 +27,34 @@ _TURNS, _UPDATES = 3, 12
 _LEAST_VARIANCE = 0.02
 
 
-def fit_linear(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
-    """Fit coefficients of several classes to all rounds together."""
+def fit_linear(
+    rounds: Sequence[Moments], about: Sequence[tuple[Floats, Floats]], public: PublicRows, *, n_units: float
+) -> Fit:
+    """Fit linear chances of all classes to all rounds together; `about` holds centres and weights of public rows."""
     n_classes = public.n_classes
-    about = [expected(m.centre, public.features, n_classes, m.even_weight) for m in rounds]
     systems = [_system(m, c, omega, public) for m, (c, omega) in zip(rounds, about, strict=True)]
     scales = np.ones(int(public.blocks.max()) + 1)
     scales[-1] = _CONSTANT_SCALE
     fitted: Floats | None = None
     for _ in range(_TURNS):
-        information, target = np.zeros_like(systems[0][0]), np.zeros_like(systems[0][1])
+        size = public.features.shape[1]
+        information, target = np.zeros((size, size)), np.zeros((size, n_classes))
         for moments, (c, omega), (slope, rest) in zip(rounds, about, systems, strict=True):
             covariance = public.curvature(omega**2 * _variance(fitted, c, public, n_units))
             covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
             weighted = linalg.cho_solve((positive_root(covariance), True), slope)
-            information += slope @ weighted
+            information += slope.T @ weighted
             target += weighted.T @ rest
         coefficients, scales = _most_likely(information, target, public.blocks, scales)
         fitted = 1 / n_classes + np.asarray(public.features @ coefficients)
-    return Fit(SHARPNESS * coefficients, scales)
+    return Fit(coefficients, scales)
 
 
 def _system(moments: Moments, c: Floats, omega: Floats, public: PublicRows) -> tuple[Floats, Floats]:
     """Return how a round's moments grow with the coefficients, and the moments less their part without any."""
     fixed = public.average(omega[:, None] * (1 / public.n_classes - c))
     rest = moments.values / moments.scale[:, None] - fixed
-    return public.curvature(omega), rest - rest.mean(axis=1, keepdims=True)
+    return public.slope(omega), rest - rest.mean(axis=1, keepdims=True)
 
 
 def _variance(fitted: Floats | None, c: Floats, public: PublicRows, n_units: float) -> Floats:

@@ -37,7 +37,8 @@ class Moments:
     values : ndarray of shape (n_features, n_columns)
         Noisy mean of ``phi (onehot(y) - c) omega`` over units; one column for two classes, for the second of them.
     spread : float
-        Standard deviation of the noise on each entry.
+        Standard deviation of the noise on each entry; for several classes, of the noise along any contrast of classes
+        (a vector of length 1 whose entries sum to 0).
     scale : ndarray of shape (n_features,)
         Public weights of the features in this round; `values` are of weighted features.
     centre : ndarray of shape (n_features, n_columns) or None
@@ -177,8 +178,7 @@ class ClassSums(RecordsQuery[Moments]):
         if self.n_classes == 2:
             values, share_of_noise = (sums[:, [1]] - sums[:, [0]]) / 2, math.sqrt(0.5)
         else:
-            values = sums - mean[:, None] / self.n_classes
-            share_of_noise = math.sqrt((self.n_classes - 1) / self.n_classes)
+            values, share_of_noise = sums - mean[:, None] / self.n_classes, 1.0
         return Moments(
             values=values,
             spread=spread * share_of_noise,

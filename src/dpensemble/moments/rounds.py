@@ -10,8 +10,8 @@ from dpensemble._arrays import Floats
 from dpensemble.moments.blocks import PrivateBlocks
 from dpensemble.moments.evidence import Fit, PublicRows, fit_moments, starting_fit
 from dpensemble.moments.feature_weights import weights_of_features
-from dpensemble.moments.linear import fit_linear
 from dpensemble.moments.queries import ClassSums, Moments, RecordsQuery, Residuals, exact_sum
+from dpensemble.moments.softmax import fit_softmax
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.releases.queries import Outcome
@@ -44,6 +44,8 @@ class Rounds:
 
     def __init__(self, source: MomentsSource, feature_map: Any, rows: PublicRows, total_weight: float) -> None:
         self.source, self.feature_map, self.rows, self.total_weight = source, feature_map, rows, total_weight
+        # A model that reads other features than the released ones cannot be the centre of residuals.
+        self.class_sums_only = rows.released is not None
         self.released: list[Moments] = []
         self.fitted: Fit = starting_fit(rows)
 
@@ -52,15 +54,19 @@ class Rounds:
     ) -> None:
         """Release a round for each share of the budget; `after_first` sees the first round before it is fitted."""
         for number, share in enumerate(shares):
-            query = self._later(share) if number else self.source.first_query(self.rows.n_classes)
+            query = self._query(share, first=not number)
             self.released.append(self.source.release(query, share, self.total_weight))
             if not number:
                 after_first(self.released[0])
             self.fit()
             on_done(1)
 
-    def _later(self, share: float) -> Residuals:
-        """Return the query of a round around what is fitted so far."""
+    def _query(self, share: float, *, first: bool) -> RecordsQuery[Moments]:
+        """Return the query of the next round: class sums, or residuals around the model that is fitted so far."""
+        if self.class_sums_only:
+            return ClassSums(self.rows.n_classes)
+        if first:
+            return self.source.first_query(self.rows.n_classes)
         return Residuals(self.rows.n_classes, self.fitted.coefficients, self._weights(share))
 
     def _weights(self, share: float) -> Floats | None:
@@ -71,7 +77,7 @@ class Rounds:
 
     def fit(self) -> None:
         """Fit the coefficients to all that was released."""
-        if self.rows.n_classes == 2:
+        if self.rows.n_classes == 2 and not self.class_sums_only:
             self.fitted = fit_moments(self.released, self.rows, self.fitted, n_units=self.total_weight)
         else:
-            self.fitted = fit_linear(self.released, self.rows, n_units=self.total_weight)
+            self.fitted = fit_softmax(self.released, self.rows, n_units=self.total_weight)

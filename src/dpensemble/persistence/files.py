@@ -31,6 +31,8 @@ from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.moments import DirectionsMap, ImageMap, MomentsModel, TableMap
 from dpensemble.moments.discriminant import DiscriminantModel
+from dpensemble.moments.maps.curved import CurvedDecoder
+from dpensemble.moments.maps.landmarks import KernelDirections, WhitenedNumbers
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.persistence.skops_files import skops_io
 from dpensemble.persistence.trees import LOSSES, Unvetted, vet_boosted, vet_forest, vet_histogram_boosted, vet_tree
@@ -48,7 +50,7 @@ _CLASSIFIERS = (
 )
 # What boosted trees are made of.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
-_OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap)
+_OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap, CurvedDecoder, WhitenedNumbers, KernelDirections)
 _OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).

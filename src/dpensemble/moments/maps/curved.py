@@ -1,0 +1,174 @@
+"""A feature map for class sums: another map's features by sign, and nearness to landmarks, with no negative entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._arrays import Floats
+from dpensemble.datasets.encoding import statements_of
+from dpensemble.datasets.tables import as_table
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.landmarks import (
+    KernelDirections,
+    WhitenedNumbers,
+    are_measured,
+    chosen_landmarks,
+    nearness,
+    nearness_scale,
+)
+
+# Public rows below which no landmarks are chosen.
+_FEWEST_ROWS = 1000
+# Part of the squared length that landmarks have beside the base map, when there are landmarks.
+_LANDMARKS_PART = 0.5
+
+
+class _OnBase(FeatureMap):
+    """A map that reads tables through a base map, and states of columns what the base map states."""
+
+    base_: Any
+
+    @property
+    def reads_rows_alone(self) -> bool:  # type: ignore[override]
+        """Whether a row's features depend on that row alone to the last digit."""
+        return bool(statements_of(self.base_).reads_rows_alone)
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that the base map takes as numbers."""
+        return list(self.base_.numeric_columns)
+
+    @property
+    def takes_blanks(self) -> bool:  # type: ignore[override]
+        """Whether entries may be missing."""
+        return bool(statements_of(self.base_).takes_blanks)
+
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories that the base map has a place for, by column."""
+        return statements_of(self.base_).known_categories
+
+    def _take_columns(self) -> None:
+        self.n_features_in_ = self.base_.n_features_in_
+        if hasattr(self.base_, "feature_names_in_"):
+            self.feature_names_in_ = self.base_.feature_names_in_
+
+
+class CurvedMap(_OnBase):
+    """Features for class sums of tables, without negative entries, and of length 1.
+
+    Each feature of the base map becomes two: its positive part and its negative part. Their difference is the base
+    map's feature, with the noise that the feature itself would have: replacing a unit moves sums of nonnegative vectors
+    of length 1 by at most ``sqrt(2)`` instead of 2. When every column is a measured number and public rows are near
+    their landmarks, half of the squared length goes to nearness to landmarks. Both facts are public.
+
+    The published model reads other features of the same rows (`decoder_`): those of the base map, and smooth functions
+    of the distances to the landmarks.
+
+    Parameters
+    ----------
+    base : feature map
+        Cloned and fitted on public rows.
+    n_landmarks : int, default=400
+        Most landmarks; 0 for none.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_landmarks, n_columns) or None
+        Means of groups of whitened public rows. None when landmarks would not stand for the public rows.
+    decoder_ : feature map
+        The map whose features the published model reads.
+    blocks_ : ndarray of shape (n_features_out,)
+        0 for all features, 1 for the constant.
+    nonnegative_ : bool
+        True.
+
+    Examples
+    --------
+    >>> from dpensemble.moments import DirectionsMap, TableMap
+    >>> public = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, 3)))
+    >>> curved = CurvedMap(DirectionsMap(TableMap(), n_directions=8), n_landmarks=20).fit(public)
+    >>> features = curved.transform(public)
+    >>> features.shape, bool(features.min() >= 0), bool(np.allclose(np.linalg.norm(features, axis=1), 1))
+    ((1000, 37), True, True)
+    """
+
+    def __init__(self, base: Any = None, n_landmarks: int = 400) -> None:
+        self.base = base
+        self.n_landmarks = n_landmarks
+
+    def fit(self, X: Any, y: Any = None) -> CurvedMap:  # noqa: ARG002
+        """Fit the base map, and choose landmarks, on public rows; never pass private ones."""
+        table = as_table(X)
+        self.base_ = clone(self.base).fit(table)
+        self._take_columns()
+        self.nonnegative_, self.landmarks_ = True, None
+        if self.n_landmarks and len(table) >= _FEWEST_ROWS and are_measured(table):
+            self.numbers_ = WhitenedNumbers().fit(table)
+            rows = self.numbers_.transform(table)
+            self.landmarks_ = chosen_landmarks(rows, self.n_landmarks)
+        if self.landmarks_ is None:
+            self.decoder_ = self.base_
+        else:
+            self.scale_ = nearness_scale(rows, self.landmarks_)
+            kernel = KernelDirections(self.landmarks_).fit(rows)
+            self.decoder_ = CurvedDecoder(self.base_, self.numbers_, kernel).fit(table)
+        n_signed = len(self.base_.blocks_) - 1
+        n_near = 0 if self.landmarks_ is None else len(self.landmarks_)
+        self.blocks_ = np.append(np.zeros(2 * n_signed + n_near, dtype=np.int64), 1)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the features of rows, shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        table = as_table(X)
+        features = np.asarray(self.base_.transform(table))
+        signed, constant = features[:, :-1], features[:, -1:]
+        parts = [np.maximum(signed, 0.0), np.maximum(-signed, 0.0)]
+        if self.landmarks_ is None:
+            return np.hstack([*parts, constant])
+        near = nearness(self.numbers_.transform(table), self.landmarks_, self.scale_)
+        part = np.sqrt(_LANDMARKS_PART)
+        rest = np.sqrt(1 - _LANDMARKS_PART)
+        return np.hstack([part * near, *(rest * one for one in parts), rest * constant])
+
+
+class CurvedDecoder(_OnBase):
+    """What a published model reads of rows: a base map's features, and smooth functions of distances to landmarks.
+
+    `base`, `numbers` and `kernel` are fitted on public rows already. Rows are at most 1 long.
+    """
+
+    #: A product of matrices may round a row differently beside others. No private row is read by this map.
+    reads_rows_alone = False
+
+    def __init__(self, base: Any = None, numbers: Any = None, kernel: Any = None) -> None:
+        self.base = base
+        self.numbers = numbers
+        self.kernel = kernel
+
+    def fit(self, X: Any, y: Any = None) -> CurvedDecoder:  # noqa: ARG002
+        """Take the fitted parts as they are."""
+        self.base_ = self.base
+        self._take_columns()
+        self.nonnegative_ = False
+        n_kernel = self.kernel.matrix_.shape[1]
+        octaves = np.floor(np.log2(np.arange(1, n_kernel + 1))).astype(np.int64)
+        self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1 + self.base.blocks_)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the features of rows, shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        table = as_table(X)
+        curved = self.kernel.transform(self.numbers.transform(table))
+        curved /= np.maximum(np.linalg.norm(curved, axis=1, keepdims=True), 1.0)
+        return np.hstack([curved, np.asarray(self.base_.transform(table))]) * np.sqrt(0.5)
+
+    def on_table(self, coefficients: Floats, public: pd.DataFrame) -> None:
+        """Return None: a curved function of several columns has no effect of one column alone."""

@@ -1,0 +1,146 @@
+"""Landmarks among public rows of numbers: which rows are near which landmark, and smooth functions of nearness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from dpensemble._arrays import Floats
+from dpensemble.datasets.columns import in_parts, is_number, numbers_of
+
+# Distinct public values from which a column counts as measured.
+_FEWEST_VALUES = 10
+# Public rows that landmarks are chosen from, at most, and passes over them.
+_MOST_ROWS, _PASSES = 10_000, 20
+# Landmarks are at most this share of the distinct public rows they are chosen from.
+_MOST_SHARE = 1 / 3
+# Mean squared distance to the nearest landmark, in the variance of all rows, up to which landmarks stand for rows.
+_FARTHEST = 0.35
+# Nearness falls by e in so many mean squared distances, and the kernel in so many median distances.
+_NEARNESS, _WIDTH = 0.5, 0.6
+# Most directions of the kernel, the power of their public standard deviation, and their least share of the variance.
+_DIRECTIONS, _WHITENING, _LEAST_SHARE = 250, 0.5, 1e-8
+
+
+def are_measured(public: pd.DataFrame) -> bool:
+    """Return whether every public column holds numbers with many values, so that distances between rows mean much."""
+    columns = (public.iloc[:, place] for place in range(public.shape[1]))
+    return all(is_number(column) and column.nunique() >= _FEWEST_VALUES for column in columns)
+
+
+class WhitenedNumbers(TransformerMixin, BaseEstimator):
+    """Columns of numbers, standardised and partly whitened by public rows, of total public variance 1.
+
+    Blanks become public medians, and numbers outside the public range the ends of the range. Every row is read on its
+    own, to the last digit.
+    """
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> WhitenedNumbers:  # noqa: ARG002
+        """Learn ranges, medians and the covariance from public rows; never pass private ones."""
+        numbers = _numbers(X)
+        self.low_, self.high_ = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
+        self.median_ = np.nanmedian(numbers, axis=0)
+        within = self._within(numbers)
+        self.mean_ = within.mean(axis=0)
+        spread = within.std(axis=0)
+        standard = (within - self.mean_) / spread
+        variances, directions = linalg.eigh(standard.T @ standard / len(standard))
+        variances = np.maximum(variances, 0.0)
+        # Directions with little variance are mostly noise: the floor keeps whitening from making them large.
+        scaled = directions / np.sqrt(variances + variances.mean())
+        total = np.sqrt((variances / (variances + variances.mean())).sum())
+        self.matrix_ = scaled / (spread[:, None] * total)
+        return self
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return the whitened numbers of rows, shape (n_rows, n_columns)."""
+        # A sparse product goes row by row, where a dense one may round a row differently beside others.
+        return np.asarray(sparse.csr_matrix(self._within(_numbers(X)) - self.mean_) @ self.matrix_)
+
+    def _within(self, numbers: Floats) -> Floats:
+        return np.where(np.isnan(numbers), self.median_, numbers).clip(self.low_, self.high_)
+
+
+def _numbers(table: pd.DataFrame) -> Floats:
+    parts = in_parts(table, np.arange(table.shape[1]), numbers_of)
+    return np.hstack([numbers for _, (numbers, _) in parts])
+
+
+def chosen_landmarks(rows: Floats, n_landmarks: int) -> Floats | None:
+    """Return landmarks among whitened public rows, shape (n_landmarks, n_columns).
+
+    None when public rows are too few, or too far from landmarks that were chosen among others of them.
+    """
+    draws = np.random.default_rng(0)
+    rows = rows[draws.permutation(len(rows))[:_MOST_ROWS]]
+    distinct = len(np.unique(rows, axis=0))
+    n_landmarks = min(n_landmarks, int(distinct * _MOST_SHARE))
+    if n_landmarks < 2:
+        return None
+    half = rows[::2]
+    trial = _centres(half, min(n_landmarks, len(np.unique(half, axis=0))))
+    variance = float(rows.var(axis=0).sum())
+    if cdist(rows[1::2], trial, "sqeuclidean").min(axis=1).mean() > _FARTHEST * variance:
+        return None
+    return _centres(rows, n_landmarks)
+
+
+def _centres(rows: Floats, n_landmarks: int) -> Floats:
+    with threadpool_limits(1):
+        means = KMeans(n_landmarks, n_init=1, max_iter=_PASSES, random_state=0).fit(rows)
+    return np.asarray(means.cluster_centers_)
+
+
+def nearness_scale(rows: Floats, landmarks: Floats) -> float:
+    """Return the squared distance in which nearness falls by e."""
+    return max(_NEARNESS * float(cdist(rows, landmarks, "sqeuclidean").min(axis=1).mean()), 1e-12)
+
+
+def nearness(rows: Floats, landmarks: Floats, scale: float) -> Floats:
+    """Return how near rows are to landmarks: roots of shares that add up to 1, shape (n_rows, n_landmarks)."""
+    distances = cdist(rows, landmarks, "sqeuclidean") / scale
+    shares = np.exp(distances.min(axis=1, keepdims=True) - distances)
+    roots: Floats = np.sqrt(shares / shares.sum(axis=1, keepdims=True))
+    return roots
+
+
+class KernelDirections(TransformerMixin, BaseEstimator):
+    """Principal directions of a Laplace kernel between rows and landmarks, partly whitened by public rows."""
+
+    def __init__(self, landmarks: Any = None) -> None:
+        self.landmarks = landmarks
+
+    def fit(self, X: Floats, y: Any = None) -> KernelDirections:  # noqa: ARG002
+        """Learn the width and the directions from whitened public rows."""
+        self.landmarks_ = np.asarray(self.landmarks)
+        apart = cdist(self.landmarks_, self.landmarks_)
+        self.width_ = max(_WIDTH * float(np.median(apart[np.triu_indices_from(apart, 1)])), 1e-12)
+        # The features of C. Williams and M. Seeger, "Using the Nystroem method to speed up kernel machines", 2000.
+        own, vectors = linalg.eigh(np.exp(-apart / self.width_))
+        large = own > 1e-6 * own[-1]
+        root = vectors[:, large] / np.sqrt(own[large])
+        features = self._kernel(X) @ root
+        mean = features.mean(axis=0)
+        variances, directions = linalg.eigh((features - mean).T @ (features - mean) / len(features))
+        order = np.argsort(variances)[::-1][:_DIRECTIONS]
+        order = order[variances[order] > _LEAST_SHARE * variances[order[0]]]
+        scaled = directions[:, order] * variances[order] ** (-_WHITENING / 2)
+        # Rows have a mean squared length of 1.
+        length = np.sqrt((variances[order] ** (1 - _WHITENING)).sum())
+        self.matrix_ = root @ scaled / length
+        self.mean_ = mean @ scaled / length
+        return self
+
+    def transform(self, X: Floats) -> Floats:
+        """Return the features of whitened rows, shape (n_rows, n_directions)."""
+        return np.asarray(self._kernel(X) @ self.matrix_ - self.mean_)
+
+    def _kernel(self, X: Floats) -> Floats:
+        return np.exp(-cdist(X, self.landmarks_) / self.width_)

@@ -1,0 +1,202 @@
+r"""Several classes: a softmax that is fitted to noisy moments of labels, with calibrated probabilities.
+
+The likelihood of a softmax depends on the labels only through the class sums, the means of ``phi 1{y = c}``. A round
+releases such moments with noise. Each moment is a normal observation with mean ``E[omega phi (p_c - centre_c)]``, an
+average over public rows, and a known covariance. Coefficients of a block of features have a normal prior. The prior
+scale of each block is set by evidence, as in `dpensemble.moments.evidence`, with the mean curvature over classes. The
+most likely coefficients come from a quasi-Newton method that starts at `dpensemble.moments.linear`.
+
+A factor of all coefficients is fitted last, since shrinkage makes probabilities too cautious. The coefficients are
+fitted to the same noise as the factor, so that the likelihood alone would make probabilities too sharp. The expected
+excess is the covariance of noise and prediction (B. Efron, "The estimation of prediction error: covariance penalties
+and cross-validation", JASA 2004). Two more fits, to moments with noise added and subtracted, estimate the covariance
+(S. Ramani, T. Blu and M. Unser, "Monte-Carlo SURE", IEEE Transactions on Image Processing 2008). A factor of 0 leads
+to the shares of the classes. All of this reads released quantities and public rows only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize
+
+from dpensemble._arrays import Floats
+from dpensemble.moments.evidence import Fit, PublicRows, inverted, positive_root
+from dpensemble.moments.linear import fit_linear
+from dpensemble.moments.model import columns, expected
+from dpensemble.moments.queries import Moments
+
+Singles = NDArray[np.float32]
+
+# Logits of the first coefficients are so many times the linear chances. The fit moves them.
+_FIRST_SHARPNESS = 8.0
+# Standard deviation of the constant's coefficient, and bounds of all other prior scales, in logits.
+_CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
+# Fits with renewed covariances and scales, updates of scales in each, and quasi-Newton steps of each.
+_TURNS, _UPDATES, _STEPS = 5, 4, 20
+# Least variance of a label that is assumed anywhere, and least share of a class.
+_LEAST_VARIANCE, _LEAST_SHARE = 0.02, 1e-6
+# Factors that are compared.
+_FACTORS = np.geomspace(0.1, 5.0, 80)
+
+
+def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
+    """Fit calibrated coefficients of several classes to all rounds together."""
+    of_two = columns(public.n_classes) == 1
+    about = [expected(m.centre, public.features, public.n_classes, m.even_weight) for m in rounds]
+    if of_two:
+        rounds = [_of_both(m) for m in rounds]
+        about = [(np.hstack([1 - c, c]), omega) for c, omega in about]
+    linear = fit_linear(rounds, about, public, n_units=n_units)
+    coefficients, scales = _FIRST_SHARPNESS * linear.coefficients, _FIRST_SHARPNESS * linear.scales
+    scales[-1] = _CONSTANT_SCALE
+    for turn in range(_TURNS):
+        chances = softmax(np.asarray(public.features @ coefficients))
+        observed = [_observed(m, c, w, chances, public, n_units) for m, (c, w) in zip(rounds, about, strict=True)]
+        information = _information(observed, chances, public)
+        if turn:
+            scales = _likeliest_scales(information, coefficients, public.blocks, scales)
+        posterior = _Posterior.of(public.in_memory.features, observed, information, scales[public.blocks])
+        coefficients = posterior.most_likely(coefficients)
+    fitted = _calibrated(posterior, coefficients, public.in_memory.shares)
+    return Fit(fitted[:, 1:] - fitted[:, :1] if of_two else fitted, scales)
+
+
+def _of_both(moments: Moments) -> Moments:
+    """Return moments of two classes with a column for each; of the second alone they have the noise of a contrast."""
+    values = np.hstack([-moments.values, moments.values])
+    return replace(moments, values=values, spread=moments.spread * math.sqrt(2))
+
+
+def softmax(scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the softmax of each row."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    odds /= odds.sum(axis=1, keepdims=True)
+    return odds
+
+
+@dataclass(frozen=True, eq=False)
+class _Observed:
+    """A round in units of its own noise: the moments, and how chances of public rows lead to their expectation."""
+
+    weights: Singles
+    values: Singles
+
+    def surprise(self, chances: Singles) -> Singles:
+        """Return how far moments are from what chances lead to, shape (n_released, n_classes)."""
+        return self.values - self.weights.T @ chances
+
+
+def _observed(
+    moments: Moments, centre: Floats, omega: Floats, chances: Floats, public: PublicRows, n_units: float
+) -> _Observed:
+    contrasts = public.n_classes - 1
+    labels = np.maximum(1 - (chances**2).sum(axis=1), _LEAST_VARIANCE) / contrasts
+    off = ((chances - centre) ** 2).sum(axis=1) / contrasts
+    covariance = public.curvature(omega**2 * (labels / n_units + off * (1 / n_units + public.doubt)))
+    covariance[np.diag_indices_from(covariance)] += (moments.spread / moments.scale) ** 2
+    root = positive_root(covariance)
+    whitening = linalg.solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    some = public.in_memory
+    weights = (some.released @ whitening.T.astype(np.float32)) * (omega[some.rows] * some.shares)[:, None]
+    weights = weights.astype(np.float32)
+    values = whitening @ (moments.values / moments.scale[:, None])
+    return _Observed(weights, (values + weights.T @ centre[some.rows]).astype(np.float32))
+
+
+def _information(observed: Sequence[_Observed], chances: Floats, public: PublicRows) -> Floats:
+    """Return the precision of what rounds say of the coefficients of a class, with the mean curvature over classes."""
+    some = public.in_memory
+    curvature = (1 - (chances[some.rows] ** 2).sum(axis=1)) / (public.n_classes - 1)
+    curved = some.features * curvature[:, None].astype(np.float32)
+    slopes = [(one.weights.T @ curved).astype(np.float64) for one in observed]
+    return np.asarray(sum(slope.T @ slope for slope in slopes))
+
+
+def _likeliest_scales(information: Floats, coefficients: Floats, blocks: NDArray[np.int64], scales: Floats) -> Floats:
+    """Return prior scales of blocks, moved to where the evidence is largest."""
+    sizes = np.bincount(blocks)
+    squares = np.bincount(blocks, (coefficients**2).sum(axis=1)) / (coefficients.shape[1] - 1)
+    for _ in range(_UPDATES):
+        _, variances = inverted(information + np.diag(1 / scales[blocks] ** 2))
+        determined = np.maximum(sizes - np.bincount(blocks, variances) / scales**2, 1e-3)
+        scales = np.sqrt(squares / determined).clip(_SMALLEST_SCALE, _LARGEST_SCALE)
+        scales[-1] = _CONSTANT_SCALE
+    return scales
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """What is known of the coefficients: public features, rounds, prior precisions, and a basis of equal curvature."""
+
+    features: Singles
+    observed: tuple[_Observed, ...]
+    precisions: Singles
+    basis: Singles
+
+    @classmethod
+    def of(cls, features: Singles, observed: Sequence[_Observed], information: Floats, scales: Floats) -> _Posterior:
+        """Return the posterior under prior scales of features."""
+        root = positive_root(information + np.diag(1 / scales**2))
+        basis = linalg.solve_triangular(root.T, np.eye(len(root)), lower=False, check_finite=False)
+        return cls(features, tuple(observed), (1 / scales**2)[:, None].astype(np.float32), basis.astype(np.float32))
+
+    def moved(self, noise: Sequence[Singles], sign: float) -> _Posterior:
+        """Return the same with noise on the moments."""
+        shifted = [replace(one, values=one.values + sign * e) for one, e in zip(self.observed, noise, strict=True)]
+        return replace(self, observed=tuple(shifted))
+
+    def most_likely(self, start: Floats) -> Floats:
+        """Return the most likely coefficients, shape (n_features, n_classes)."""
+        first = np.linalg.solve(self.basis.astype(np.float64), start)
+        steps = optimize.minimize(
+            lambda u: self._loss(u.reshape(start.shape).astype(np.float32)),
+            first.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _STEPS, "maxcor": 15},
+        )
+        return np.asarray(self.basis.astype(np.float64) @ steps.x.reshape(start.shape))
+
+    def _loss(self, place: Singles) -> tuple[float, Floats]:
+        """Return minus the log posterior at a place in the basis, and the gradient."""
+        coefficients = self.basis @ place
+        chances = softmax(self.features @ coefficients)
+        loss = 0.5 * float((self.precisions * coefficients**2).sum(dtype=np.float64))
+        pull = np.zeros_like(chances)
+        for one in self.observed:
+            surprise = one.surprise(chances)
+            loss += 0.5 * float((surprise**2).sum(dtype=np.float64))
+            pull -= one.weights @ surprise
+        slopes = chances * (pull - (chances * pull).sum(axis=1, keepdims=True))
+        gradient = self.basis.T @ (self.features.T @ slopes + self.precisions * coefficients)
+        return loss, gradient.astype(np.float64).ravel()
+
+
+def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> Floats:
+    """Return coefficients times the factor of least expected error, between the classes' shares and sharper chances."""
+    draws = np.random.default_rng(0)
+    noise = [draws.standard_normal(one.values.shape, dtype=np.float32) for one in posterior.observed]
+    fits = [coefficients, *(posterior.moved(noise, sign).most_likely(coefficients) for sign in (1.0, -1.0))]
+    scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
+    logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
+
+    def error(factor: float) -> float:
+        """Return the error on these moments and twice the covariance of noise and prediction, halved."""
+        base = np.float32(1 - factor) * logarithms
+        chances, above, below = (softmax(np.float32(factor) * one + base) for one in (scores, more, less))
+        return sum(
+            0.5 * float((one.surprise(chances) ** 2).sum(dtype=np.float64))
+            + 0.5 * float((e * (one.weights.T @ (above - below))).sum(dtype=np.float64))
+            for one, e in zip(posterior.observed, noise, strict=True)
+        )
+
+    factor = min(_FACTORS, key=error)
+    scaled = factor * coefficients
+    # The constant is the last feature, the same in every row.
+    scaled[-1] += (1 - factor) * logarithms / posterior.features[0, -1]
+    return scaled
