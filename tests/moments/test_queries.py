@@ -65,8 +65,8 @@ def right_size(noise, spread):
 def test_noise_has_the_spread_that_is_said_and_charged(relation, n_classes, nonnegative):
     one = source(relation=relation, n_classes=n_classes, nonnegative=nonnegative)
     for moments in two_rounds(one, n_classes):
-        # Columns of three class sums are dependent after their mean is taken off: two of three are compared.
-        columns = moments.values if n_classes == 2 else moments.values[:, :1]
+        # The mean of three class sums is taken off, so that a contrast of two classes is compared.
+        columns = moments.values if n_classes == 2 else (moments.values[:, :1] - moments.values[:, 1:2]) / 2**0.5
         assert right_size(columns, moments.spread)
     assert one.sums.meter.spent_epsilon == pytest.approx(1, rel=1e-5)
 
@@ -83,9 +83,9 @@ def test_spreads_are_those_of_the_sensitivity():
         found = [moments.spread for moments in two_rounds(one)]
         assert found == pytest.approx([sigma * part for part in wanted], rel=1e-9)
         assert one.sums.spread(Residuals(2), 0.5) == pytest.approx(found[1], rel=1e-9)
-    # Three class sums: one moves by the square root of 2, and 2/3 of the variance is left.
+    # Three class sums: one moves by the square root of 2, and a contrast of them has the noise of one.
     first, _ = two_rounds(source(1, n_classes=3), 3)
-    assert first.spread == pytest.approx(sigma * math.sqrt(2) * math.sqrt(2 / 3), rel=1e-9)
+    assert first.spread == pytest.approx(sigma * math.sqrt(2), rel=1e-9)
     assert first.mean_spread == pytest.approx(sigma * math.sqrt(2) * math.sqrt(3), rel=1e-9)
 
 

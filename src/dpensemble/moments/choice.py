@@ -20,7 +20,7 @@ from dpensemble.moments.maps.tables import TableMap
 # Directions of a table's features: so many times the root of records times epsilon, for two and for more classes.
 _DIRECTIONS, _FEWEST_DIRECTIONS, _MOST_DIRECTIONS, _MOST_EPSILON = (2.0, 1.2), 60, 500, 10.0
 # Landmarks among public rows: so many times the same root.
-_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS = 5.0, 100, 800
+_LANDMARKS, _FEWEST_LANDMARKS, _MOST_LANDMARKS = 3.0, 100, 800
 #: Public rows below which directions are those of chance, so that a table's features are taken as they are.
 FEW_ROWS = 1000
 #: Columns from which directions are taken however few public rows are: features would be more than can be fitted.

@@ -33,7 +33,8 @@ def probabilities(features: Any, coefficients: Floats) -> Floats:
         # The logistic function, without overflow on either side.
         return np.rint(0.5 * (1 + np.tanh(scores / 2)) * _CHANCE) / _CHANCE
     odds = np.rint(np.exp(scores - scores.max(axis=1, keepdims=True)) * _CHANCE)
-    found: Floats = np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE) / _CHANCE
+    # A probability of 0 would claim more than any release can show.
+    found: Floats = np.maximum(np.rint(odds / odds.sum(axis=1, keepdims=True) * _CHANCE), 1.0) / _CHANCE
     return found
 
 

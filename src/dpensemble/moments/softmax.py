@@ -40,8 +40,8 @@ _CONSTANT_SCALE, _SMALLEST_SCALE, _LARGEST_SCALE = 5.0, 0.03, 300.0
 _TURNS, _UPDATES, _STEPS = 5, 4, 20
 # Least variance of a label that is assumed anywhere, and least share of a class.
 _LEAST_VARIANCE, _LEAST_SHARE = 0.02, 1e-6
-# Factors that are compared.
-_FACTORS = np.geomspace(0.1, 5.0, 80)
+# Factors that are compared, and standard errors by which a factor must be better than the shares alone.
+_FACTORS, _CAUTION = (0.0, *np.geomspace(0.05, 5.0, 80).tolist()), 0.5
 
 
 def fit_softmax(rounds: Sequence[Moments], public: PublicRows, *, n_units: float) -> Fit:
@@ -185,15 +185,22 @@ def _calibrated(posterior: _Posterior, coefficients: Floats, shares: Floats) -> 
     scores, more, less = (posterior.features @ fit.astype(np.float32) for fit in fits)
     logarithms = np.log(np.maximum(shares @ softmax(scores), _LEAST_SHARE)).astype(np.float32)
 
+    def expectations(factor: float, scores: Singles) -> list[Singles]:
+        chances = softmax(np.float32(factor) * scores + np.float32(1 - factor) * logarithms)
+        return [one.weights.T @ chances for one in posterior.observed]
+
+    shares_alone = expectations(0.0, scores)
+
     def error(factor: float) -> float:
-        """Return the error on these moments and twice the covariance of noise and prediction, halved."""
-        base = np.float32(1 - factor) * logarithms
-        chances, above, below = (softmax(np.float32(factor) * one + base) for one in (scores, more, less))
-        return sum(
-            0.5 * float((one.surprise(chances) ** 2).sum(dtype=np.float64))
-            + 0.5 * float((e * (one.weights.T @ (above - below))).sum(dtype=np.float64))
-            for one, e in zip(posterior.observed, noise, strict=True)
-        )
+        """Return the expected error of a factor, and what chance may make of how much better it is than shares."""
+        fits = (expectations(factor, one) for one in (scores, more, less))
+        parts = zip(posterior.observed, noise, *fits, shares_alone, strict=True)
+        total = distance = 0.0
+        for one, e, here, above, below, alone in parts:
+            total += 0.5 * float(((one.values - here) ** 2).sum(dtype=np.float64))
+            total += 0.5 * float((e * (above - below)).sum(dtype=np.float64))
+            distance += float(((here - alone) ** 2).sum(dtype=np.float64))
+        return total + _CAUTION * math.sqrt(distance)
 
     factor = min(_FACTORS, key=error)
     scaled = factor * coefficients

@@ -12,7 +12,8 @@ from dpensemble.datasets.encoding import LibraryTransformer, statements_of
 from dpensemble.moments import BoundedMap, DirectionsMap, ImageMap, TableMap
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import declared_grid
-from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.base import FeatureMap, MapOnBase
+from dpensemble.moments.maps.curved import CurvedDecoder, CurvedMap
 from dpensemble.moments.maps.snapped import SnappedMap
 
 GRID = declared_grid({"age": (0, 100), "ward": ["1", "2"]})
@@ -22,7 +23,9 @@ MAPS = {
     "snapped": SnappedMap(TableMap(fewest=1), GRID.columns),
     "image": ImageMap((4, 4), n_components=5),
     "bounded": BoundedMap(StandardScaler()),
+    "curved": CurvedMap(DirectionsMap(TableMap(), n_directions=6)),
 }
+ON_TABLES = ("table", "directions", "snapped", "curved")
 
 
 def table(n=60):
@@ -31,7 +34,7 @@ def table(n=60):
 
 
 def rows_for(name):
-    return table() if name in ("table", "directions", "snapped") else np.random.default_rng(0).random((60, 16))
+    return table() if name in ON_TABLES else np.random.default_rng(0).random((60, 16))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,9 @@ def fitted():
 
 
 def test_every_map_of_the_library_is_tried():
-    assert {type(one) for one in MAPS.values()} == set(FeatureMap.__subclasses__())
+    # What reads decoded features is tried beside the map that it belongs to.
+    concrete = {*FeatureMap.__subclasses__(), *MapOnBase.__subclasses__()} - {MapOnBase, CurvedDecoder}
+    assert {type(one) for one in MAPS.values()} == concrete
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -76,7 +81,7 @@ def test_rows_are_read_as_a_map_states(fitted, name):
         assert np.array_equal(together[0], read(others)[0])
 
 
-@pytest.mark.parametrize("name", ["table", "directions", "snapped"])
+@pytest.mark.parametrize("name", ON_TABLES)
 def test_a_map_of_tables_states_its_columns(fitted, name):
     one = fitted[name]
     assert one.numeric_columns == ["age"]
@@ -96,7 +101,7 @@ def test_a_map_of_other_rows_states_no_columns(fitted, name):
     assert one.needed_columns is None
 
 
-@pytest.mark.parametrize(("name", "effects"), [*zip(MAPS, (True, True, True, False, False), strict=True)])
+@pytest.mark.parametrize(("name", "effects"), [*zip(MAPS, (True, True, True, False, False, False), strict=True)])
 def test_effects_are_those_of_a_table_map(fitted, name, effects):
     one = fitted[name]
     coefficients = np.random.default_rng(0).normal(size=(len(one.blocks_), 1))
@@ -112,7 +117,7 @@ def test_only_a_table_map_has_columns_drawn_apart(fitted):
 
 
 def test_blanks_are_for_maps_that_have_a_place_for_them(fitted):
-    assert [name for name, one in fitted.items() if one.takes_blanks] == ["table", "directions", "snapped"]
+    assert [name for name, one in fitted.items() if one.takes_blanks] == [*ON_TABLES]
     behind = DirectionsMap(StandardScaler(), n_directions=3).fit(rows_for("bounded"))
     assert not behind.takes_blanks
     assert not FeatureMap.takes_blanks

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.encoding import LibraryTransformer
+from dpensemble.datasets.encoding import LibraryTransformer, statements_of
 
 
 class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
@@ -35,3 +35,41 @@ class FeatureMap(LibraryTransformer, TransformerMixin, BaseEstimator):
         """Return a name for each feature."""
         check_is_fitted(self)
         return np.asarray([*(f"direction {n}" for n in range(1, len(self.blocks_))), "constant"], dtype=object)
+
+
+class MapOnBase(FeatureMap):
+    """A map that reads tables through another map, and states of columns what the other map states.
+
+    Attributes
+    ----------
+    base_ : feature map
+        The other map, fitted on public rows.
+    """
+
+    base_: Any
+
+    @property
+    def reads_rows_alone(self) -> bool:  # type: ignore[override]
+        """Whether a row's features depend on that row alone to the last digit."""
+        return bool(statements_of(self.base_).reads_rows_alone)
+
+    @property
+    def numeric_columns(self) -> list[str]:
+        """Columns that the base map takes as numbers."""
+        return list(self.base_.numeric_columns)
+
+    @property
+    def takes_blanks(self) -> bool:  # type: ignore[override]
+        """Whether entries may be missing for the base map."""
+        return bool(statements_of(self.base_).takes_blanks)
+
+    @property
+    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Categories that the base map has a place for, by column."""
+        return statements_of(self.base_).known_categories
+
+    def _take_columns(self) -> None:
+        """Take number and names of columns from the fitted base map."""
+        self.n_features_in_ = self.base_.n_features_in_
+        if hasattr(self.base_, "feature_names_in_"):
+            self.feature_names_in_ = self.base_.feature_names_in_

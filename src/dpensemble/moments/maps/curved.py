@@ -10,9 +10,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats
-from dpensemble.datasets.encoding import statements_of
 from dpensemble.datasets.tables import as_table
-from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.base import MapOnBase
 from dpensemble.moments.maps.landmarks import (
     KernelDirections,
     WhitenedNumbers,
@@ -25,47 +24,16 @@ from dpensemble.moments.maps.landmarks import (
 # Public rows below which no landmarks are chosen.
 _FEWEST_ROWS = 1000
 # Part of the squared length that landmarks have beside the base map, when there are landmarks.
-_LANDMARKS_PART = 0.5
+_LANDMARKS_PART = 0.75
 
 
-class _OnBase(FeatureMap):
-    """A map that reads tables through a base map, and states of columns what the base map states."""
-
-    base_: Any
-
-    @property
-    def reads_rows_alone(self) -> bool:  # type: ignore[override]
-        """Whether a row's features depend on that row alone to the last digit."""
-        return bool(statements_of(self.base_).reads_rows_alone)
-
-    @property
-    def numeric_columns(self) -> list[str]:
-        """Columns that the base map takes as numbers."""
-        return list(self.base_.numeric_columns)
-
-    @property
-    def takes_blanks(self) -> bool:  # type: ignore[override]
-        """Whether entries may be missing."""
-        return bool(statements_of(self.base_).takes_blanks)
-
-    @property
-    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
-        """Categories that the base map has a place for, by column."""
-        return statements_of(self.base_).known_categories
-
-    def _take_columns(self) -> None:
-        self.n_features_in_ = self.base_.n_features_in_
-        if hasattr(self.base_, "feature_names_in_"):
-            self.feature_names_in_ = self.base_.feature_names_in_
-
-
-class CurvedMap(_OnBase):
+class CurvedMap(MapOnBase):
     """Features for class sums of tables, without negative entries, and of length 1.
 
     Each feature of the base map becomes two: its positive part and its negative part. Their difference is the base
     map's feature, with the noise that the feature itself would have: replacing a unit moves sums of nonnegative vectors
     of length 1 by at most ``sqrt(2)`` instead of 2. When every column is a measured number and public rows are near
-    their landmarks, half of the squared length goes to nearness to landmarks. Both facts are public.
+    their landmarks, three quarters of the squared length go to nearness to landmarks. Both facts are public.
 
     The published model reads other features of the same rows (`decoder_`): those of the base map, and smooth functions
     of the distances to the landmarks.
@@ -138,7 +106,7 @@ class CurvedMap(_OnBase):
         return np.hstack([part * near, *(rest * one for one in parts), rest * constant])
 
 
-class CurvedDecoder(_OnBase):
+class CurvedDecoder(MapOnBase):
     """What a published model reads of rows: a base map's features, and smooth functions of distances to landmarks.
 
     `base`, `numbers` and `kernel` are fitted on public rows already. Rows are at most 1 long.

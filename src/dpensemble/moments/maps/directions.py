@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._arrays import Floats, row_count, rows_at
 from dpensemble.datasets.encoding import statements_of
-from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.base import FeatureMap, MapOnBase
 
 # Directions of less public variance than this share of the largest are noise of arithmetic.
 _LEAST_SHARE = 1e-6
@@ -22,7 +22,7 @@ _MOST_FEATURES_SQUARED = 4000
 _FEATURES_AT_ONCE = 2**25
 
 
-class DirectionsMap(FeatureMap):
+class DirectionsMap(MapOnBase):
     """The leading principal directions of public rows' features, partly whitened, as features of constant length 1.
 
     Noise is the same on every feature, so what many columns say together should be one feature, and a
@@ -77,9 +77,7 @@ class DirectionsMap(FeatureMap):
         octaves = np.floor(np.log2(np.arange(1, kept + 1))).astype(np.int64)
         self.blocks_ = np.append(octaves, octaves.max(initial=-1) + 1)
         self.nonnegative_ = False
-        self.n_features_in_ = self.base_.n_features_in_
-        if hasattr(self.base_, "feature_names_in_"):
-            self.feature_names_in_ = self.base_.feature_names_in_
+        self._take_columns()
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -113,26 +111,6 @@ class DirectionsMap(FeatureMap):
         if not statements_of(self.base_).reads_columns_apart:
             return None
         return self.base_, self.coefficients_of_base(coefficients, public)
-
-    @property
-    def reads_rows_alone(self) -> bool:  # type: ignore[override]
-        """Whether a row's features depend on that row alone to the last digit: a sparse product goes row by row."""
-        return bool(getattr(self.base, "reads_rows_alone", False))
-
-    @property
-    def numeric_columns(self) -> list[str]:
-        """Columns that the base map takes as numbers."""
-        return list(self.base_.numeric_columns)
-
-    @property
-    def takes_blanks(self) -> bool:  # type: ignore[override]
-        """Whether entries may be missing for the base map."""
-        return bool(statements_of(self.base_).takes_blanks)
-
-    @property
-    def known_categories(self) -> dict[str, set[str]]:  # type: ignore[override]
-        """Categories that the base map has a place for, by column."""
-        return statements_of(self.base_).known_categories
 
 
 def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:  # noqa: ARG001

@@ -1,0 +1,138 @@
+"""Nonnegative features for class sums, landmarks, and the public facts that decide about them."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpensemble.moments import DirectionsMap, TableMap
+from dpensemble.moments.maps import landmarks
+from dpensemble.moments.maps.curved import CurvedMap
+from dpensemble.moments.maps.landmarks import WhitenedNumbers, are_measured, chosen_landmarks
+from dpensemble.persistence import load_classifier, save_classifier
+
+
+def rows(n=1200, columns=4, seed=0):
+    return pd.DataFrame(np.random.default_rng(seed).normal(size=(n, columns)), columns=list("abcdefgh")[:columns])
+
+
+def curved(public, n_landmarks=30):
+    return CurvedMap(DirectionsMap(TableMap(), n_directions=6), n_landmarks).fit(public)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return curved(rows())
+
+
+def test_positive_and_negative_parts_differ_by_the_base_map(fitted):
+    features, base = fitted.transform(rows(50, seed=1)), fitted.base_.transform(rows(50, seed=1))
+    near, (more, less), constant = features[:, :30], np.split(features[:, 30:-1], 2, axis=1), features[:, -1]
+    assert features.min() >= 0
+    assert np.allclose((features**2).sum(axis=1), 1)
+    assert np.allclose((near**2).sum(axis=1), 0.75)
+    assert np.allclose(more - less, math.sqrt(0.25) * base[:, :-1])
+    assert np.allclose(constant, math.sqrt(0.25) * base[:, -1])
+
+
+@pytest.mark.parametrize("n_landmarks", [0, 30])
+def test_class_sums_move_by_at_most_the_square_root_of_two(n_landmarks):
+    """All pairs of rows and labels, opposite rows among them, for which a signed map would move sums by 2."""
+    one = curved(rows(), n_landmarks)
+    some = pd.concat([rows(12, seed=3), -rows(12, seed=3)])
+    features = one.transform(some)
+    worst = 0.0
+    for (u, y), (v, z) in itertools.product(itertools.product(features, range(2)), repeat=2):
+        worst = max(worst, np.linalg.norm(np.outer(u, np.eye(2)[y]) - np.outer(v, np.eye(2)[z])))
+    assert 1.2 < worst <= math.sqrt(2) + 1e-9
+
+
+def test_each_row_is_read_alone_to_the_last_digit(fitted):
+    """A private row must not change the features of others."""
+    some = rows(40, seed=2)
+    assert fitted.reads_rows_alone
+    together = fitted.transform(some)
+    assert np.array_equal(together, np.vstack([fitted.transform(some.iloc[i : i + 1]) for i in range(40)]))
+    others = pd.concat([some.iloc[:1], 100 * rows(39, seed=5)])
+    assert np.array_equal(together[0], fitted.transform(others)[0])
+    assert not fitted.decoder_.reads_rows_alone
+
+
+def test_blanks_and_entries_out_of_range_are_read(fitted):
+    odd = pd.DataFrame([[np.nan] * 4, [np.inf, -np.inf, 1e300, -1e300]], columns=list("abcd"))
+    assert np.isfinite(fitted.transform(odd)).all()
+    assert np.isfinite(fitted.decoder_.transform(odd)).all()
+
+
+def test_what_the_model_reads_is_short_with_a_constant_last(fitted):
+    features = fitted.decoder_.transform(rows(200, seed=4))
+    assert features.shape[1] == len(fitted.decoder_.blocks_)
+    assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-9
+    assert np.ptp(features[:, -1]) == 0
+    assert (fitted.decoder_.blocks_ == fitted.decoder_.blocks_.max()).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("public", "n_landmarks"),
+    [
+        (rows(999), 30),
+        (rows(), 0),
+        (rows().assign(ward=["one", "two"] * 600), 30),
+        (rows().assign(smokes=[0.0, 1.0] * 600), 30),
+        (rows().assign(same=1.0), 30),
+        (pd.concat([rows(2)] * 600), 30),
+        (rows(columns=8).assign(**{f"more {i}": rows(seed=i + 9)["a"] for i in range(40)}), 30),
+    ],
+    ids=["few rows", "none asked", "category", "two values", "constant", "identical rows", "far from landmarks"],
+)
+def test_public_facts_keep_landmarks_away(public, n_landmarks):
+    one = curved(public.reset_index(drop=True), n_landmarks)
+    assert one.landmarks_ is None
+    assert one.decoder_ is one.base_
+    assert len(one.blocks_) == 2 * (len(one.base_.blocks_) - 1) + 1
+
+
+def test_landmarks_are_at_most_a_third_of_the_distinct_rows():
+    few = pd.concat([rows(60)] * 20).reset_index(drop=True)
+    assert are_measured(few)
+    assert len(chosen_landmarks(WhitenedNumbers().fit(few).transform(few), 400)) == 20
+
+
+def test_whitened_numbers_have_a_total_variance_of_one_and_a_floor():
+    public = rows(2000)
+    public["b"] = public["a"] + 1e-3 * public["b"]
+    white = WhitenedNumbers().fit(public).transform(public)
+    assert white.var(axis=0).sum() == pytest.approx(1, abs=1e-9)
+    # A direction in which rows hardly differ stays short.
+    assert white.var(axis=0).min() < 1e-5
+
+
+def test_landmarks_are_fitted_on_public_rows_alone(monkeypatch):
+    """The run never gives private rows to what chooses landmarks."""
+    from dpensemble import LabelMomentsClassifier
+
+    seen = []
+    real = landmarks.WhitenedNumbers.fit
+    monkeypatch.setattr(landmarks.WhitenedNumbers, "fit", lambda self, X: (seen.append(X.copy()), real(self, X))[1])
+    public, private = rows(1000), rows(300, seed=8)
+    y = private["a"].to_numpy().round().clip(-1, 1)
+    LabelMomentsClassifier(classes=[-1, 0, 1], insecure_release_seed=0).fit(private, y, X_public=public)
+    assert len(seen) == 1
+    pd.testing.assert_frame_equal(seen[0], public)
+
+
+def test_a_curved_student_is_saved_and_read_back(tmp_path):
+    from dpensemble import LabelMomentsClassifier
+
+    private = rows(2000, seed=8)
+    y = (private["a"] ** 2 + private["b"] ** 2 > 1.4).astype(int)
+    model = LabelMomentsClassifier(classes=[0, 1], epsilon=3.0, insecure_release_seed=0)
+    model.fit(private, y, X_public=rows(1000))
+    assert model.design_.rounds == 1
+    assert model.score(private, y) > 0.8
+    save_classifier(model.student_, tmp_path / "student.skops")
+    with pytest.warns(UserWarning, match="noise"):
+        again = load_classifier(tmp_path / "student.skops")
+    assert np.array_equal(again.predict_proba(private), model.predict_proba(private))

@@ -1,0 +1,154 @@
+"""The softmax for several classes: its mode, its gradient, and probabilities that hold."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+from sklearn.linear_model import LogisticRegression
+
+from dpensemble.moments import Moments
+from dpensemble.moments.evidence import PublicRows
+from dpensemble.moments.model import expected, probabilities
+from dpensemble.moments.queries import ClassSums
+from dpensemble.moments.softmax import _Observed, _Posterior, fit_softmax, softmax
+
+
+def made(n_classes, n_units, noise, *, sharpness=4.0, n_features=8, n_public=1500, seed=0):
+    """Return public rows, true chances of them, and one round of noisy class sums of as many private units."""
+    rng = np.random.default_rng(seed)
+    truth = sharpness * rng.normal(size=(n_features, n_classes))
+
+    def rows(n):
+        features = rng.normal(size=(n, n_features))
+        features *= np.sqrt(1 - 0.25**2) / np.linalg.norm(features[:, :-1], axis=1, keepdims=True)
+        features[:, -1] = 0.25
+        return features
+
+    private, public = rows(n_units), rows(n_public)
+    chances = softmax(private @ truth)
+    labels = (chances.cumsum(axis=1) > rng.random((n_units, 1))).argmax(axis=1)
+    sums = private.T @ np.eye(n_classes)[labels] / n_units
+    moments = ClassSums(n_classes).read(sums + noise * rng.normal(size=sums.shape), noise)
+    blocks = np.append(np.zeros(n_features - 1, dtype=np.int64), 1)
+    return PublicRows(public, blocks, n_classes), softmax(public @ truth), moments, (private, labels)
+
+
+def log_loss(truth, guess):
+    """Return the expected log-loss of guesses under true chances."""
+    return -(truth * np.log(guess)).sum(axis=1).mean()
+
+
+def best_factor(truth, public, coefficients):
+    """Return by which factor the coefficients would have had the least expected log-loss."""
+    factors = np.geomspace(0.2, 5, 101)
+    return min(factors, key=lambda f: log_loss(truth, softmax(f * (public.features @ coefficients)) + 1e-12))
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_without_noise_the_fit_is_the_maximum_of_the_likelihood(n_classes):
+    """Private rows stand for themselves, so that matching class sums is what maximum likelihood does."""
+    _, _, moments, (private, labels) = made(n_classes, 4000, 1e-7, sharpness=2.0)
+    rows = PublicRows(private, np.append(np.zeros(7, dtype=np.int64), 1), n_classes, kappa=0.0)
+    fitted = fit_softmax([moments], rows, n_units=1e9)
+    likeliest = LogisticRegression(C=1e9, fit_intercept=False, max_iter=2000).fit(private, labels)
+    assert np.abs(probabilities(private, fitted.coefficients) - likeliest.predict_proba(private)).max() < 0.02
+
+
+@pytest.mark.parametrize(("n_classes", "noise"), [(3, 0.002), (6, 0.005), (20, 0.002)])
+def test_probabilities_are_neither_too_sharp_nor_too_cautious(n_classes, noise):
+    """Of four draws with fixed seeds. The mean logarithm of the best factor would be far from 0 on either side."""
+    logarithms, losses = [], []
+    for seed in range(4):
+        public, truth, moments, _ = made(n_classes, 3000, noise, seed=seed, n_features=12, n_public=600)
+        coefficients = fit_softmax([moments], public, n_units=3000).coefficients
+        factor = best_factor(truth, public, coefficients)
+        logarithms.append(np.log(factor))
+        guess = probabilities(public.features, coefficients)
+        losses.append(log_loss(truth, guess) - log_loss(truth, softmax(factor * (public.features @ coefficients))))
+    assert abs(np.mean(logarithms)) < 0.3
+    assert np.mean(losses) < 0.03
+
+
+def test_sharper_and_flatter_coefficients_are_noticed():
+    """The measure of the test above can fail on both sides."""
+    public, truth, moments, _ = made(3, 3000, 0.002)
+    coefficients = fit_softmax([moments], public, n_units=3000).coefficients
+    assert np.log(best_factor(truth, public, 2 * coefficients)) < -0.4
+    assert np.log(best_factor(truth, public, coefficients / 2)) > 0.4
+
+
+def test_moments_of_noise_alone_lead_to_the_shares_of_the_classes():
+    """Features without negative entries, as in runs, so that sums of features hold the shares."""
+    excess = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        public, private = (np.sqrt(rng.dirichlet(np.ones(20), n)) for n in (600, 2000))
+        public[:, -1] = private[:, -1] = 0.1
+        labels = rng.choice(3, 2000, p=[0.7, 0.2, 0.1])
+        sums = private.T @ np.eye(3)[labels] / 2000
+        moments = ClassSums(3).read(sums + 0.004 * rng.normal(size=sums.shape), 0.004)
+        rows = PublicRows(public, np.append(np.zeros(19, dtype=np.int64), 1), 3)
+        guess = probabilities(public, fit_softmax([moments], rows, n_units=2000).coefficients)
+        truth = np.tile([0.7, 0.2, 0.1], (600, 1))
+        excess.append(log_loss(truth, guess) - log_loss(truth, truth))
+    assert np.mean(excess) < 0.005
+
+
+def test_a_declared_class_without_records_and_one_with_ten_keep_small_chances_above_zero():
+    public, _, _, (private, labels) = made(5, 5000, 0.0, sharpness=2.0)
+    labels = np.where(labels >= 3, labels - 3, labels)
+    labels[:10] = 3
+    rng = np.random.default_rng(1)
+    sums = private.T @ np.eye(5)[labels] / 5000
+    moments = ClassSums(5).read(sums + 2e-3 * rng.normal(size=sums.shape), 2e-3)
+    guess = probabilities(public.features, fit_softmax([moments], public, n_units=5000).coefficients)
+    assert guess.min() > 0
+    assert guess[:, 3:].mean(axis=0).max() < 0.03
+    assert np.abs(guess.mean(axis=0)[:3] - np.bincount(labels, minlength=5)[:3] / 5000).max() < 0.05
+
+
+def test_two_classes_have_one_column_and_the_same_chances():
+    public, truth, moments, _ = made(2, 20_000, 1e-4)
+    fitted = fit_softmax([moments], public, n_units=20_000)
+    assert fitted.coefficients.shape == (8, 1)
+    assert np.abs(probabilities(public.features, fitted.coefficients)[:, 0] - truth[:, 1]).mean() < 0.02
+
+
+def test_a_model_may_read_other_features_than_those_that_are_released():
+    """Released are thirty rotated mixtures of the features that the model reads, so that nothing is lost."""
+    public, truth, _, (private, labels) = made(4, 20_000, 0.0)
+    mixing = np.linalg.qr(np.random.default_rng(2).normal(size=(30, 8)))[0].T
+    sums = (private @ mixing).T @ np.eye(4)[labels] / 20_000
+    rows = PublicRows(public.features, public.blocks, 4, released=public.features @ mixing)
+    fitted = fit_softmax([ClassSums(4).read(sums, 1e-5)], rows, n_units=20_000)
+    assert fitted.coefficients.shape == (8, 4)
+    assert np.abs(probabilities(public.features, fitted.coefficients) - truth).mean() < 0.03
+
+
+def test_the_gradient_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40, 3)).astype(np.float32)
+    one = _Observed(rng.normal(size=(40, 6)).astype(np.float32) / 20, rng.normal(size=(6, 4)).astype(np.float32))
+    posterior = _Posterior.of(features, [one], np.diag([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 0.5]))
+    place = rng.normal(size=12)
+
+    def loss(u):
+        return posterior._loss(u.reshape(3, 4).astype(np.float32))[0]
+
+    numeric = optimize.approx_fprime(place, loss, 1e-2)
+    assert np.abs(posterior._loss(place.reshape(3, 4).astype(np.float32))[1] - numeric).max() < 0.05
+
+
+def test_fits_repeat():
+    public, _, moments, _ = made(3, 2000, 1e-3)
+    one, other = (fit_softmax([moments], public, n_units=2000).coefficients for _ in range(2))
+    assert np.array_equal(one, other)
+
+
+def test_rounds_of_residuals_and_of_class_sums_are_fitted_together():
+    public, truth, moments, (private, labels) = made(3, 20_000, 1e-3)
+    centre = fit_softmax([moments], public, n_units=20_000).coefficients
+    c, omega = expected(centre, private, 3, 1.0)
+    sums = private.T @ (omega[:, None] * (np.eye(3)[labels] - c)) / 20_000
+    later = Moments(values=sums, spread=1e-5, scale=np.ones(8), centre=centre)
+    fitted = fit_softmax([moments, later], public, n_units=20_000)
+    assert np.abs(probabilities(public.features, fitted.coefficients) - truth).mean() < 0.03
