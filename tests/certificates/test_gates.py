@@ -1,4 +1,4 @@
-"""Certificates of gated queries under a purse, and that the verifier says no to everything else."""
+"""Certificates of gated queries under a purse, and the verifier's refusal of everything else."""
 
 import copy
 import json
@@ -178,7 +178,7 @@ def test_blocks_of_queries_are_confirmed(tmp_path):
 
 
 def test_a_student_to_compare_with_changes_nothing():
-    """Interactive checks move by a vote, too, whatever the student says."""
+    """Interactive checks move by a vote, too, for every prediction of the student."""
     law = InteractiveNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
     assert body_of(json.loads(text_of(law)))["gate"] == body_of(json.loads(text_of()))["gate"]
 
