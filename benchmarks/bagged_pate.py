@@ -1,8 +1,8 @@
 """Bagged PATE: certified delta by subsample size, the noise that a budget needs, where it beats one partition.
 
-Run ``python benchmarks/bagged_pate.py`` (about 5 minutes on two cores; ``--tables`` for the first two parts
-alone, two minutes). Sizes are those of UCI Adult's private third: 16,281 records, 250 teachers, of which a
-partition gives 65 records to each.
+Run ``python benchmarks/bagged_pate.py`` (about 5 minutes on two cores, or two minutes with ``--tables`` for the first
+two parts). Sizes are those of UCI Adult's private third: 16,281 records and 250 teachers. A partition gives 65 records
+to each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARGINS = (50, 100)
 
 
 def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) -> None:
-    """Print the certified delta of so many labels, by subsample size and scheme."""
+    """Print the certified delta of a number of labels, by subsample size and scheme."""
     print(
         f"Delta at epsilon {epsilon:g} of {labels} labels, Gaussian noise of {sigma:g} votes, {TEACHERS} "
         f"teachers, {RECORDS:,} records; the models alone (bagging without noise) in brackets"

@@ -1,6 +1,6 @@
 """Certificates and what the independent verifier makes of them: labels claimed and confirmed, CPU seconds, bytes.
 
-Run ``python benchmarks/certificates.py``; parts of names as arguments choose cases.
+Run ``python benchmarks/certificates.py``. Parts of names as arguments choose cases.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Teachers on a local Dask cluster of 1, 2 and 4 worker processes, beside joblib's own workers on the same machine.
 
-Needs dpensemble[dask]. Says seconds for fitting and asking all teachers, which are the same in every row, and the CPU
-seconds of all processes together, scheduler and workers with their starts included: what a busy machine changes least.
+Needs dpensemble[dask]. Prints the seconds for fitting and asking all teachers, which are the same in every row. Also
+prints the CPU seconds of all processes together, scheduler and workers with their starts included, which a busy machine
+changes least.
 """
 
 from __future__ import annotations

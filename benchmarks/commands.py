@@ -49,7 +49,7 @@ _LIGHT = {
 
 
 def measured(command: list[str], sources: Path | None = None) -> tuple[float, float]:
-    """Run a command; return the processor seconds and the peak megabytes of it and its own children."""
+    """Run a command, and return the processor seconds and the peak megabytes of it and its own children."""
     environment = os.environ if sources is None else os.environ | {"PYTHONPATH": str(sources)}
     process = subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment

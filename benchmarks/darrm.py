@@ -1,4 +1,4 @@
-"""Optimised private majorities: time, rounds and constraints by size; what monotony costs; the paper's settings.
+"""Optimised private majorities: time, rounds and constraints by size, the cost of monotony, the paper's settings.
 
 Run ``python benchmarks/darrm.py``. Errors are expected total-variation distances to the true majority.
 """
@@ -11,7 +11,7 @@ from dpensemble.darrm.composition import general_composition
 from dpensemble.laws import RandomizedResponseMajority
 
 EPSILON = 0.1
-# Uniform on [1/2, 1]; uniform on [0.7, 1], the paper's second; one common probability in [0, 1].
+# Uniform on [1/2, 1], then uniform on [0.7, 1], the paper's second, then one common probability in [0, 1].
 PRIORS: dict[str, VotePrior] = {
     "mean 0.75": IndependentTeachers(0.75),
     "mean 0.85": IndependentTeachers(0.85),

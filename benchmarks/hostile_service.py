@@ -1,4 +1,4 @@
-"""How long others wait, and how much memory a service takes, while somebody sends it hostile requests.
+"""How long others wait, and how much memory a service takes, during hostile requests.
 
 Usage: ``python benchmarks/hostile_service.py [--seconds 10] [--senders 8] [--connections 1100] [SCENARIO...]``.
 A real server runs in a process of its own. In each scenario hostile threads of another process send one kind of request
@@ -101,7 +101,7 @@ class Service:
         return found
 
     def say(self, sent: bytes) -> int:
-        """Send a whole request and return the status of the answer; 0 where there was none."""
+        """Send a whole request and return the status of the answer, or 0 without an answer."""
         with suppress(OSError, ValueError, IndexError), self.connected(sent) as connection:
             answer = connection.recv(65_536)
             return int(answer.split()[1])
@@ -166,7 +166,7 @@ def hold(half: Callable[[Service], bytes], connections: int) -> Attack:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Tell whether the other side has not closed a connection."""
+    """Return whether the other side has not closed a connection."""
     try:
         return bool(connection.recv(4096))
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """Records in blocks: peak memory and processor time, beside all records in memory at once.
 
-Records are made block by block, so that nothing but the block is in memory; each way runs in a process of its own. With
-the default 200,000 rows the second way needs about 500 MB; `--rows 10000000 --blocks-only` is what it cannot do.
+Records are made block by block, so that only the block is in memory. Each way runs in a process of its own. With
+the default 200,000 rows the second way needs about 500 MB. The second way cannot do `--rows 10000000 --blocks-only`.
 `--teachers 1000` is of teachers that vote (subsample-and-aggregate), fitted in turns, in place of label moments.
 """
 

@@ -1,13 +1,13 @@
 """250 convolutional teachers of 240 images each, trained together and one at a time with the same settings.
 
-Run ``python benchmarks/torch_teachers.py``; needs the extra ``dpensemble[torch]``. Images are those of MNIST
-where the environment variable ``DPENSEMBLE_DATA`` names a folder with it, else synthetic ones of its shape.
+Run ``python benchmarks/torch_teachers.py``, which needs the extra ``dpensemble[torch]``. Images are those of MNIST
+if the environment variable ``DPENSEMBLE_DATA`` names a folder with it, otherwise synthetic ones of its shape.
 
 The two ways are compared in one process on one thread, turn by turn: some teachers as one stack, then some of the
-same teachers one at a time by the plain PyTorch loop of `TorchClassifier.fit`. Both are told in microseconds an
-image and epoch, on the clock and of the processor; the latter suffers less from other work on the machine. Then
+same teachers one at a time by the plain PyTorch loop of `TorchClassifier.fit`. Both are reported in microseconds an
+image and epoch, of wall-clock and of processor time. The latter suffers less from other work on the machine. Then
 all teachers are trained together by all workers (``--no-all`` leaves that out). One at a time is never run for
-all: its total is a projection, and says so.
+all: its total is marked as a projection.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def row_of(m: int) -> str:
 
 
 def simulated(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell an allowance; nothing is drawn, so the seed is not used."""
+    """Return one cell for each allowance. Nothing is drawn, so the seed is not used."""
     for m in settings["allowances"]:
         seconds = 2 if settings["teachers"] <= _FEW else 20
         yield Cell(name=f"m{m}", seconds=seconds, work=partial(_simulated, settings, m))
@@ -78,7 +78,7 @@ def _baselines(settings: Settings, m: int) -> dict[str, RandomizedResponseMajori
 
 
 def _simulated(settings: Settings, m: int, place: Workplace) -> Figures:  # noqa: ARG001
-    """Solve for gamma; the paper's own program competes among all gammas, ours among monotone ones."""
+    """Solve for gamma. The paper's own program competes among all gammas, ours among monotone ones."""
     row, prior, baselines = row_of(m), IndependentTeachers(settings["prior"]), _baselines(settings, m)
     ours = solved(settings, m)
     every = solved(settings, m, "all") if settings["teachers"] <= _FEW else ours
@@ -111,7 +111,7 @@ def believed(settings: Settings, seed: int) -> Iterator[Cell]:
 
 
 def _believed(settings: Settings, place: Workplace) -> Figures:  # noqa: ARG001
-    """Optimise for two priors; judge by three kinds of teachers."""
+    """Optimise for two priors, and judge by three kinds of teachers."""
     m = settings["m"]
     # Uniform on [0, 0.3] and [0.7, 1]: on the likelier side, independent with mean 0.85.
     laws: dict[str, RandomizedResponseMajority] = {
@@ -132,7 +132,7 @@ def _believed(settings: Settings, place: Workplace) -> Figures:  # noqa: ARG001
 
 
 def images(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell a data set and repeat; teachers are trained anew in each."""
+    """Return one cell for each data set and repeat. Teachers are trained again in each."""
     for name in settings["data"]:
         for repeat in range(seed, seed + settings["repeats"]):
             yield Cell(name=f"{name}-run{repeat}", seconds=40, work=partial(_images, settings, name, repeat))

@@ -1,7 +1,7 @@
 """What the tables of differentially private bagging run: teachers once, every row's labels from prefixes of them.
 
 The noise and the votes of a row do not depend on epsilon, which only decides how many of the noisy labels the student
-sees. Partitions are drawn one by one, so 10 of them are the first 10 of 100; SAA is the first alone.
+sees. Partitions are drawn one by one, so 10 of them are the first 10 of 100. SAA is the first alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.store import Workplace
 
 LABELS, ACCURACY, AUROC, AUPRC = "Labels", "Accuracy", "AUROC", "AUPRC"
-#: The published label counts belong to this delta, whatever the paper says; see the pages.
+#: The published label counts belong to this delta, although the paper states another. See the pages.
 PUBLISHED_DELTA, STATED_DELTA = 1e-3, 1e-5
 AS_STATED, EXACT = "stated", "exact"
 MOMENTS, NO_PRIVACY = "Label moments", "NPB"
@@ -108,7 +108,7 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
 
 
 def learner_of(settings: Settings) -> Any:
-    """Return the base learner; boosting by LightGBM, which on small shards is about seven times faster."""
+    """Return the base learner. Boosting uses LightGBM, which is about seven times faster on small shards."""
     if settings["learner"] == "boosting":
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
@@ -192,7 +192,7 @@ def _counted(
 def charged(
     ballots: NDArray[np.unsignedinteger], members: NDArray[np.int64], sums: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Add each record's squared changeable votes to `sums`; return the largest sum after each query.
+    """Add each record's squared changeable votes to `sums`, and return the largest sum after each query.
 
     The paper's personalised moments (section 4.3) for all queries alike, whether they fit a budget or not.
     """

@@ -31,7 +31,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; ``*emphasis*``, ``**bold**`` and code in backquotes as in Markdown."""
+    """Sentences with ``*emphasis*``, ``**bold**`` and code in backquotes, as in Markdown."""
 
     text: str
 
@@ -194,5 +194,5 @@ def _inline(text: str) -> Markup:
     found = str(escape(text))
     for pattern, element in ((r"`([^`]*)`", "code"), (r"\*\*([^*]+)\*\*", "strong"), (r"\*([^*]+)\*", "em")):
         found = re.sub(pattern, rf"<{element}>\1</{element}>", found)
-    # Escaped above; the elements are ours.
+    # The text is escaped above. The elements are ours.
     return Markup(re.sub(r"\[([^\]]*)\]\(([^)]*)\)", r'<a href="\2">\1</a>', found))  # noqa: S704

@@ -1,4 +1,4 @@
-"""The tables of personalised PATE in which higher budgets are those of one class's records."""
+"""The tables of personalised PATE in which the records of one class have higher budgets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRECISION, RECALL, VOTING = "Teachers' precision in %", "Teachers' recall in %",
 
 
 def skewed(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell a higher budget and share of the rarer class that has it; upsampling only."""
+    """Return one cell for each higher budget and share of the rarer class that has it. Upsampling only."""
     for repeat in range(seed, seed + settings["repeats"]):
         yield Cell(
             name=f"plain-run{repeat}",

@@ -31,7 +31,7 @@ def notebook(source: str) -> dict[str, Any]:
 
 
 def main(folder: Path) -> list[Path]:
-    """Write a notebook of every example into a folder, and what they draw with; return the notebooks."""
+    """Write a notebook of every example, and the files it needs to draw, into a folder. Return the notebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for example in sorted(EXAMPLES.glob("*.py")):

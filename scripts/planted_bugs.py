@@ -118,7 +118,7 @@ BUGS = (
 
 
 def place(bug: Bug, root: Path) -> tuple[Path, int]:
-    """Return the file and the number of a bug's line; end the script if there is not exactly one."""
+    """Return the file and the number of a bug's line. End the script if there is not exactly one."""
     found = [
         (path.relative_to(root), number)
         for path in sorted((root / SOURCES).rglob("*.py"))
@@ -149,7 +149,7 @@ def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", mark, *targets]
         command += ["-n", str(jobs)] if jobs > 1 else []
         shown = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-        # 5: there are no tests of this level.
+        # 5: this level has no tests.
         if shown.returncode not in (0, 5):
             failed = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
             # 2: several processes were stopped after the first failure.

@@ -1,7 +1,7 @@
 """Kill trainings at random moments, and two at once, and count what is left: nothing may be mixed, lost or leaked.
 
-Each training has recognisable private records, for which shared memory, temporary folders and the run's own folders are
-searched afterwards. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2]
+Each training has recognisable private records. Afterwards shared memory, temporary folders and the run's own folders
+are searched for them. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2]
 [--minutes 600]``.
 """
 
@@ -37,7 +37,7 @@ def mark(number):
 
 
 def write_tables(folder, number):
-    """Write a private table in which every row has the mark, and a public one."""
+    """Write a public table, and a private table with the mark in every row."""
     dice = random.Random(number)  # noqa: S311  no secrets here
     rows = [(dice.gauss(0, 1), dice.gauss(0, 1)) for _ in range(ROWS + 200)]
     private = [f"{a},{b},{mark(number) + row},{int(a + b > 0)}" for row, (a, b) in enumerate(rows[:ROWS])]
@@ -47,7 +47,7 @@ def write_tables(folder, number):
 
 
 def command(folder, seed, *more):
-    """Return a training whose labels tell it from one with another seed."""
+    """Return a training whose labels differ from those of a training with another seed."""
     given = ["train", "--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "y"]
     given += ["--classes", "0,1", "--teachers", "20", "--epsilon", "2", "--delta", "1e-4", "--quiet", "--json"]
     # Worker processes fit the former, threads the latter.
@@ -119,7 +119,7 @@ def orphans(session):
             fields = path.read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue
-        # The tracker of semaphores tidies up and ends; it never sees a record.
+        # The tracker of semaphores tidies up and ends. It never sees a record.
         if (
             int(fields[3]) == session
             and fields[0] != "Z"
@@ -130,7 +130,7 @@ def orphans(session):
 
 
 def truth(said, code, found, before, stage):
-    """Return whether what a run said of itself when it was told to stop is so."""
+    """Return whether the run's last sentence about itself is true."""
     if said.count("\n") != 1 or "Traceback" in said:
         return False
     if "nothing was written" in said:

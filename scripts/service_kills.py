@@ -1,8 +1,8 @@
-"""Kill a running service at random moments, start it again, and check that nothing was lost or told twice differently.
+"""Kill a running service at random moments, start it again, and check that no answer was lost or sent in two versions.
 
-Usage: ``python scripts/service_kills.py [--kills 200] [--ledger postgresql://...]``. Eight clients ask all the while;
-each repeats a request under its name until it is answered, and asks some again later. Afterwards the ledger has to hold
-one charge and one answer for each request, and every answer told has to be the one that it holds.
+Usage: ``python scripts/service_kills.py [--kills 200] [--ledger postgresql://...]``. Eight clients ask without a pause.
+Each client repeats a request under its name until it is answered, and repeats some requests later. Afterwards the
+ledger must hold one charge and one answer for each request, and every answer sent must be the stored one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 
 def main() -> None:
-    """Run as many kills as were asked for, and print what was found."""
+    """Run the requested number of kills, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--ledger")
@@ -109,7 +109,7 @@ class Trial:
             count += not again
 
     def run(self, kills: int) -> None:
-        """Kill so many times, and check."""
+        """Kill the service `kills` times, and check the result."""
         service = self.start()
         threads = [threading.Thread(target=self.ask, args=(number,)) for number in range(CLIENTS)]
         for thread in threads:
@@ -129,7 +129,7 @@ class Trial:
         self.check(kills)
 
     def check(self, kills: int) -> None:
-        """Compare what was told with what the ledger holds."""
+        """Compare the answers sent with those in the ledger."""
         ledger = Ledger(self.ledger)
         ledger.verify()
         charged: dict[str, int] = {}
@@ -145,9 +145,9 @@ class Trial:
         lost = [name for name, labels in self.told.items() if held.get(name) != labels]
         free = [name for name in held if name not in charged]
         print(
-            f"{kills} kills: {len(self.told):,} requests told, {len(charged):,} charged, {len(held):,} answers held; "
-            f"{len(twice)} charged twice, {len(lost)} told otherwise than held, {len(free)} uncharged, "
-            f"{len(self.different)} told differently."
+            f"{kills} kills: {len(self.told):,} requests answered, {len(charged):,} charged, {len(held):,} stored; "
+            f"{len(twice)} charged twice, {len(lost)} answered otherwise than stored, {len(free)} uncharged, "
+            f"{len(self.different)} answered in two versions."
         )
         sys.exit(1 if twice or lost or free or self.different else 0)
 

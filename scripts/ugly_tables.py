@@ -78,7 +78,7 @@ def spoiled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def write(table: pd.DataFrame, path: Path, kind: str, rng: np.random.Generator) -> Path:
-    """Write a table in some format and encoding, now and then cut short; return where it is."""
+    """Write a table in some format and encoding, sometimes cut short, and return its path."""
     if kind == "parquet":
         found = path.with_suffix(".parquet")
         table.astype({name: str for name in table.columns if table[name].dtype == object}).to_parquet(found)
@@ -94,7 +94,7 @@ def write(table: pd.DataFrame, path: Path, kind: str, rng: np.random.Generator) 
 
 
 def attempt(seed: int, folder: Path) -> tuple[str, str]:
-    """Train once on tables made from a seed; return what came of it in a word, and what was said."""
+    """Train once on tables made from a seed, and return the result in a word, and the messages."""
     rng = np.random.default_rng(seed)
     names = rng.permutation(list(COLUMNS))[: rng.integers(1, 8)].tolist()
     labels = LABELS[rng.choice(len(LABELS), p=_ODDS)]
@@ -136,7 +136,7 @@ def trained(
 
 
 def judged(code: int, told: str, folder: Path) -> str:
-    """Say in a word how a run ended, and whether that is as it should be."""
+    """Return in a word how a run ended, and whether this is allowed."""
     left = sorted(path.name for path in folder.iterdir())
     beside = [name for name in left if name.startswith(".dpensemble")]
     lines = [line for line in told.splitlines() if not line.startswith(("dpensemble: note: ", "dpensemble: for you"))]
@@ -150,7 +150,7 @@ def judged(code: int, told: str, folder: Path) -> str:
 
 
 def run(tables: int, seed: int) -> Counter[str]:
-    """Train on so many tables; return how many ended how."""
+    """Train on `tables` tables, and return how many runs ended in each way."""
     found: Counter[str] = Counter()
     for number in range(seed, seed + tables):
         folder = Path(tempfile.mkdtemp(prefix="ugly-"))

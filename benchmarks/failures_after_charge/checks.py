@@ -1,4 +1,4 @@
-"""One random run: undisturbed, and then with failures, after each of which `recover` has to finish it."""
+"""One random run: undisturbed, and then with failures. After each failure `recover` has to finish the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpensemble.ledger import Ledger
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
 _WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")
-# More attempts than this are no recovery.
+# More attempts than this do not count as a recovery.
 _ATTEMPTS = 3
 
 
@@ -32,7 +32,7 @@ class Problem(Exception):  # noqa: N818 - a finding
 
 
 class TooLong(BaseException):
-    """A run takes more time than there is; no `Exception`, so that nobody takes it for an error of theirs."""
+    """A run takes too much time. Not an `Exception`, so that no handler mistakes it for an error of its own."""
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -40,7 +40,7 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 class Scene:
-    """A folder with tables and a ledger, in which one random run is made again and again.
+    """A folder with tables and a ledger, in which one random run is repeated.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Scene:
         self.refusal, self._n_drawn = "", 0
 
     def here(self, seconds: float) -> bool:
-        """Make the run in this process, so that children find imports and prices; False if it takes too long."""
+        """Make the run in this process, so that children find imports and prices. Return False if it takes too long."""
         # A watch of a ledger would be a thread, which no fork has.
         without = [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
         silent = io.StringIO()
@@ -105,7 +105,7 @@ class Scene:
         return given[given.index("--relation") + 1] if "--relation" in given else "replace-one"
 
     def undisturbed(self, *, calls: bool) -> bool:
-        """Make the run and keep what it releases; False if the run is refused, of which nothing may be left.
+        """Make the run and keep its release. Return False if the run is refused, which must leave nothing behind.
 
         With `calls` the calls of functions are steps, too, which takes longer.
         """
@@ -129,9 +129,9 @@ class Scene:
         return True
 
     def faults(self, n: int, *, every: bool) -> Iterator[Fault]:
-        """Yield random faults; with `every` also one at each step on the way to the disk or of the ledger.
+        """Yield random faults. With `every` also one at each step on the way to the disk or of the ledger.
 
-        Faults are as often at a step of the disk or the ledger, at a function, and at a call; without calls at steps.
+        Faults are as often at a step of the disk or the ledger, at a function, and at a call. Without calls, at steps.
         """
         seen: Counter[str] = Counter()
         places = []

@@ -17,12 +17,12 @@ from dpensemble.workflow.predict import load_student, predictions
 
 _TIMES = ("created", "seconds")
 _SECONDS = re.compile(r"<td>[\d.,]+ s</td>")
-# Files of which a lock or a log may stay.
+# Files that may leave a lock or a log.
 _MAY_STAY = {"ledger.db-wal", "ledger.db-shm", "log.jsonl"}
 
 
 def release(folder: Path, rows: Path) -> dict[str, Any] | None:
-    """Return all that a run's folder says but times, with what its student says of rows; None if it holds no run."""
+    """Return the content of a run's folder except times, with its student's answers, or None if it holds no run."""
     if not (folder / "run.json").exists():
         return None
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))

@@ -58,7 +58,7 @@ class RandomRun:
 
 
 def random_run(rng: np.random.Generator, tables: RandomTables) -> RandomRun:
-    """Draw a method, a law and options; many combinations are refused, which is for the caller to see."""
+    """Draw a method, a law and options. Many combinations are refused, which the caller has to check."""
     methods = methods_of("train")
     method = methods[rng.integers(len(methods))]
     laws = laws_of(method)

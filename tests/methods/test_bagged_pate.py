@@ -131,7 +131,7 @@ BAD = {
     "gate": (
         {"law": "confident-gnmax"},
         InvalidParameterError,
-        "law='confident-gnmax' is no vote of bagged teachers",
+        "law='confident-gnmax' may leave queries of bagged teachers unanswered",
     ),
     "law": ({"law": "loudest"}, InvalidParameterError, "law='loudest' is unknown"),
     "no teachers": ({"n_teachers": 0}, InvalidParameterError, "n_teachers=0"),

@@ -149,7 +149,7 @@ def test_units_are_protected_together(blobs):
         SubsampleAggregateClassifier(**COMMON | {"delta": 1e-3}).fit(X, y, X_public=public, units=who % 3)
     with pytest.raises(DataError, match="units has shape"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=who[:5])
-    with pytest.raises(DataError, match="units has a missing value"):
+    with pytest.raises(DataError, match="units must have no missing value"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
 
 

@@ -269,7 +269,7 @@ def test_settings_that_make_no_sense_are_refused(blobs):
         (WeightingPATEClassifier, {}, rare, "too small for one of n_teachers=20; use at least"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=1e-6)}, half, r"precision=\S+ would do with"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=0.0)}, half, "precision=0.0"),
-        (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "no setting of vanishing"),
+        (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "not a setting of vanishing"),
         (WeightingPATEClassifier, {"rule": "best"}, half, "rule='best'"),
         (WeightingPATEClassifier, {"law": GaussianNoisyMax(5)}, half, "too small for one label"),
         (WeightingPATEClassifier, {"delta": 0.5}, half, "delta=0.5"),
