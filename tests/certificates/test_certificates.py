@@ -535,7 +535,7 @@ def test_it_runs_in_a_process_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("law", "options", "match"),
     [
-        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "admitted by a Renyi filter"),
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "a Renyi filter admits these gated queries"),
         (LaplaceNoisyMax(10.0), {"accounting": "published"}, "accounting='exact'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Answers whose book is a ledger: paid for once, gone on with after a restart, told again by their keys."""
+"""Answers whose book is a ledger: paid for once, continued after a restart, and repeated by their keys."""
 
 import json
 import re

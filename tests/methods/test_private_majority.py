@@ -37,7 +37,7 @@ FRESH = COMMON | {"private": "fresh-models", "teacher_privacy": 0.5, "max_labels
 
 
 class Accounted(GaussianNB):
-    """Says what it spent after the fit only; it is an ordinary teacher in truth, for tests."""
+    """Reports what it spent only after the fit. In truth an ordinary teacher, for tests."""
 
     def __init__(self, spent=0.1):
         super().__init__()
@@ -139,7 +139,7 @@ def test_declared_teachers_one_by_one(blobs):
     declared = [(epsilon, 1e-7) for epsilon in (0.1, 0.2, 0.3, 0.1, 0.1)]
     model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_privacy=declared, sharing="partition")
     model.fit(X, y, X_public=public)
-    # A record touches one of them; the dearest counts.
+    # A record touches one of them, and the dearest counts.
     assert model.guarantee_.epsilon == 0.3
     assert "what was declared" in " ".join(model.guarantee_.assumptions)
 
@@ -183,7 +183,7 @@ def test_the_better_of_two_compositions_is_charged():
 
 
 def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
-    """Against every set of so many teachers."""
+    """Against every set of this many teachers."""
     rng = np.random.default_rng(0)
     for touched in (1, 2, 3, 5):
         teachers = tuple(zip(rng.uniform(0.05, 0.5, 5), rng.choice([0, 1e-7, 1e-6], 5), strict=True))
@@ -199,7 +199,7 @@ def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
 
 
 def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):
-    """Answers of models trained once to copies of a row agree; of models trained anew they do not."""
+    """Answers of models trained once to copies of a row agree. Those of models trained again do not."""
     X, y, _ = blobs
     copies = np.zeros((30, 3))
     once = PrivateMajorityClassifier(**COMMON | {"n_teachers": 1, "epsilon": 1.0}).fit(X, y, X_public=copies)
@@ -221,7 +221,7 @@ def test_private_teachers_are_told_whose_records_are_whose(blobs):
     units = [f"person {n // 3}" for n in range(len(X))]
     settings = COMMON | {"sharing": "partition", "n_jobs": 1}
     PrivateMajorityClassifier(Watched(epsilon=0.5), **settings).fit(X, y, X_public=public, units=units)
-    # Nobody's records are divided between teachers.
+    # No records are divided between teachers.
     assert len(seen) == settings["n_teachers"]
     assert {size for sizes in seen for size in sizes[:-1]} == {3}
 
@@ -368,7 +368,7 @@ def test_units_need_teachers_that_protect_them(blobs):
     units = np.arange(len(X)) // 2
 
     class Forgets(GradientPerturbedLogisticRegression):
-        """Inherits a promise, and is never told of units."""
+        """Inherits a promise, and never receives units."""
 
         def fit(self, X, y):
             return super().fit(X, y)

@@ -1,4 +1,4 @@
-"""Honest words are said where they are due, and nowhere else."""
+"""Warnings appear where they are due, and nowhere else."""
 
 from dataclasses import replace
 

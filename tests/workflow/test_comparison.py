@@ -1,4 +1,4 @@
-"""Methods side by side: the same rows, the same budget, and rows that say why."""
+"""Methods side by side: the same rows, the same budget, and rows that give reasons."""
 
 import json
 import math

@@ -65,7 +65,7 @@ def test_a_record_changes_training_or_the_score_and_never_both():
                 after.record.data["released_score"] != before.record.data["released_score"],
             )
         )
-    # A changed student is scored anew, on rows that are the same.
+    # A changed student is scored again, on rows that are the same.
     assert changed[0] == (False, True)
     assert changed[1][0]
 

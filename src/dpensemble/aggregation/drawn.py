@@ -126,6 +126,6 @@ def promises_of_draws(unit: str) -> tuple[str, str]:
         )
     return (
         f"For every answer this aggregator drew each {unit} independently, with all its records as declared, and which "
-        f"{unit} was drawn is secret.",
+        "were drawn is secret.",
         f"The records of each drawn {unit} were seen by one voter only, and votes depend on no other private records.",
     )

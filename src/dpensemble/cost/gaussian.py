@@ -123,7 +123,7 @@ class GaussianCost(PrivacyCost):
         delta = delta_of(delta)
         if not self.squares:
             return 0.0
-        # Holds wherever the Gaussian mechanism is private at epsilon - 2 slack and delta exp(-slack) (see above).
+        # Holds if the Gaussian mechanism is private at epsilon - 2 slack and delta exp(-slack) (see above).
         mu = math.sqrt(self.squares) * (1 + 1e-14)
         return gaussian_epsilon(mu, delta * math.exp(-self.slack)) + 2 * self.slack
 

@@ -122,7 +122,7 @@ class GivenVotes(Design):
         most = self.cost.most(budget, limit=_MOST_ANSWERS) if self.answers is None else self.answers
         if most < 1 or (self.answers is not None and not (self.cost * most).fits(budget)):
             needed = (self.cost * max(1, most)).epsilon(budget.delta)
-            needs = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta, whatever the epsilon"
+            needs = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta at any epsilon"
             raise BudgetError(
                 f"{max(1, most):,} answers need {needs} at delta={budget.delta:g}, and epsilon={budget.epsilon:g} is "
                 "allowed; ask for fewer answers, or use more noise or more voters."

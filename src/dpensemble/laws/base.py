@@ -155,9 +155,9 @@ class ReleaseLaw(ABC):
     def pure_epsilon(self, votes: int) -> float | None:  # noqa: ARG002
         """Return the largest privacy loss of one answer when `votes` votes of a class change, or None if unknown.
 
-        `votes` is how many votes of one class the change can take away, and give to others. You declare this number. It
-        is trusted when histograms are too many to list, and compared with the listed pairs otherwise. If the number is
-        small, `mixing_weight` must return `dpensemble.laws.least_mixing_weight` of it.
+        `votes` is how many votes of one class the change can take away, and give to others. The law declares the
+        result. It is trusted when histograms are too many to list, and compared with the listed pairs otherwise. If the
+        result is small, `mixing_weight` must return `dpensemble.laws.least_mixing_weight` of it.
         """
         return None
 

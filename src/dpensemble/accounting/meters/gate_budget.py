@@ -40,8 +40,8 @@ class RenyiFilter:
     def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:  # noqa: ARG002
         """Refuse to certify: a verifier cannot check a Renyi filter."""
         raise AccountingError(
-            "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
-            "them wherever it pays for more, as with more noise on the check or a larger epsilon."
+            "a Renyi filter admits these gated queries, and only a purse can be certified; use more noise on the check "
+            "or a larger epsilon, for which a purse may pay for more."
         )
 
     def votings(self, each: float) -> int | None:

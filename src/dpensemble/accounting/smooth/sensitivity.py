@@ -142,7 +142,7 @@ def _local_changes(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float
     largest = _largest_change(parts, rounding)
     changes = [table.change for table, _ in parts]
     total = -1.0
-    # Sums of equal numbers may round differently, hence the margin; the last entry is the true maximum.
+    # The margin covers sums of equal numbers that round differently. The last entry is the true maximum.
     while total < largest * (1 - 1e-12):
         total = rounding + float(sum(c[positions].sum() for c, (_, positions) in zip(changes, parts, strict=True)))
         yield total
