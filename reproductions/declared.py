@@ -95,10 +95,10 @@ class Experiment:
 
     def chosen(self, *, quick: bool, repeats: int | None = None) -> dict[str, Any]:
         """Return the settings of a full or quick run, with another number of repeats if one is asked for."""
-        found = dict(self.settings) | (dict(self.quick) if quick else {})
-        if repeats is not None and REPEATS in found:
-            found[REPEATS] = repeats
-        return found
+        settings = dict(self.settings) | (dict(self.quick) if quick else {})
+        if repeats is not None and REPEATS in settings:
+            settings[REPEATS] = repeats
+        return settings
 
     def missing(self) -> str | None:
         """Return what is missing and where to put it, or None."""
@@ -185,10 +185,10 @@ def rows_of(panels: tuple[Panel, ...], printed: Mapping[str, str]) -> dict[str, 
     A row is text as printed, panel after panel: one word an entry, and ``-`` for none. An empty row has no numbers.
     """
     places = [(panel.title, column) for panel in panels for column in panel.columns]
-    found = {}
+    rows = {}
     for row, text in printed.items():
         words = text.replace(",", "").split()
         if words and len(words) != len(places):
             raise InvalidParameterError(f"published row {row!r} has {len(words)} entries and not {len(places)}.")
-        found[row] = {place: float(word) for place, word in zip(places, words, strict=False) if word != "-"}
-    return found
+        rows[row] = {place: float(word) for place, word in zip(places, words, strict=False) if word != "-"}
+    return rows

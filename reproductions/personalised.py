@@ -259,8 +259,8 @@ def _ratio(settings: Settings, kind: str, c: int, repeat: int, place: Workplace)
     with high_threshold():
         design = run.design(method, census, published=True)
         votes = run.votes(design, 50)
-        found = []
+        ratios = []
         for voting in range(1000 * repeat, 1000 * repeat + settings["votings"]):
             low, high = by_the_paper(votes, design, voting).at_end
-            found.append(high / low)
-    return {figure(ratio_row(c), RATIO, kind): float(np.mean(found))}
+            ratios.append(high / low)
+    return {figure(ratio_row(c), RATIO, kind): float(np.mean(ratios))}

@@ -77,7 +77,7 @@ def _of_skewed(
     truth = run.rows.y_test
     said = on_test == 1
     hits = (said & (truth[:, None] == 1)).sum(axis=0)
-    found: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = {}
     scores: Sequence[tuple[str, float]] = (
         (PRECISION, 100 * float(np.mean(hits / np.maximum(said.sum(axis=0), 1)))),
         (RECALL, 100 * float(np.mean(hits / truth.sum()))),
@@ -87,8 +87,8 @@ def _of_skewed(
         right = float(np.mean(counted.labels == run.rows.y_public[counted.asked])) if len(counted.asked) else 0.0
         student = accuracy(run, counted, voting)
         for panel, value in ((LABELS, len(counted.asked)), (VOTING, 100 * right), (ACCURACY, 100 * student), *scores):
-            found.setdefault(figure(row, panel, UPSAMPLED), []).append(value)
+            figures.setdefault(figure(row, panel, UPSAMPLED), []).append(value)
         for beside, accounting in ((WORST, Accounting.PUBLISHED), (EXACT, Accounting.EXACT)):
             counted_by = by_meter(votes, design, voting, accounting)
-            found.setdefault(figure(row, LABELS, UPSAMPLED, beside), []).append(counted_by)
-    return {key: float(np.mean(values)) for key, values in found.items()}
+            figures.setdefault(figure(row, LABELS, UPSAMPLED, beside), []).append(counted_by)
+    return {key: float(np.mean(values)) for key, values in figures.items()}

@@ -207,11 +207,11 @@ def draw(results: Mapping[str, TableResult], folder: Path) -> None:
 
 def _draw_answers(results: Mapping[str, TableResult], folder: Path) -> None:
     tables = {1: "darrm-d.2-m1", 3: "darrm-1", 5: "darrm-d.2-m5", 7: "darrm-d.2-m7"}
-    found = {m: results[name] for m, name in tables.items() if name in results}
+    present = {m: results[name] for m, name in tables.items() if name in results}
 
     def by_m(name: str, css: str, column: str, beside: str = "", *, printed: bool = False) -> Series:
         row = "mnist, m={}, 100 queries"
-        values = {m: _value(result, row.format(m), column, beside, printed=printed) for m, result in found.items()}
+        values = {m: _value(result, row.format(m), column, beside, printed=printed) for m, result in present.items()}
         return Series(name, [(m, 1 - value) for m, value in values.items() if value is not None], css)
 
     write_charts(

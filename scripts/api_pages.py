@@ -38,8 +38,8 @@ def public_modules() -> dict[str, list[str]]:
         parts = info.name.split(".")[1:]
         if (info.ispkg or len(parts) == 1) and not any(part.startswith("_") for part in parts):
             names.append(info.name)
-    found = {name: exported(importlib.import_module(name)) for name in names}
-    return {name: offers for name, offers in found.items() if offers}
+    exports = {name: exported(importlib.import_module(name)) for name in names}
+    return {name: offers for name, offers in exports.items() if offers}
 
 
 def origin(module: str, name: str) -> int:

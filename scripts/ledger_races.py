@@ -64,9 +64,9 @@ def main() -> None:
             ours.send("")
         for worker in workers:
             worker.join()
-        found = ledger.verify()
+        verified = ledger.verify()
     print(
-        f"{asked.rounds:,} rounds of {asked.processes} processes in {seconds:.0f} s: {found.grants:,} charges, none "
+        f"{asked.rounds:,} rounds of {asked.processes} processes in {seconds:.0f} s: {verified.grants:,} charges, none "
         "too many, none lost. The chain holds."
     )
 

@@ -100,11 +100,11 @@ class Trial:
             key = f"{number}-{choose.randrange(count) if again else count}"
             while True:
                 try:
-                    found = client.predict("kills", key=key, counts=[[50, 50]] * 3).labels
+                    labels = client.predict("kills", key=key, counts=[[50, 50]] * 3).labels
                     break
                 except DPEnsembleError:
                     time.sleep(0.05)
-            if self.told.setdefault(key, found) != found:
+            if self.told.setdefault(key, labels) != labels:
                 self.different.append(key)
             count += not again
 
@@ -133,19 +133,19 @@ class Trial:
         ledger = Ledger(self.ledger)
         ledger.verify()
         charged: dict[str, int] = {}
-        held: dict[str, list[str]] = {}
+        stored: dict[str, list[str]] = {}
         for entry in ledger.entries():
             if entry.kind == "request":
                 name = entry.fields["request"].removeprefix("client:")
                 charged[name] = charged.get(name, 0) + 1
             elif entry.kind == "answer":
                 outcomes = json.loads(entry.fields["told"])["outcomes"]
-                held[entry.fields["request"].removeprefix("client:")] = [["no", "yes"][one] for one in outcomes]
+                stored[entry.fields["request"].removeprefix("client:")] = [["no", "yes"][one] for one in outcomes]
         twice = [name for name, times in charged.items() if times > 1]
-        lost = [name for name, labels in self.told.items() if held.get(name) != labels]
-        free = [name for name in held if name not in charged]
+        lost = [name for name, labels in self.told.items() if stored.get(name) != labels]
+        free = [name for name in stored if name not in charged]
         print(
-            f"{kills} kills: {len(self.told):,} requests answered, {len(charged):,} charged, {len(held):,} stored; "
+            f"{kills} kills: {len(self.told):,} requests answered, {len(charged):,} charged, {len(stored):,} stored; "
             f"{len(twice)} charged twice, {len(lost)} answered otherwise than stored, {len(free)} uncharged, "
             f"{len(self.different)} answered in two versions."
         )

@@ -63,8 +63,8 @@ def main() -> None:
         trial = Trial(Path(folder), asked.kills, asked.ledger or f"{folder}/ledger.db")
         for step in STEPS:
             print(f"{step}: {trial.kills_at(step)}", flush=True)
-        found = Ledger(trial.ledger).verify()
-    print(f"{asked.kills * len(STEPS):,} kills. The ledger holds {found.requests:,} requests, and its chain holds.")
+        verified = Ledger(trial.ledger).verify()
+    print(f"{asked.kills * len(STEPS):,} kills. The ledger holds {verified.requests:,} requests, and its chain holds.")
 
 
 class Trial:
@@ -131,8 +131,8 @@ class Trial:
 
     def left(self, client: TestClient) -> int:
         """Return how many answers are left."""
-        found = client.get("/v1/grants/kills", headers=headers(self.token))
-        return int(found.json()["remaining"])
+        response = client.get("/v1/grants/kills", headers=headers(self.token))
+        return int(response.json()["remaining"])
 
     def is_charged(self, key: str) -> bool:
         """Return whether a request is in the ledger."""
@@ -187,9 +187,9 @@ class Trial:
 def ask(client: TestClient, token: str, key: str) -> Any:
     """Ask once. Any response except an answer is a fault."""
     path, body = "/v1/grants/kills/predictions", {"counts": [[50, 50]]}
-    found = client.post(path, json=body, headers=headers(token) | {"Idempotency-Key": key})
-    require(found.status_code == 200, f"{key}: {found.text}")
-    return found
+    response = client.post(path, json=body, headers=headers(token) | {"Idempotency-Key": key})
+    require(response.status_code == 200, f"{key}: {response.text}")
+    return response
 
 
 def headers(token: str) -> dict[str, str]:

@@ -34,7 +34,8 @@ def with_least_noise(design: AnyDesign, labels: int, start: float | None = None)
     labels = integer_between("labels", labels, 1)
     if not design.choice.noise_is_open:
         raise InvalidParameterError(
-            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given; leave one out to have it found."
+            f"labels={labels} and the noise of {design.law!r:.80} cannot both be given; leave one out, and the library "
+            "finds it."
         )
     start = rough_noise(design, labels) if start is None else start
     design = design.with_noise(start).settled()

@@ -167,7 +167,7 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         name = (*design.choice.kind.in_votes, "law")[0]
         settings = f"labels={labels} and {name}={getattr(design.law, name, design.law)!r:.80} cannot"
         settings = f"{settings} both" if by_group else f"epsilon={epsilon!r}, {settings} all"
-        raise InvalidParameterError(f"{settings} be given; leave one out to have it found.")
+        raise InvalidParameterError(f"{settings} be given; leave one out, and the library finds it.")
     best = with_least_error(design, labels).design
     return plan_of(best, best.meter().sure_queries if by_group else labels)
 
