@@ -166,7 +166,7 @@ class BootstrapScheme:
         Equal records are separate units here, unlike in `keyed_partitions`, whose draws depend on their content. Under
         add-or-remove-one a removed record shifts the positions of others, but nothing depends on a position. All units
         are equally likely. So, given that the removed unit was not drawn, the subsamples follow the law of those of the
-        smaller data set, and each lists its records in the order that they have in both.
+        smaller data set. Each subsample lists its records in the order that they have in both data sets.
 
         Examples
         --------

@@ -111,8 +111,8 @@ def upsampled_partition(
     """Let a public number of distinct teachers learn from each unit, the same for all of its records.
 
     Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit starts
-    at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of teachers,
-    so that every teacher gets floor or ceil of the mean number of units and few pairs of teachers have many in common.
+    at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of teachers.
+    So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many in common.
     The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and stride are drawn
     from each unit's identity.
     """

@@ -14,7 +14,7 @@ induction. The greedy law outwards from the tie is best for every prior, among a
 ``arcsin(sqrt(t))``. With a prior a dynamic program over falling sequences on a grid finds the best.
 
 The sampler's mixing puts the same uniform law on both sides of every pair, which lowers any divergence here
-(joint convexity), so certainty at the far ends costs nothing more.
+(joint convexity). So certainty at the far ends costs nothing more.
 """
 
 from __future__ import annotations

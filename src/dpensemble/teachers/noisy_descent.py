@@ -5,7 +5,7 @@ Why it is private
 A record is a row ``z``, of length at most ``L = sqrt(1 + 1/4)``. The public `clip` scales the row, the row is
 shortened to length 1, and 1/2 is appended for the intercept. The loss ``log(1 + exp(-y w.z))`` has the gradient
 ``-p y z`` where ``p``, the chance of being wrong, is at most 1. So a record's gradient is at most ``L`` long for all
-weights, and the sum of all gradients moves by at most ``2 L`` if a record is replaced and by at most ``L`` if one is
+weights. The sum of all gradients moves by at most ``2 L`` if a record is replaced and by at most ``L`` if one is
 added or removed. Each of `n_steps` sums gets discrete Gaussian noise of variance ``v = 2 n_steps L**2 / rho``.
 Weights are computed from noisy sums only, so the steps compose adaptively. For replacing, the cost is
 

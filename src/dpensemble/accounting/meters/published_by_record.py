@@ -8,7 +8,7 @@ and no floating-point array over units and queries is built.
 
 An added unit is charged like the rest. Under position-based partitions it joins the next free slot (the paper's
 record ``*``). Under identity-based partitions it may join any subset, so each query is charged at the largest change
-over all combinations of subsets, which for two classes is nearly always the data-independent cost.
+over all combinations of subsets. For two classes this is nearly always the data-independent cost.
 
 References
 ----------

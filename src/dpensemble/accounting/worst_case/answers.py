@@ -7,8 +7,7 @@ sampled, mixing included:
   of one label rises with its count, the row furthest away dominates all nearer ones (its operating point lies above
   theirs). Many such pairs are covered in blocks (`dpensemble.accounting.worst_case.lattice`).
 - *Three or more classes, few teachers*: all histograms are listed, and similar neighbours are grouped behind one pair
-  (`dpensemble.accounting.worst_case.listed`), if counts are near enough, in units of the noise, to make this
-  worthwhile.
+  (`dpensemble.accounting.worst_case.listed`). This is worthwhile only if counts are near, in units of the noise.
 - *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`, as if counts could lie at any
   distance.
 - *Three or more classes, several votes*: a Renyi curve from the same two gaps

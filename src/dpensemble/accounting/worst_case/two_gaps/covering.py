@@ -10,7 +10,7 @@ With `lower` and `gain` of an outcome as in `dpensemble.accounting.worst_case.tw
 - *curved*: a function whose second derivatives along the axes are at most ``B1``, ``B2``
   stays above its bilinear interpolant less ``(h1**2 B1 + h2**2 B2) / 8``. So `lower`, and
   with the signs turned `gain`, are bounded by the same convex combination of their corner
-  values, moved by that error, and F by the largest F of the moved corners (joint convexity).
+  values, moved by that error. F is bounded by the largest F of the moved corners (joint convexity).
 - *flat*: all three `lower` are monotone in v and in y, for any noise, so they are least at a corner.
 - *steep*: log(P / Q) is the integral of a score over the shift, so its largest score in
   the cell bounds ``gain / lower``. F is then convex and non-decreasing in `gain` alone.
