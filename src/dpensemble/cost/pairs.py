@@ -64,7 +64,7 @@ class DominatingPairs:
             object.__setattr__(self, name, table)
         # In both orders, since the composition drops outcomes that the first of two laws cannot produce.
         if np.any((q == 0) != (p == 0)):
-            raise AccountingError("an outcome that only one of two neighbours can produce has unlimited loss.")
+            raise AccountingError("every outcome must be possible under both p and q; otherwise its loss is unlimited.")
 
     def __len__(self) -> int:
         return len(self.p)

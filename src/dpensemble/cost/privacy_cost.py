@@ -140,7 +140,7 @@ class PrivacyCost(Cost):
         if other.parts == ():
             return self
         if not np.array_equal(self.orders, other.orders):
-            raise AccountingError("costs over different orders cannot be added.")
+            raise AccountingError("costs must have the same Renyi orders to be added.")
         parts = None if self.parts is None or other.parts is None else _merged(self.parts + other.parts)
         return PrivacyCost(rdp=self.rdp + other.rdp, orders=self.orders, parts=parts)
 
