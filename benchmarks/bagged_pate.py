@@ -93,7 +93,7 @@ def on_adult(seeds: int = 2) -> None:
     }
     settings = ((0.1, 30), (0.3, 100), (1.0, 100), (1.0, 300))
     print(f"{'epsilon, labels':>30}" + "".join(f"{f'{e:g}, {n}':>17}" for e, n in settings))
-    found = {(case, setting): [] for case in cases for setting in settings}
+    scores = {(case, setting): [] for case in cases for setting in settings}
     for seed in range(seeds):
         split = three_way_split(len(y), seed)
         encoder = fit_encoder(adult.X.iloc[split.public])
@@ -116,9 +116,9 @@ def on_adult(seeds: int = 2) -> None:
                     model = BaggedPATEClassifier(**common, scheme=draws[0], subsample=draws[1])
                 model.fit(private, y[split.private], X_public=public)
                 right = np.mean(model.labels_.labels == y[split.public][model.labels_.indices])
-                found[case, (epsilon, labels)].append((right, model.score(test, y[split.test])))
+                scores[case, (epsilon, labels)].append((right, model.score(test, y[split.test])))
     for case in cases:
-        cells = [np.mean(found[case, setting], axis=0) for setting in settings]
+        cells = [np.mean(scores[case, setting], axis=0) for setting in settings]
         print(f"{case:>30}" + "".join(f"{f'{right:.3f} / {student:.3f}':>17}" for right, student in cells))
 
 

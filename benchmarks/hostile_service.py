@@ -96,9 +96,9 @@ class Service:
 
     def connected(self, sent: bytes = b"") -> socket.socket:
         """Return a new connection on which something was sent."""
-        found = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        found.sendall(sent)
-        return found
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.sendall(sent)
+        return connection
 
     def say(self, sent: bytes) -> int:
         """Send a whole request and return the status of the answer, or 0 without an answer."""
@@ -177,16 +177,16 @@ def is_open(connection: socket.socket) -> bool:
 
 def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
     """Return hostile threads by the name of what they do."""
-    found: dict[str, list[Attack]] = {"nobody hostile": []}
+    attacks: dict[str, list[Attack]] = {"nobody hostile": []}
     for name, body in bodies().items():
-        found[name] = [flood(body, "mallory")] * senders
+        attacks[name] = [flood(body, "mallory")] * senders
     first = next(iter(bodies().values()))
-    found["600,000 empty objects, 4 holders"] = [flood(first, f"mallory{one % 4}") for one in range(2 * senders)]
-    found["600,000 empty objects, no key"] = [flood(first, None)] * senders
+    attacks["600,000 empty objects, 4 holders"] = [flood(first, f"mallory{one % 4}") for one in range(2 * senders)]
+    attacks["600,000 empty objects, no key"] = [flood(first, None)] * senders
     form = b"key=" + b"%61" * 600_000
-    found["a form of 1.8 MB, no key"] = [flood(form, None, "/login", "application/x-www-form-urlencoded")] * senders
-    found["chunks of one byte"] = [chunks("mallory")] * senders
-    found["chunks of one byte, no key"] = [chunks(None)] * senders
+    attacks["a form of 1.8 MB, no key"] = [flood(form, None, "/login", "application/x-www-form-urlencoded")] * senders
+    attacks["chunks of one byte"] = [chunks("mallory")] * senders
+    attacks["chunks of one byte, no key"] = [chunks(None)] * senders
     halves: dict[str, Callable[[Service], bytes]] = {
         "nothing": lambda _: b"",
         "half a head": lambda _: b"GET /health HTTP/1.1\r\nHost: a\r\n",
@@ -195,8 +195,8 @@ def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
         "half a body of 1.8 MB, with a key": lambda service: service.head("mallory", 1_800_000) + b" " * 900_000,
     }
     for name, half in halves.items():
-        found[f"{connections:,} connections with {name}"] = [hold(half, connections // 4)] * 4
-    return found
+        attacks[f"{connections:,} connections with {name}"] = [hold(half, connections // 4)] * 4
+    return attacks
 
 
 def main() -> None:

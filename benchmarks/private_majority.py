@@ -29,7 +29,7 @@ def tables() -> None:
         for epsilon, Delta in ((0.1, 0.0), (0.0892, 1e-4)):
             for queries in (20, 50, 100):
                 start = perf_counter()
-                found = compare_aggregators(
+                comparison = compare_aggregators(
                     11,
                     epsilon=epsilon,
                     Delta=Delta,
@@ -40,7 +40,7 @@ def tables() -> None:
                     touched=touched,
                     prior=0.75,
                 )
-                print(f"{found}\n  ({perf_counter() - start:.1f} s)\n")
+                print(f"{comparison}\n  ({perf_counter() - start:.1f} s)\n")
 
 
 def students() -> None:

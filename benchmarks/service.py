@@ -69,8 +69,8 @@ def measure(folder: Path, answers: int, batch: int, clients: int, ledger: str) -
     finally:
         service.terminate()
         service.wait()
-    found = Ledger(ledger).verify()
-    print(f"the ledger holds: {found.entries:,} entries, {found.requests:,} requests")
+    verified = Ledger(ledger).verify()
+    print(f"the ledger holds: {verified.entries:,} entries, {verified.requests:,} requests")
 
 
 def wait(port: int) -> None:

@@ -101,8 +101,8 @@ class Scene:
 
     @property
     def _relation(self) -> str:
-        given = self.run.arguments
-        return given[given.index("--relation") + 1] if "--relation" in given else "replace-one"
+        arguments = self.run.arguments
+        return arguments[arguments.index("--relation") + 1] if "--relation" in arguments else "replace-one"
 
     def undisturbed(self, *, calls: bool) -> bool:
         """Make the run and keep its release. Return False if the run is refused, which must leave nothing behind.
@@ -133,18 +133,18 @@ class Scene:
 
         Faults are as often at a step of the disk or the ledger, at a function, and at a call. Without calls, at steps.
         """
-        seen: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         places = []
         for step in self.steps:
-            seen[step] += 1
-            places.append((step, seen[step]))
+            counts[step] += 1
+            places.append((step, counts[step]))
         disk = [place for place in places if not place[0].startswith("call")]
         for _ in range(n):
             kind = self.rng.integers(3)
             step, nth = _one(self.rng, disk if kind == 0 else places)
             if kind == 1:
                 step = _one(self.rng, sorted({name for name, _ in places}))
-                nth = int(self.rng.integers(1, seen[step] + 1))
+                nth = int(self.rng.integers(1, counts[step] + 1))
             yield Fault(step, nth, self._what(step))
         for place in disk if every else []:
             yield Fault(*place, self._what(place[0]))
@@ -162,9 +162,9 @@ class Scene:
             self._succeed(ended.code in (1, _REFUSED), f"it says that nothing was written, and ends with {ended.code}")
             self._nothing_happened(ended.err)
             return
-        wanted = {"kill": [_KILLED], "error": [_DONE, 1, UNCAUGHT], "full": [_DONE, 1]}[fault.what]
+        codes = {"kill": [_KILLED], "error": [_DONE, 1, UNCAUGHT], "full": [_DONE, 1]}[fault.what]
         # What is tidied away may not notice a failure, and another thread of events not reach it.
-        self._succeed(ended.code in wanted, f"it ends with {ended.code}: {ended.err.strip()}")
+        self._succeed(ended.code in codes, f"it ends with {ended.code}: {ended.err.strip()}")
         self._finish()
 
     def _finish(self) -> None:

@@ -192,5 +192,5 @@ def in_child(work: Callable[[], int], scene: Path) -> Ended:
 
 def as_json(text: str) -> dict[str, Any]:
     """Return the JSON that a command printed."""
-    found: dict[str, Any] = json.loads(text)
-    return found
+    values: dict[str, Any] = json.loads(text)
+    return values

@@ -118,12 +118,12 @@ def _privacy(rng: np.random.Generator, options: dict[str, Option], tables: Rando
 
 
 def _persons(rng: np.random.Generator, *, by_group: bool) -> list[str]:
-    drop, found = [] if by_group else ["consent"], []
+    drop, options = [] if by_group else ["consent"], []
     if rng.random() < _OFTEN:
-        found = ["--unit", "who"]
+        options = ["--unit", "who"]
     else:
         drop.append("who")
-    return found + (["--drop", ",".join(drop)] if drop else [])
+    return options + (["--drop", ",".join(drop)] if drop else [])
 
 
 def _outputs(
