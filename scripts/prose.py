@@ -34,13 +34,13 @@ MOST_WORDS_IN_A_CELL = 12
 _WORDS = (
     ("tell", r"\b(?:tells?|told|telling|retold)\b", "code returns, reports, prints or stores"),
     ("say", r"\b(?:says?|said|saying)\b", "code returns, reports, raises or prints, and a page states"),
-    ("old-word", r"\b(?:anew|lest|thereby|hence|whence|thereof|henceforth|whilst|at.hand|kin)\b", "use a plain word"),
+    ("old-word", r"\b(?:anew|lest|thereby|hence|whence|thereof|henceforth|whilst|at\shand|kin)\b", "use a plain word"),
     ("whoever", r"\b(?:whoever|whomever|whatever|whichever|wherever)\b", "name the person, thing or place"),
-    ("so-many", r"\bso.(?:many|much)\b", "give the number, or 'that many'"),
-    ("is-no", r"\b(?:is|are|was|were).no.(?!longer\b|more\b)\w+", "write what it is, or what to do"),
-    ("of-which", r"\b(?:of|for|by|to|in|from|with).(?:which|whom)\b", "begin a new sentence, or use 'when' or 'if'"),
-    ("by-itself", r"\b(?:by.(?:itself|themselves|oneself)|alone)\b", "drop it, or name what is absent"),
-    ("speaks", r"\b(?:speaks?.(?:for|of)|word.of|in.the.house)\b", "use a plain verb"),
+    ("so-many", r"\bso\s(?:many|much)\b", "give the number, or 'that many'"),
+    ("is-no", r"\b(?:is|are|was|were)\sno\s(?!longer\b|more\b)\w+", "write what it is, or what to do"),
+    ("of-which", r"\b(?:of|for|to|from|with)\s(?:which|whom)\b", "begin a new sentence, or use 'when' or 'if'"),
+    ("by-itself", r"\b(?:by\s(?:itself|themselves|oneself)|alone)\b", "drop it, or name what is absent"),
+    ("speaks", r"\b(?:speaks?\s(?:for|of)|word\sof|in\sthe\shouse)\b", "use a plain verb"),
     ("semicolon", r";(?=\s|$)", "begin a new sentence"),
 )
 RULES = {name: (re.compile(pattern, re.IGNORECASE), advice) for name, pattern, advice in _WORDS}
@@ -58,7 +58,8 @@ _MARKUP = (
     (re.compile(r"&\w+;"), " "),
     (re.compile(r"[*_]{2,}|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)"), ""),
 )
-_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|al|etc|vs|cf|[Ff]igs?|[Ss]ec|[Ee]qs?|[Tt]h|approx|resp|[A-Z])\.(?=\s)")
+# X stands for code, and may end a sentence.
+_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|al|etc|vs|cf|[Ff]igs?|[Ss]ec|[Ee]qs?|[Tt]h|approx|resp|[A-WYZ])\.(?=\s)")
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9])")
 _WORD = re.compile(r"[A-Za-z][\w'’-]*|\d[\d.,]*")
 _LISTED = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
@@ -95,7 +96,7 @@ def markdown(text: str) -> Iterator[Block]:
         bare = line.strip()
         mark = re.match(r"(`{3,}|~{3,})", bare)
         opens = bool(mark) and not fence
-        breaks = opens or not bare or bare[0] in "|#>" or _LISTED.match(line) or bare.startswith("<!--")
+        breaks = opens or not bare or bare[0] in "|#>" or _LISTED.match(line)
         if not fence and breaks and block:
             yield Block(first, "\n".join(block))
             block = []

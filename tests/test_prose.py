@@ -42,6 +42,8 @@ def test_each_rule_finds_its_sentence(rule, sentence):
         "[a text](https://example.org/whoever;alone) and https://example.org/told",
         "Smith et al. (2019) wrote " + "it " * 20 + ". It holds, e.g. Here. " + "word " * 20,
         "<!-- prose: allow -->\nA sentence that reads well says so; it stays.",
+        "- A sentence that reads well says so; it stays.\n  <!-- prose: allow -->",
+        "These are noisy answers.",
         "A value of&nbsp;4 and 3 &lt; 4.",
     ],
 )
