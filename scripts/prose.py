@@ -39,7 +39,8 @@ _WORDS = (
     ("so-many", r"\bso\s(?:many|much)\b", "give the number, or 'that many'"),
     ("is-no", r"\b(?:is|are|was|were)\sno\s(?!longer\b|more\b)\w+", "write what it is, or what to do"),
     ("of-which", r"\b(?:of|for|to|from|with)\s(?:which|whom)\b", "begin a new sentence, or use 'when' or 'if'"),
-    ("by-itself", r"\b(?:by\s(?:itself|themselves|oneself)|alone)\b", "drop it, or name what is absent"),
+    # "Bagging alone" is the name of a method.
+    ("by-itself", r"\b(?:by\s(?:itself|themselves|oneself)|(?<!bagging\s)alone)\b", "drop it, or name what is absent"),
     ("speaks", r"\b(?:speaks?\s(?:for|of)|word\sof|in\sthe\shouse)\b", "use a plain verb"),
     ("semicolon", r";(?=\s|$)", "begin a new sentence"),
 )
@@ -56,7 +57,7 @@ _MARKUP = (
     (re.compile(r"https?://\S+"), "X"),
     (re.compile(r"\$[^$]+\$"), "X"),
     (re.compile(r"&\w+;"), " "),
-    (re.compile(r"[*_]{2,}|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)"), ""),
+    (re.compile(r"[*_]{2,}|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)"), ""),
 )
 # X stands for code, and may end a sentence.
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|al|etc|vs|cf|[Ff]igs?|[Ss]ec|[Ee]qs?|[Tt]h|approx|resp|[A-WYZ])\.(?=\s)")
