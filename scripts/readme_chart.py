@@ -25,29 +25,43 @@ TITLES = {
 }
 # DP-EBM is for two classes only, so its tables are those of two classes.
 _ONLY_TWO_CLASSES = "dp-ebm"
+_NOMINAL, _HALVED = "nominal", "halved"
 _WIDTH, _LEFT, _RIGHT, _ROW, _HEAD = 600, 262, 540, 25, 44
 _OURS, _PRIVATE, _WITHOUT, _INK, _LINE = "#0b5cad", "#6b7280", "#ffffff", "#1f2937", "#d1d5db"
 
 
-def accuracies() -> dict[str, dict[str, float]]:
+def results() -> list[dict]:
+    """Return the fits of the contestants at the chart's epsilon, and those without privacy."""
+    rows = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines() if line]
+    return [row for row in rows if row["contestant"] in TITLES and row["epsilon"] in (None, EPSILON)]
+
+
+def accuracies(rows: list[dict]) -> dict[str, dict[str, float]]:
     """Return the mean accuracy of each contestant by table, from its newest settings."""
-    rows = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-    newest = {name: max(row["version"] for row in rows if row["contestant"] == name) for name in TITLES}
-    splits: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        name = row["contestant"]
-        if name in TITLES and row["version"] == newest[name] and row["epsilon"] in (None, EPSILON):
-            # A fit that failed has no accuracy, and no mean may leave it out.
-            splits[name, row["table"]].append(row["accuracy"])
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for name in TITLES:
+        own = [row for row in rows if row["contestant"] == name]
+        newest = max(row["version"] for row in own)
+        like = _HALVED if is_like_for_like(own) else _NOMINAL
+        for row in own:
+            if row["version"] == newest and row.get("budget", _NOMINAL) == like:
+                if row.get("error"):
+                    raise ValueError(f"{name} failed on {row['table']}. The chart shows complete results only.")
+                values[name, row["table"]].append(row["accuracy"])
     means: dict[str, dict[str, float]] = {name: {} for name in TITLES}
-    for (name, table), values in splits.items():
-        means[name][table] = fmean(values)
+    for (name, table), accuracies_of_fits in values.items():
+        means[name][table] = fmean(accuracies_of_fits)
     return means
 
 
-def panels() -> dict[str, dict[str, float]]:
+def is_like_for_like(rows: list[dict]) -> bool:
+    """Return whether a contestant ran at half of its budget, which makes its guarantee one for replacing a record."""
+    return any(row.get("budget") == _HALVED for row in rows)
+
+
+def panels(rows: list[dict]) -> dict[str, dict[str, float]]:
     """Return the accuracy of each contestant on Adult and on average over the tables of each kind, by title."""
-    means = accuracies()
+    means = accuracies(rows)
     two = set(means[_ONLY_TWO_CLASSES])
     more = set(means["label-moments"]) - two
     groups = {
@@ -87,12 +101,14 @@ def _panel(title: str, values: dict[str, float], top: float) -> list[str]:
 
 def picture() -> str:
     """Return the chart as SVG."""
-    shapes, top = [], 0.0
-    for title, values in panels().items():
+    shapes, top, rows = [], 0.0, results()
+    for title, values in panels(rows).items():
         shapes += _panel(title, values, top)
         top += _HEAD + _ROW * len(values) + 6
     described = f"Accuracy at epsilon {EPSILON:g} and delta 1e-5. Further to the right is better."
     relations = "DP-SGD and DP-EBM: for adding or removing a record, which promises less."
+    if is_like_for_like([row for row in rows if row["contestant"] == _ONLY_TWO_CLASSES]):
+        relations = "All guarantees are for replacing a record."
     shapes += [_text(14, top + 18 + 20 * n, line, ' font-size="14"') for n, line in enumerate((described, relations))]
     height = top + 52
     return "\n".join(

@@ -56,6 +56,18 @@ def test_the_chart_shows_the_arena_as_measured():
     assert readme_chart.PICTURE.read_text(encoding="utf-8") == readme_chart.picture(), "run scripts/readme_chart.py"
 
 
+def test_rivals_are_shown_at_the_budget_that_promises_the_same():
+    row = {"table": "adult", "version": 1, "epsilon": 1.0, "budget": "nominal"}
+    fits = [row | {"contestant": name, "accuracy": 0.8} for name in readme_chart.TITLES]
+    halved = row | {"contestant": "dp-ebm", "accuracy": 0.6, "budget": "halved"}
+    assert {by["adult"] for by in readme_chart.accuracies(fits).values()} == {0.8}
+    assert readme_chart.accuracies([*fits, halved])["dp-ebm"] == {"adult": 0.6}
+    newer = row | {"contestant": "dp-ebm", "accuracy": 0.7, "version": 2}
+    assert readme_chart.accuracies([*fits, newer])["dp-ebm"] == {"adult": 0.7}
+    with pytest.raises(ValueError, match="dp-ebm failed on adult"):
+        readme_chart.accuracies([*fits, newer | {"error": "no time"}])
+
+
 def test_the_chart_is_drawn_alike_everywhere():
     """Other renderers have shown text with a stroke as white shapes, and know no fonts, styles or scripts of ours."""
     shapes = list(ElementTree.fromstring(readme_chart.picture()).iter())  # noqa: S314
