@@ -23,7 +23,7 @@ def standalone(text: str, repository: str | None) -> str:
     Parameters
     ----------
     text : str
-        The README as Markdown. Code is left alone.
+        The README as Markdown. Code stays as it is.
     repository : str or None
         Address of the repository, for example ``https://example.org/owner/name``.
     """

@@ -1,4 +1,4 @@
-"""The README is short, its commands run, its chart is up to date, and its links work where it stands by itself."""
+"""The README is short, its commands run, its chart is up to date, and its links work on a package index."""
 
 import re
 import runpy
@@ -20,7 +20,7 @@ COMMANDS = re.findall(r"^dpensemble (.+?) *(?:#.*)?$", SHELL, re.MULTILINE)
 
 @pytest.fixture
 def standalone(monkeypatch):
-    """The function that the build applies to the README; only the build has hatchling."""
+    """Return the function that the build applies to the README, with a stand-in for hatchling."""
     name = "hatchling.metadata.plugin.interface"
     module = ModuleType(name)
     module.MetadataHookInterface = object
