@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,11 +72,12 @@ class InputError(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of prose: the number of its first line, its text, and whether it is a cell of a table."""
+    """A piece of prose: the number of its first line, its text, and whether it is a cell or a message."""
 
     line: int
     text: str
     cell: bool = False
+    message: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def python(text: str, *, messages: bool = True) -> Iterator[Block]:
         if id(node) in docstrings:
             yield from _allowed(_docstring(node.lineno, node.value), node, comments)
         elif messages and id(node) not in inner and (message := _message(node)):
-            yield from _allowed([Block(node.lineno, message)], node, comments)
+            yield from _allowed([Block(node.lineno, message, message=True)], node, comments)
     yield from _paragraphs(comments, text.splitlines())
 
 
@@ -161,7 +162,7 @@ def _allowed(blocks, node: ast.AST, comments: dict[int, str]) -> Iterator[Block]
     """Hand the marker in a comment beside a string over to the string's blocks."""
     beside = [comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments]
     marks = "".join(f"<!-- {mark[0]} -->" for mark in map(_ALLOW.search, beside) if mark)
-    return (Block(block.line, block.text + marks, block.cell) for block in blocks)
+    return (replace(block, text=block.text + marks) for block in blocks)
 
 
 def _first_text(node: ast.AST) -> ast.Expr | None:
@@ -182,7 +183,7 @@ def _docstring(line: int, text: str) -> Iterator[Block]:
         shape = re.fullmatch(r"[-=]{3,}", bare) or re.fullmatch(r"[-=]{3,}", below) or re.match(r"[\w*, ]+ : ", bare)
         kept.append("" if skipping or shape else re.sub(r"^\.\. ", "", bare))
     for block in markdown("\n".join(kept)):
-        yield Block(line + block.line - 1, block.text, block.cell)
+        yield replace(block, line=line + block.line - 1)
 
 
 def _message(node: ast.AST) -> str:
@@ -229,6 +230,8 @@ def findings(name: str, text: str) -> list[Finding]:
 def _of_block(name: str, block: Block) -> Iterator[Finding]:
     mark = _ALLOW.search(block.text)
     allowed = set(mark[1].split()) or set(_ADVICE) if mark else set()
+    # An error gives the remedy after one semicolon.
+    allowed |= {"semicolon"} if block.message and block.text.count(";") == 1 else set()
     for line, sentence in sentences(block):
         words = len(_WORD.findall(sentence))
         rules = [rule for rule, (pattern, _) in RULES.items() if pattern.search(sentence)]

@@ -89,7 +89,7 @@ def function(x):
         What the caller said.
     """
     if x:
-        raise ValueError(f"x={x!r} is no number; give another")
+        raise ValueError(f"x={x!r} is no number; give another; or not")
     return "told by you and me"  # prose: allow tell
 '''
 
@@ -104,6 +104,11 @@ def test_docstrings_comments_and_messages_of_python_are_read():
         (20, "is-no"),
         (20, "semicolon"),
     ]
+
+
+def test_a_message_may_have_one_semicolon():
+    assert rules('raise ValueError("x must be a number; give another value")', "module.py") == []
+    assert rules('raise ValueError("x must be a number; give another; or stop")', "module.py") == [(1, "semicolon")]
 
 
 def test_strings_of_tests_are_not_read():
