@@ -37,8 +37,8 @@ _WORDS = (
     ("old-word", r"\b(?:anew|lest|thereby|hence|whence|thereof|henceforth|whilst|at\shand|kin)\b", "use a plain word"),
     ("whoever", r"\b(?:whoever|whomever|whatever|whichever|wherever)\b", "name the person, thing or place"),
     ("so-many", r"\bso\s(?:many|much)\b", "give the number, or 'that many'"),
-    ("is-no", r"\b(?:is|are|was|were)\sno\s(?!longer\b|more\b)\w+", "write what it is, or what to do"),
-    ("of-which", r"\b(?:of|for|to|from|with)\s(?:which|whom)\b", "begin a new sentence, or use 'when' or 'if'"),
+    ("is-no", r"\b(?<!there\s)(?:is|are|was|were)\sno\s(?!longer\b|more\b)\w+", "write what it is, or what to do"),
+    ("of-which", r",\s(?:of|for|to|from|with)\s(?:which|whom)\b", "begin a new sentence, or use 'when' or 'if'"),
     # "Bagging alone" is the name of a method.
     ("by-itself", r"\b(?:by\s(?:itself|themselves|oneself)|(?<!bagging\s)alone)\b", "drop it, or name what is absent"),
     ("speaks", r"\b(?:speaks?\s(?:for|of)|word\sof|in\sthe\shouse)\b", "use a plain verb"),

@@ -22,7 +22,7 @@ def rules(text, name="page.md"):
         ("whoever", "It is for whoever\nkeeps the keys."),
         ("so-many", "It answers so many questions."),
         ("is-no", "This value is no Budget."),
-        ("of-which", "A release of which epsilon is known."),
+        ("of-which", "A release, of which epsilon is known."),
         ("by-itself", "A column appears by itself."),
         ("speaks", "The method that public facts speak for."),
         ("semicolon", "One idea; another idea."),
@@ -43,7 +43,7 @@ def test_each_rule_finds_its_sentence(rule, sentence):
         "Smith et al. (2019) wrote " + "it " * 20 + ". It holds, e.g. Here. " + "word " * 20,
         "<!-- prose: allow -->\nA sentence that reads well says so; it stays.",
         "- A sentence that reads well says so; it stays.\n  <!-- prose: allow -->",
-        "These are noisy answers.",
+        "These are noisy answers. If there is no file, it returns numbers for which a table exists.",
         "A value of&nbsp;4 and 3 &lt; 4.",
     ],
 )
