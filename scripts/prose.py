@@ -256,10 +256,14 @@ def base_of(revision: str) -> str | None:
     return None
 
 
-def new_findings(base: str) -> list[Finding]:
-    """Return the findings of changed and untracked files, without those that such files had at the base."""
-    changed = _git("diff", "--name-only", base).split("\n") + _git("ls-files", "-o", "--exclude-standard").split("\n")
-    names = sorted({name for name in changed if name.endswith((".md", ".py"))})
+def changed_names(base: str) -> list[str]:
+    """Return the pages and modules that are untracked, or differ from the base."""
+    names = _git("diff", "--name-only", base).split("\n") + _git("ls-files", "-o", "--exclude-standard").split("\n")
+    return sorted({name for name in names if name.endswith((".md", ".py"))})
+
+
+def new_findings(base: str, names: list[str]) -> list[Finding]:
+    """Return the findings of changed files, without those that such files had at the base."""
     known = {_key(hit) for name in names for hit in _findings_at(base, name)}
     there = [name for name in names if (ROOT / name).is_file()]
     return [hit for name in there for hit in findings(name, _read(ROOT / name)) if _key(hit) not in known]
@@ -298,7 +302,8 @@ def checked(options: argparse.Namespace) -> tuple[list[Finding], str]:
     base = base_of(options.changed)
     if base is None:
         return [], f"git finds no merge base with {options.changed}, as in a shallow clone, so nothing was checked"
-    return new_findings(base), ""
+    names = changed_names(base)
+    return new_findings(base, names), "" if names else f"no page or module differs from {options.changed}"
 
 
 def main(given: list[str] | None = None) -> int:

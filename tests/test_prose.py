@@ -165,6 +165,7 @@ def test_only_new_findings_of_changed_files_count(repository, tmp_path, capsys):
     repository("add", ".")
     repository("commit", "-q", "-m", "first")
     assert prose.main(["--changed"]) == 0
+    assert capsys.readouterr().out == "prose: no page or module differs from main\n"
 
     # A renewed figure, and a sentence that moved to another file, are not new.
     (tmp_path / "old.md").write_text("It tells 2,000 people.\n")
