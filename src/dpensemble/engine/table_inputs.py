@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import names_checked
-from dpensemble._entries import blanked, require_readable
+from dpensemble._checks import is_missing, names_checked
+from dpensemble._entries import blanked, plain_array, require_readable
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import on_public_rows
+from dpensemble.allocation.partition import number_units
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import BAD, readable_rows, zeroes_bad
 from dpensemble.datasets.tables import kinds_by
@@ -43,6 +44,34 @@ def public_table(estimator: Any, X_public: Any) -> Any:
         )
     public = as_table(X_public)
     return same_columns("public", public, public)
+
+
+def public_unit_numbers(public_units: Any, public: Any) -> Integers | None:
+    """Return the number of each public row's unit, counted from 0. None when units were not given."""
+    if public_units is None:
+        return None
+    if not len(public):
+        raise InvalidParameterError(
+            "public_units are the units of the rows of X_public, which declared_columns replace; leave public_units out.",
+            parameter="public_units",
+        )
+    require_readable("public_units", public_units)
+    entries = plain_array(public_units)
+    if entries.shape != (len(public),):
+        raise DataError(
+            f"public_units has shape {entries.shape} but must have one entry for each of the {len(public)} rows of "
+            "X_public."
+        )
+    if entries.dtype.kind in "iu":
+        return number_units(entries)[1]
+    names = np.asarray(public_units, dtype=object).tolist()
+    missing = [place for place, name in enumerate(names) if is_missing(name)]
+    if missing:
+        raise DataError(
+            f"public_units has a missing value (None or NaN; first at row {missing[0]}, counting from 0); give the "
+            "unit of every public row, or leave out rows without a unit."
+        )
+    return number_units(names)[1]
 
 
 def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:

@@ -105,6 +105,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "private_records": tables.n_records,
         "private_units": tables.n_units,
         "public_rows": len(tables.X_public),
+        "public_units": None if tables.public_units is None else len(set(tables.public_units.tolist())),
         "test_rows": 0 if tables.X_test is None else len(tables.X_test),
         "columns": tables.X_public.shape[1],
         "features": n_features,
@@ -124,8 +125,10 @@ def _about_fit(result: Result) -> dict[str, Any]:
     if len(result.classes) == 2:
         facts["positive_class"] = str(result.classes[1])
     drift, readable = result.drift, result.readable_share
-    if drift is not None and drift.alarm:
-        facts["unlike"] = drift.warning(replaced=bool(result.settings.get("synthetic_rows")))
+    if drift is not None:
+        facts["public_rows_unlike"] = drift.outcome
+        if not drift.trusted:
+            facts["unlike"] = drift.warning(replaced=bool(result.settings.get("synthetic_rows")))
     if readable is not None:
         facts |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
     return facts
