@@ -52,7 +52,7 @@ def public_unit_numbers(public_units: Any, public: Any) -> Integers | None:
         return None
     if not len(public):
         raise InvalidParameterError(
-            "public_units are the units of the rows of X_public, which declared_columns replace; leave public_units out.",
+            "public_units belong to rows of X_public, which declared_columns replace; leave public_units out.",
             parameter="public_units",
         )
     require_readable("public_units", public_units)

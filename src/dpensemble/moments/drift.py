@@ -147,16 +147,19 @@ def _of_units(mean: Floats, spread: float, features: Floats, n_units: float, uni
         known += units.covariance(features) / n_units
     known[np.diag_indices(size)] += spread**2
     covariance = factor * between + known
-    # A feature counts as seen in one unit more than it was, at its largest.
-    covariance[np.diag_indices(size)] += np.abs(features).max(axis=0) ** 2 / count * (1 / n_units + 1 / count)
+    # A feature counts as seen in one unit more, at its largest. A feature that was never seen may be as large as any.
+    largest = np.abs(features).max(axis=0)
+    largest[largest == 0] = largest.max()
+    covariance[np.diag_indices(size)] += largest**2 / count * (1 / n_units + 1 / count)
     root = linalg.cholesky(covariance, lower=True)
     statistic = float(np.sum(linalg.solve_triangular(root, mean - own, lower=True) ** 2))
     lengths = np.sum(linalg.solve_triangular(root, apart.T, lower=True) ** 2, axis=0)
     leverages = np.minimum(factor * lengths * count / (count - 1) ** 2, 1 - 1e-12)
     estimated = factor * float(np.mean(lengths / (1 - leverages))) * count / (count - 1)
     expected = max(estimated + float(np.trace(linalg.cho_solve((root, True), known))), float(size))
-    freedom = min((count - leverages.sum()) / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
-    if expected > _MOST_EXCESS * size or freedom < _LEAST_FREEDOM:
+    free_units = count - float(leverages.sum())
+    if expected > _MOST_EXCESS * size or free_units < _LEAST_FREEDOM:
         return Drift(statistic, math.nan, Undecided.FEW_UNITS)
+    freedom = min(free_units / max(estimated / expected, 1e-6) ** 2, _MOST_FREEDOM)
     # An F distribution has the mean freedom / (freedom - 2).
     return Drift(statistic, float(stats.f.sf(statistic / expected * freedom / (freedom - 2), size, freedom)))

@@ -98,9 +98,8 @@ def learn(
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
-        made_up = (
-            _features_apart(feature_map, public, units) if statements_of(feature_map).reads_columns_apart else features
-        )
+        apart = statements_of(feature_map).reads_columns_apart
+        made_up = _features_apart(feature_map, public, units) if apart else features
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 
