@@ -27,8 +27,8 @@ from scipy import linalg, stats
 from dpensemble._arrays import Floats, dense
 from dpensemble.moments.public_units import PublicUnits
 
-#: Chance of a false alarm, and how much worse than a sample public rows are taken for after an alarm.
-FALSE_ALARM, DISTRUST = 1e-3, 30.0
+#: Chance of a false alarm; how much worse than a sample public rows are taken for after an alarm, and if undecided.
+FALSE_ALARM, DISTRUST, CAUTION = 1e-3, 30.0, 10.0
 # Public units are too few if the error of their covariance more than doubles the statistic, or leaves less freedom.
 _MOST_EXCESS, _LEAST_FREEDOM = 2.0, 10.0
 # An F distribution with more degrees of freedom is a chi-square distribution.
@@ -70,6 +70,13 @@ class Drift:
     def trusted(self) -> bool:
         """Whether the test decided that public rows look like the private ones."""
         return self.undecided is None and not self.alarm
+
+    @property
+    def kappa(self) -> float:
+        """How much worse than a sample of the same population public rows are taken for."""
+        if self.undecided is not None:
+            return CAUTION
+        return DISTRUST if self.alarm else 1.0
 
     @property
     def outcome(self) -> str:

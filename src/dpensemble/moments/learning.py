@@ -17,7 +17,7 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
-from dpensemble.moments.drift import DISTRUST, Drift, drift
+from dpensemble.moments.drift import Drift, drift
 from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.base import FeatureMap
@@ -237,7 +237,7 @@ def _beside(
 
 def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
     """Return public rows, taken for worse than a sample unless they look like the private ones."""
-    return rows if difference is None or difference.trusted else replace(rows, kappa=DISTRUST)
+    return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
 
 
 def _rows(
