@@ -9,8 +9,8 @@ Label moments get the pixels and learn their image map from the public part; pri
 regressions get 50 principal directions of the public part; DP-SGD trains a network of one hidden layer on the pixels.
 DP-SGD promises its epsilon for adding or removing an image, the others for replacing one, which is the stronger
 promise: look at half the epsilon of DP-SGD, too. There are three splits and three draws of seeded noise for each. Each
-line shows the mean and the standard deviation of the accuracy over all nine runs, how many
-of them raised the alarm (label moments only), and processor seconds of one run.
+line shows the mean and the standard deviation of the accuracy over all nine runs, how many of them raised the alarm
+(label moments only), and processor seconds of one run.
 
 Run ``python benchmarks/images.py`` (about an hour and a half a data set and epsilon on one core; needs ``make torch``
 for DP-SGD). ``--methods``, ``--epsilons``, ``--splits`` and ``--draws`` run a part, and ``--images`` takes that many
