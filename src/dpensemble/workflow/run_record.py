@@ -99,13 +99,13 @@ def _worst_case_spend(result: Result) -> list[list[float]]:
 
 
 def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]:
+    owners = tables.public_units
     return {
         "name": tables.name,
         "target": tables.target,
         "private_records": tables.n_records,
         "private_units": tables.n_units,
         "public_rows": len(tables.X_public),
-        "public_units": None if tables.public_units is None else len(set(tables.public_units.tolist())),
         "test_rows": 0 if tables.X_test is None else len(tables.X_test),
         "columns": tables.X_public.shape[1],
         "features": n_features,
@@ -116,6 +116,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "unit_column": tables.unit_column,
         "kinds_of_columns": reader.kinds(tables.X_public),
         "blanks": reader.blanks,
+        **({} if owners is None else {"public_units": len(set(owners.tolist()))}),
     }
 
 
