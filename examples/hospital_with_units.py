@@ -2,7 +2,7 @@
 # # A hospital whose patients come several times
 #
 # The registry has a row for each visit. What has to be protected is a patient, with all visits together, so the
-# patients are the `units`. Volunteers gave rows without a diagnosis; they are public. A volunteer has several rows, too, so
+# patients are the `units`. Volunteers gave rows without a diagnosis; they are public. A volunteer has several rows, so
 # the volunteers are the `public_units`. The rows are made up here.
 
 # %%
