@@ -89,7 +89,7 @@ def test_public_units_are_read_where_the_public_table_has_the_column(files, entr
     public.to_csv(files["public"], index=False)
     tables = file_tables(TableFiles(**files, classes=["no", "yes, badly"]))
     assert list(tables.X_public) == ["age"]
-    assert units == (None if tables.public_units is None else tables.public_units.tolist())
+    assert tables.public_units == units
 
 
 def test_public_units_are_unknown_where_the_public_table_lacks_the_column(files):

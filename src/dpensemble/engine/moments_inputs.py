@@ -42,7 +42,7 @@ def of_tables(
 ) -> MomentsSteps:
     """Check what `LabelMomentsClassifier.fit` was given; return the steps of the run."""
     table, y, public = tables(method, X, required(y), X_public)
-    numbers = public_unit_numbers(public_units, public)
+    numbers = public_unit_numbers(public_units, len(public))
     classes, zeroes = sorted_classes(method.classes), zeroes_bad(method)
     table, targets = table_targets(classes, table, y, zeroes=zeroes)
     owners = Owners.of(units, len(targets), zeroes=zeroes)
@@ -66,7 +66,7 @@ def of_blocks(
 ) -> MomentsSteps:
     """Check what `LabelMomentsClassifier.fit_blocks` was given; return the steps of the run."""
     public = public_table(method, X_public)
-    numbers = public_unit_numbers(public_units, public)
+    numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
     classes = sorted_classes(method.classes)
     owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))

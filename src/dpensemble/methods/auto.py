@@ -130,7 +130,7 @@ class AutoClassifier(TableClassifier):
         with all_or_nothing(self, ledger, (X, y)):
             X, y, public = tables(self, X, inputs.required(y), X_public)
             # A wrong argument raises whichever method is chosen.
-            public_unit_numbers(public_units, public)
+            public_unit_numbers(public_units, len(public))
             facts = PublicFacts(
                 n_public=len(public),
                 n_units=_public_number(self, X, units),

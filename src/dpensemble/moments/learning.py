@@ -214,15 +214,7 @@ def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) 
     return whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
 
 
-def _beside(
-    features: Any,
-    more: Any,
-    part: float,
-    feature_map: Any,
-    n_classes: int,
-    units: PublicUnits,
-    kappa: float = 1.0,
-) -> PublicRows:
+def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:
     """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
     n_real, n_more = features.shape[0], more.shape[0]
     both = sparse.vstack([features, more], format="csr")
@@ -232,7 +224,7 @@ def _beside(
         shares[:n_real] = part * units.shares
         # Each made-up row is a unit of its own.
         owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
-    return PublicRows(both, feature_map.blocks_, n_classes, kappa=kappa, shares=shares, units=owners)
+    return PublicRows(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
 
 
 def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
@@ -248,7 +240,8 @@ def _rows(
     if public is None:
         return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
     real, count = whole_features(snapped.transform(public)) / UNIT, units.count(len(public))
-    return _beside(real, features, count / (count + _HALF), snapped, n_classes, units, _KAPPA)
+    both = _beside(real, features, count / (count + _HALF), snapped, n_classes, units)
+    return replace(both, kappa=_KAPPA)
 
 
 def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from numpy.typing import NDArray
 
 from dpensemble._guard import guard_private_rows
 from dpensemble.datasets import TablePreparation
@@ -149,7 +148,7 @@ def _test_rows(
     return rows, truth
 
 
-def _public_units(public: pd.DataFrame, unit: str | None) -> NDArray[Any] | None:
+def _public_units(public: pd.DataFrame, unit: str | None) -> list[str] | None:
     """Return the units of public rows. None when the public table lacks the column, or the column is blank."""
     if unit is None or unit not in public or public[unit].isna().all():
         return None
@@ -159,7 +158,7 @@ def _public_units(public: pd.DataFrame, unit: str | None) -> NDArray[Any] | None
             f"the public table has rows without a unit in column {unit!r} (first in row {int(blank.argmax()):,}, "
             "counting from 0); fill the column in for all rows, drop those rows, or drop the column."
         )
-    return as_text(public[unit]).to_numpy()
+    return list(as_text(public[unit]))
 
 
 def _usable_truth(truth: pd.Series | None, classes: list[Any]) -> pd.Series | None:

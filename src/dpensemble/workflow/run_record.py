@@ -116,7 +116,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "unit_column": tables.unit_column,
         "kinds_of_columns": reader.kinds(tables.X_public),
         "blanks": reader.blanks,
-        **({} if owners is None else {"public_units": len(set(owners.tolist()))}),
+        **({} if owners is None else {"public_units": len(set(owners))}),
     }
 
 

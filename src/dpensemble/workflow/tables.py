@@ -39,7 +39,7 @@ class Tables:
     X_test: pd.DataFrame | None = None
     y_test: pd.Series | None = None
     units: NDArray[Any] | None = None
-    public_units: NDArray[Any] | None = None
+    public_units: list[str] | None = None
     data_is_public: bool = False
     test_is_public: bool = False
     unit_column: str | None = None
