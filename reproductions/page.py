@@ -60,7 +60,7 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
     kind = "quick settings, which are smaller than the paper's" if result.quick else "full settings"
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
     ran = (
-        f"{counted}, first seed {result.seed}, {kind}; the experiment took {duration(result.seconds)}. "
+        f"{counted}, first seed {result.seed}, {kind}. The experiment took {duration(result.seconds)}. "
         f"Again: `python -m reproductions {table.name}{' --quick' if result.quick else ''}`. {result.note}"
     ).strip()
     blocks: list[Block] = [

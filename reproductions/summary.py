@@ -97,7 +97,7 @@ class TableResult:
     note: str = ""
 
     def counts(self) -> dict[str, int]:
-        """Return how many printed figures were reproduced, how many agree, differ, or have no spread to judge by."""
+        """Return how many printed figures were reproduced, how many agree, differ, or lack a spread."""
         found = {"published": 0, "agree": 0, "differ": 0, "unknown": 0, "missing": 0}
         for entry in self.entries:
             if entry.published is None:
@@ -126,7 +126,7 @@ class TableResult:
         if counts["differ"]:
             parts.append(f"{counts['differ']} differ by more")
         if counts["unknown"]:
-            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to tell")
+            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to judge")
         if counts["missing"]:
             parts.append(f"{counts['missing']} were not run")
         return f"Of {counts['published']} published figures {', '.join(parts)}."
