@@ -61,10 +61,8 @@ def _run(plan: Plan, cache: Path, options: argparse.Namespace) -> None:
         results.append(cache, task, outcome)
         passed = perf_counter() - start
         left = passed / number * (len(missing) - number)
-        print(
-            f"[{number:,}/{len(missing):,}, {passed / 60:.0f} min, {left / 60:.0f} left] {_line(task, outcome)}",
-            flush=True,
-        )
+        progress = f"[{number:,}/{len(missing):,}, {passed / 60:.0f} min, {left / 60:.0f} left]"
+        print(f"{progress} {_line(task, outcome)}", flush=True)
 
 
 def _is_missing(row: dict | None, retry: bool) -> bool:

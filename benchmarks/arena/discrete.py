@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-#: A number column has at most this number of bins, and a category column this number of categories and one for the rest.
+#: At most this number of bins of a number column, and of categories of another column, with one more for the rest.
 BINS, CATEGORIES = 16, 31
 
 

@@ -1,11 +1,11 @@
-"""Scores of class probabilities: how often they are right, how well they order rows, and whether they can be believed."""
+"""Scores of class probabilities: accuracy, order of rows, and how far the probabilities can be believed."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-#: Probabilities of the true class below this count as this in the log-loss, so that one 0 costs 13.8 and not everything.
+#: Smaller probabilities of the true class count as this in the log-loss, so that one 0 costs 13.8 and not everything.
 LEAST_PROBABILITY = 1e-6
 #: Equal-mass bins of the calibration error, and the draws of labels from which its expected value is computed.
 BINS, DRAWS, SEED = 15, 200, 0

@@ -47,7 +47,7 @@ def draw(drawn: dict, group: str, metric: str, folder: Path) -> None:
 
 
 def draw_ranks(drawn: dict, group: str, epsilon: float, folder: Path) -> None:
-    """Draw mean ranks of one epsilon, a panel a metric; a bar joins the best with those that chance may part from it."""
+    """Draw mean ranks of one epsilon, a panel a metric; grey marks what chance may part from the best."""
     here = {r["metric"]: r for r in drawn["ranks"] if r["group"] == group and r["epsilon"] == epsilon}
     metrics = [metric for metric in _RANKED if metric in here]
     if not metrics:

@@ -26,16 +26,17 @@ _INTRODUCTION = f"""Each table is split into a third private, a third public wit
 Private rows beyond {MOST_PRIVATE:,} are left out. delta is 1e-5. Contestants that need numbers get one-hot columns,
 standardised by public rows. A fit that takes longer than {CPU_SECONDS:g} CPU seconds is an error.
 
-**All contestants are compared when a record is replaced.** A contestant whose promise is for adding or removing a record
-runs at half of epsilon, and at delta / (1 + exp(epsilon / 2)): two steps of group privacy make that epsilon and delta
-for replacing a record. A dagger marks contestants that name no relation; they run at epsilon.
+**All contestants are compared when a record is replaced.** A contestant whose promise is for adding or removing a
+record runs at half of epsilon, and at delta / (1 + exp(epsilon / 2)). Two steps of group privacy make that epsilon and
+delta for replacing a record. A dagger marks contestants that name no relation; they run at epsilon.
 
 A cell is the mean over splits, and two standard deviations: over noise draws within a split, and over the means of
 splits. A contestant without noise has the second only. **Bold** is the best private mean of a table. `*` marks cells
 with fewer fits than the fullest of the table, `E` an error in at least one fit (then the mean is of the others), and a
 blank what has not been run. Log-loss counts probabilities of the true class below {LEAST_PROBABILITY:g} as that. The
-calibration error is that of the most probable class in {BINS} bins of equal mass, less its mean over {DRAWS} draws of labels from the
-probabilities themselves, and at least 0. AUROC of several classes is the mean of one class against the rest.
+calibration error is that of the most probable class in {BINS} bins of equal mass, less its mean over {DRAWS} draws of
+labels from the probabilities themselves, and at least 0. AUROC of several classes is the mean of one class against the
+rest.
 """
 _NOMINAL = """## Second table: the epsilon that each contestant promises
 
@@ -127,10 +128,8 @@ def _seconds(frame: pd.DataFrame, groups: comparisons.Groups) -> str:
         [table, *(f"{median[table, name]:.1f}" if (table, name) in median else "" for name in names)]
         for table in tables
     ]
-    note = (
-        "Median over fits of the CPU seconds of fit and prediction on one core. Both contestants on AIM's marginals\n"
-    )
-    note += "share one private model, whose seconds count for both.\n"
+    note = "Median over fits of the CPU seconds of fit and prediction on one core. Both contestants on AIM's\n"
+    note += "marginals share one private model, whose seconds count for both.\n"
     return f"## Seconds\n\n{note}\n" + markdown(["table", *(title(name) for name in names)], lines)
 
 

@@ -94,8 +94,7 @@ def run_all(wanted: Iterable[Task], home: Path, jobs: int, known: Results) -> It
     batches = (list(batch) for _, batch in groupby(wanted, key=_batch))
     if jobs == 1:
         for batch in batches:
-            for outcome in _counted(_run_batch(batch, home, frozenset(_hopeless(slow))), slow):
-                yield outcome
+            yield from _counted(_run_batch(batch, home, frozenset(_hopeless(slow))), slow)
         return
     with ProcessPoolExecutor(jobs) as pool:
         running = {pool.submit(_listed, batch, home, frozenset(_hopeless(slow))) for batch in islice(batches, 2 * jobs)}

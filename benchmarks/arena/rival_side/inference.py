@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
-from dpmm.models.base.mbi import CliqueVector, Factor, GraphicalModel
+from dpmm.models.base.mbi import CliqueVector, Factor, GraphicalModel, JunctionTree
 
 #: Steps of the descent at most. It stops once ten steps gain less than this share of the loss and one: the loss is half
 #: a sum of squares in standard deviations of the noise, so that a gain of one is far below what noise makes of it.
@@ -31,7 +31,17 @@ class Step(NamedTuple):
 
 
 class QuickModel(GraphicalModel):
-    """A graphical model that computes the tables of all pairs of columns together, when one is asked for."""
+    """A graphical model that computes the tables of all pairs of columns together, when one is asked for.
+
+    It has what dpmm's model has, less the order of messages, which dpmm works out three times.
+    """
+
+    def __init__(self, domain: Any, cliques: list[tuple], total: float, prng: Any = None) -> None:
+        self.domain, self.total, self._prng = domain, total, prng
+        self.junction_tree = JunctionTree(domain, cliques, prng=prng)
+        self.cliques = self.junction_tree.maximal_cliques()
+        self.neighbors = self.junction_tree.neighbors()
+        self.elimination_order = self.junction_tree.elimination_order
 
     def project(self, attrs: Any) -> Factor:
         """Return the marginal of some columns."""
@@ -44,6 +54,11 @@ class QuickModel(GraphicalModel):
         if attrs in self.pairs:
             return Factor(self.domain.project(attrs), self.pairs[attrs])
         return Factor(self.domain.project(attrs), self.pairs[attrs[::-1]].T)
+
+
+def megabytes(domain: Any, cliques: list[tuple]) -> float:
+    """Return the size of a model with these cliques; whole numbers of Python do not overflow."""
+    return sum(domain.size(clique) for clique in JunctionTree(domain, cliques).maximal_cliques()) * 8 / 2**20
 
 
 class QuickInference:
@@ -60,7 +75,7 @@ class QuickInference:
             (np.asarray(matrix @ np.ones(matrix.shape[1])), np.asarray(answer).ravel(), noise, tuple(columns))
             for matrix, answer, noise, columns in measurements
         ]
-        model = QuickModel(self.domain, [columns for *_, columns in measured], _total(measured), prng=self.prng)
+        model = QuickModel(self.domain, [columns for *_, columns in measured], _total(measured), self.prng)
         start = CliqueVector.zeros(self.domain, model.cliques)
         if self.warm_start and self.model is not None:
             start.combine(self.model.potentials)

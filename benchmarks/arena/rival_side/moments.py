@@ -1,9 +1,10 @@
 """Logistic regression from tables of pairs of columns, without rows.
 
 Ferrando and Sheldon 2025, "Private Regression via Data-Dependent Sufficient Statistic Perturbation" (arXiv
-2405.15002): a polynomial of degree two takes the place of the logistic log-likelihood (Huggins et al. 2017, "PASS-GLM"),
-so that ``X'X`` and ``X'y`` suffice, and both are read off noisy tables of two columns. No package offers the method,
-so this is the arena's own code. The paper has two classes; several are the arena's extension, one against the rest.
+2405.15002): a polynomial of degree two takes the place of the logistic log-likelihood (Huggins et al. 2017,
+"PASS-GLM"), so that ``X'X`` and ``X'y`` suffice, and both are read off noisy tables of two columns. No package offers
+the method, so this is the arena's own code. The paper has two classes; several are the arena's extension,
+one against the rest.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 from dpmm.models import aim, mst
+from dpmm.models.base.mbi import Domain
 from dpmm.models.base.mechanisms import cdp_rho, mechanism
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from arena.rival_side import moments
-from arena.rival_side.inference import QuickInference, QuickModel
+from arena.rival_side.inference import QuickInference, QuickModel, megabytes
 from arena.rival_side.split import Split, aligned
 
 TARGET = "target"
@@ -56,13 +57,20 @@ class SeededAIM(aim.AIM):
 class _Candidates:
     """Candidates and their weights, with the sizes not worked out."""
 
-    def __init__(self, weights: dict, model: QuickModel, megabytes: float) -> None:
-        self.weights, self.model, self.megabytes = weights, model, megabytes
+    def __init__(self, weights: dict, model: QuickModel, most: float) -> None:
+        self.weights, self.model, self.most = weights, model, most
 
     def fits(self, clique: tuple) -> bool:
-        held = any(set(clique) <= set(other) for other in self.model.cliques)
-        size = lambda: aim.hypothetical_model_size(self.model.domain, [*self.model.cliques, clique])  # noqa: E731
-        return held or size() <= self.megabytes
+        """Return whether the model with a further marginal is small enough."""
+        cliques = self.model.cliques
+        if any(set(clique) <= set(other) for other in cliques):
+            return True
+        return megabytes(self.model.domain, [*cliques, clique]) <= self.most
+
+
+def _domain(columns: list[str], sizes: np.ndarray) -> Domain:
+    # With numpy's whole numbers, which dpmm takes, the size of a model of many columns overflows to a small one.
+    return Domain(columns, [int(size) for size in sizes])
 
 
 #: dpmm searches for the same number in each fit, for a second.
@@ -79,6 +87,7 @@ def _patched(generator: np.random.RandomState) -> Iterator[None]:
     modules = (aim, mst, mechanism)
     with mock.patch.object(aim, "filter_candidates", _Candidates):
         patches = [mock.patch.object(module, "cdp_rho", _rho) for module in (mst, mechanism)]
+        patches += [mock.patch.object(mechanism, "Domain", _domain)]
         patches += [mock.patch.object(module, "FactoredInference", QuickInference) for module in modules]
         patches += [mock.patch.object(module, "gaussian_noise", noise) for module in modules]
         for patch in patches:
