@@ -62,7 +62,7 @@ def _frame(cells, metric="accuracy"):
                 "contestant": who,
                 "split": split,
                 metric: value,
-                "error": error if value != value else None,
+                "error": error if np.isnan(value) else None,
             }
             for table, who, values, error in cells
             for split, value in enumerate(values)

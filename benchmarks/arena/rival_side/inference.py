@@ -16,7 +16,7 @@ from dpmm.models.base.mbi import CliqueVector, Factor, GraphicalModel, JunctionT
 
 #: Steps of the descent at most. It stops once ten steps gain less than this share of the loss and one: the loss is half
 #: a sum of squares in standard deviations of the noise, so that a gain of one is far below what noise makes of it.
-STEPS, LEAST_GAIN = 200, 1e-3
+STEPS, LEAST_GAIN = 100, 5e-3
 
 
 class Step(NamedTuple):
