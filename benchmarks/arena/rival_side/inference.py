@@ -14,9 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from dpmm.models.base.mbi import CliqueVector, Factor, GraphicalModel, JunctionTree
 
-#: Steps of the descent at most. It stops once ten steps gain less than this share of the loss and one: the loss is half
-#: a sum of squares in standard deviations of the noise, so that a gain of one is far below what noise makes of it.
-STEPS, LEAST_GAIN = 100, 5e-3
+
+class Effort(NamedTuple):
+    """When a descent stops: after some steps, or once ten steps gain less than one and this share of the loss.
+
+    The loss is half a sum of squares in standard deviations of the noise, so that a gain of one is far below what
+    noise makes of it.
+    """
+
+    steps: int
+    least_gain: float
+
+
+#: For AIM's rounds, which start from the model of the round before, and for the model that is kept.
+ROUND, KEPT = Effort(100, 5e-3), Effort(600, 3e-4)
 
 
 class Step(NamedTuple):
@@ -64,9 +75,10 @@ def megabytes(domain: Any, cliques: list[tuple]) -> float:
 class QuickInference:
     """Estimates models like dpmm's FactoredInference, whose arguments it takes."""
 
-    def __init__(self, domain: Any, iters: int = STEPS, warm_start: bool = False, prng: Any = None) -> None:
+    def __init__(self, domain: Any, iters: int = 0, warm_start: bool = False, prng: Any = None) -> None:
+        del iters
         self.domain, self.warm_start, self.prng = domain, warm_start, prng
-        self.steps = min(iters, STEPS)
+        self.effort = ROUND if warm_start else KEPT
         self.model: QuickModel | None = None
 
     def estimate(self, measurements: list[tuple[Any, np.ndarray, float, tuple]]) -> QuickModel:
@@ -81,7 +93,7 @@ class QuickInference:
             start.combine(self.model.potentials)
         tree = Propagation(model)
         loss = Loss(tree, measured)
-        logs, marginals = _descend(tree, loss, tree.arrays(start), self.steps)
+        logs, marginals = _descend(tree, loss, tree.arrays(start), self.effort)
         model.potentials, model.marginals = tree.factors(logs), tree.factors(marginals)
         self.model = model
         return model
@@ -209,14 +221,14 @@ class Loss:
 
 
 def _descend(
-    tree: Propagation, loss_of: Loss, logs: list[np.ndarray], steps: int
+    tree: Propagation, loss_of: Loss, logs: list[np.ndarray], effort: Effort
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return log-potentials and marginals after mirror descent with a line search."""
     marginals = tree.marginals(logs)
     loss, gradient = loss_of(marginals)
     # The first steps are far too short on purpose; they grow quickly until one fails.
     rate, growth, losses = 1.0 / tree.total**2, 8.0, [loss]
-    for _ in range(steps):
+    for _ in range(effort.steps):
         for _ in range(25):
             tried = [log - rate * slope for log, slope in zip(logs, gradient, strict=True)]
             reached = tree.marginals(tried)
@@ -231,7 +243,7 @@ def _descend(
         logs, marginals, loss, gradient = tried, reached, lower, steeper
         rate *= growth
         losses.append(loss)
-        if growth == 2.0 and len(losses) > 10 and losses[-11] - loss < 1.0 + LEAST_GAIN * loss:
+        if growth == 2.0 and len(losses) > 10 and losses[-11] - loss < 1.0 + effort.least_gain * loss:
             break
     return logs, marginals
 
