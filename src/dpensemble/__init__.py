@@ -1,7 +1,7 @@
 """Differentially private ensembles.
 
-Teachers are trained on parts of the private records and vote on public rows; only a randomised answer of known privacy
-cost is released; a student trained on those answers is what you publish.
+Teachers are trained on parts of the private records and vote on public rows. Only a randomised answer of known privacy
+cost is released. You publish a student that is trained on those answers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 ]
 __all__ += methods.__all__
 
-# Where each name is found; imported when first asked for, since scikit-learn takes a second.
+# The module of each name, imported on first use, since scikit-learn takes a second.
 _ROOMS = {
     "_progress": ("show_progress",),
     "aggregation": ("Aggregator",),

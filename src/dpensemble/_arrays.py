@@ -1,4 +1,4 @@
-"""Types of arrays, and what is asked of rows that may be an array, a table or a sparse matrix."""
+"""Types of arrays, and helpers for rows that may be an array, a table or a sparse matrix."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Ballots = NDArray[np.unsignedinteger]
 
 
 def own_copy(rows: Any) -> Any:
-    """Return a copy of an array, table or sparse matrix, for code of others that may write into what it is given."""
+    """Return a copy of an array, table or sparse matrix, for code of others that may write into its input."""
     return rows.copy() if hasattr(rows, "copy") else rows
 
 

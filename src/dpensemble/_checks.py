@@ -1,4 +1,4 @@
-"""Checks of scalars in the positive form: fail unless the value is known to be good, so NaN never passes."""
+"""Checks of scalars in the positive form: they fail unless the value is known to be good, so NaN never passes."""
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ def real_between(name: str, value: object, low: float, high: float) -> float:
 
 
 def epsilon_of(value: object) -> float:
-    """Return `value` as an epsilon: above 0, and far below where doubles lose their meaning."""
+    """Return `value` as an epsilon: above 0, and far below the numbers at which doubles lose their meaning."""
     return real_between("epsilon", value, 1e-9, 1e12)
 
 
@@ -47,7 +47,7 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
 
 
 def shown(value: object) -> str:
-    """Return a setting's text, cut if it would fill the screen; for public values only."""
+    """Return a setting's text, cut if it would fill the screen. For public values only."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**40:
         return "a huge integer"
     try:
@@ -85,14 +85,14 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
             "classes=None: the possible labels are public knowledge and must be declared, "
             "for example classes=[0, 1], because reading them off the private labels would leak."
         )
-    given = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
-    declared = list(map(_plain, given))
-    if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
+    values = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
+    labels = list(map(_plain, values))
+    if not all(map(_is_label, labels)) or len(labels) < 2 or len(set(labels)) != len(labels):
         raise InvalidParameterError(
             f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
             parameter="classes",
         )
-    return declared
+    return labels
 
 
 def _plain(label: Any) -> Any:
@@ -124,11 +124,11 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
     columns, names = list(X.columns), list(names)
     if columns == names:
         return X
-    own, known = set(columns), set(names)
+    own, expected = set(columns), set(names)
     if len(own) < len(columns):
         raise DataError("X names a column twice; give each column once.")
     missing = [str(name) for name in (names if needed is None else needed) if name not in own]
-    extra = [str(name) for name in columns if name not in known]
+    extra = [str(name) for name in columns if name not in expected]
     if missing or extra:
         parts = []
         if missing:
@@ -144,7 +144,7 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
 
 
 def in_words(extra: Sequence[str], columns: Collection[Any]) -> str:
-    """Name columns that are called like columns; without a header, or in a table turned round, names are records."""
+    """Name columns whose names look like columns. Without a header, or in a transposed table, names are records."""
     names = [name for name in extra if re.fullmatch(r"[A-Za-z_][\w.-]*", name)]
     numbered = any(str(column).strip()[:1].isdigit() for column in columns)
     if numbered or not names or len(extra) == len(columns):

@@ -1,8 +1,8 @@
-"""Values that were drawn once and are kept, so that a run which fails later is finished without a second draw.
+"""Values that were drawn once and are stored, so that a run which fails later is finished without a second draw.
 
-Whoever runs a training may keep what it draws in a store. A run that is repeated with the same store gets the same
+The caller of a training may keep what it draws in a store. A run that is repeated with the same store gets the same
 values in the same order, and draws only what the store does not hold yet. So each value is drawn once, and is charged
-once, however often the steps after the draw fail.
+once, for any number of failures after the draw.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STORE: ContextVar[Store | None] = ContextVar("keeps what is drawn", default=Non
 
 @contextmanager
 def kept_in(store: Store | None) -> Iterator[None]:
-    """Keep in `store` what the block draws; None keeps nothing."""
+    """Keep in `store` what the block draws. None keeps nothing."""
     token = _STORE.set(store)
     try:
         yield
@@ -40,10 +40,10 @@ def kept_in(store: Store | None) -> Iterator[None]:
 
 
 def drawn_once(name: str, draw: Callable[[], Any], *, seeded: bool = False) -> Any:
-    """Return what `draw` returns, or what it returned in the failed run that is being finished; it may be published.
+    """Return what `draw` returns, or what it returned in the failed run that is being finished. It may be published.
 
-    A run that is repeated must draw the same names in the same order. With `seeded` noise, a run that is finished draws
-    what is kept, too; otherwise its later draws would repeat the noise of the first ones.
+    A run that is repeated must draw the same names in the same order. With `seeded` noise, a run that is finished also
+    draws what is kept. Otherwise its later draws would repeat the noise of the first ones.
     """
     store = _STORE.get()
     if store is None:

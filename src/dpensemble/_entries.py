@@ -1,7 +1,7 @@
-"""Entries that nothing can be learned from: masked and complex ones, and numbers beyond floats.
+"""Entries that a model cannot learn from: masked and complex ones, and numbers beyond floats.
 
-NumPy drops masks and imaginary parts without a word, and errors of other libraries quote entries, so both are found
-before anything is converted. Messages name places, and never show an entry: rows are private.
+NumPy drops masks and imaginary parts without a warning, and errors of other libraries quote entries. So both are found
+before anything is converted. Messages name places, and never show an entry, since rows are private.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from dpensemble.errors import DataError
 
 _COMPLEX = (complex, np.complexfloating)
-# Types of which every value has a float.
+# Types whose every value has a float.
 _ALWAYS_FLOATS = (bool, float, np.bool_, np.integer, np.floating)
 
 
 def require_readable(name: str, values: object, *, keep_bad: bool = False, first: int = 0) -> None:
-    """Refuse masked arrays, complex numbers and numbers that no float can hold, without telling any entry.
+    """Refuse masked arrays, complex numbers and numbers that no float can hold, without revealing any entry.
 
-    With `keep_bad`, single entries are left to the caller, who reads each by itself; what is masked or complex as a
-    whole is refused all the same.
+    With `keep_bad`, single entries are left to the caller, who converts each separately. An array that is masked or
+    complex as a whole is refused nevertheless.
     """
     if values is None:
         return
@@ -38,7 +38,7 @@ def require_readable(name: str, values: object, *, keep_bad: bool = False, first
 
 
 def blanked(X: Any) -> Any:
-    """Return rows in which each unreadable entry is NaN, whatever the other entries are."""
+    """Return rows in which each unreadable entry is NaN, for all other entries."""
     if hasattr(X, "columns"):
         for place, entries in _parts(X):
             if places := _unreadable(entries):
@@ -52,9 +52,9 @@ def blanked(X: Any) -> Any:
 
 
 def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
-    found = entries.copy()
-    found.reshape(-1)[places] = np.nan
-    return found
+    filled = entries.copy()
+    filled.reshape(-1)[places] = np.nan
+    return filled
 
 
 def masked(name: str) -> DataError:
@@ -80,19 +80,19 @@ def is_masked(values: object) -> bool:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return values as an array: lists as objects, each entry as it was given; of uneven rows, an array of lists."""
+    """Return values as an array: lists as objects with unchanged entries, and uneven rows as an array of lists."""
     if hasattr(values, "__array__"):
         return np.asarray(values)
     try:
         return np.asarray(values, dtype=object)
     except ValueError:
-        found = np.empty(len(values), dtype=object)
-        found[:] = values
-        return found
+        objects = np.empty(len(values), dtype=object)
+        objects[:] = values
+        return objects
 
 
 def plain_array(values: Any) -> NDArray[Any]:
-    """Return values as NumPy does; of uneven rows, an array of lists."""
+    """Return values as NumPy does, and uneven rows as an array of lists."""
     try:
         return np.asarray(values)
     except ValueError:

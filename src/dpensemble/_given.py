@@ -1,6 +1,6 @@
-"""Rows and labels as they are given to an estimator: refused if nobody can learn from them, before they are converted.
+"""Rows and labels as an estimator receives them: refused before conversion if a model cannot learn from them.
 
-Messages name places, and never show an entry; errors of other libraries, which quote entries, are replaced.
+Messages name places, and never show an entry. Errors of other libraries, which quote entries, are replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpensemble._entries import as_array, is_masked, masked, require_readable
 from dpensemble.errors import DataError, DPEnsembleError
 
 Read = TypeVar("Read")
-# What errors of NumPy, pandas and scikit-learn say of an entry that they quote, and of missing ones.
+# Parts of messages of NumPy, pandas and scikit-learn about an entry that they quote, and about missing entries.
 _SIGNS_OF_AN_ENTRY = ("could not convert", "cannot convert", "too large to convert")
 _SIGNS_OF_NAN = ("Input X contains", "not 'NAType'", "not 'NaTType'")
 
@@ -64,7 +64,7 @@ def require_one_per_record(name: str, values: NDArray[Any], n_records: int) -> N
 
 
 def read_rows(name: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of rows; errors of other libraries, which may quote an entry, are replaced."""
+    """Return the result of `read` on rows. Errors of other libraries, which may quote an entry, are replaced."""
     try:
         return read()
     except DPEnsembleError:
@@ -81,7 +81,7 @@ def read_rows(name: str, read: Callable[[], Read]) -> Read:
 
 
 class ScoresGivenLabels:
-    """A classifier whose `score` checks labels: scikit-learn's own message about some of them prints all."""
+    """A classifier whose `score` checks labels, since scikit-learn's own message about some labels prints all."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predicted labels.
@@ -101,5 +101,5 @@ class ScoresGivenLabels:
         """
         require_labels(y)
         require_readable("sample_weight", sample_weight)
-        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return found
+        accuracy: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return accuracy

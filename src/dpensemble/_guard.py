@@ -1,6 +1,6 @@
-"""One guard around every pass over private rows: nothing that quotes or counts them reaches a screen or a log.
+"""One guard around every pass over private rows: nothing that quotes or counts rows reaches a screen or a log.
 
-Warnings of numpy, scikit-learn and others depend on the rows that they are about, and their errors quote entries.
+Warnings of numpy, scikit-learn and others depend on the rows that cause them, and their errors quote entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpensemble.errors import DataError, DPEnsembleError, HiddenError, LibraryWa
 
 _Filters = list[tuple[Any, ...]]
 
-#: What scikit-learn and Python say of rows, up to where they begin to quote them.
+#: The messages of scikit-learn and Python about rows, up to where they begin to quote them.
 _PUBLIC_BEGINNINGS = re.compile(
     r"Complex data not supported"
     r"|Input (X|y|X_public) contains (NaN|infinity)"
@@ -38,7 +38,7 @@ _PUBLIC_BEGINNINGS = re.compile(
     r"|Found input variables with inconsistent numbers of samples"
     r"|[\w.]+\(\) got an unexpected keyword argument '\w+'"
 )
-# Of scikit-learn; depends on the shape alone.
+# A message of scikit-learn that depends on the shape alone.
 _COLUMN_VECTOR = re.compile("A column-vector y was passed")
 _OUTER: ContextVar[tuple[_Filters, Any] | None] = ContextVar("settings before the guard", default=None)
 _IS_PUBLIC = ContextVar("whether the block sees public rows alone", default=False)
@@ -47,7 +47,7 @@ _MARK = "_is_about_public_rows"
 
 @contextmanager
 def guard_private_rows() -> Iterator[None]:
-    """Let the block read private rows without a word about them.
+    """Let the block read private rows without a message about them.
 
     Warnings are dropped, except for those of this library, whose texts state public or released facts only. An error of
     this library passes. Any other error becomes a `DataError` that names its type and states what is public of its
@@ -66,7 +66,7 @@ def guard_private_rows() -> Iterator[None]:
 
 @contextmanager
 def on_public_rows() -> Iterator[None]:
-    """Let the block, which sees public rows and released values alone, warn and raise as it would outside the guard."""
+    """Let the block, which sees only public rows and released values, warn and raise as it would outside the guard."""
     outer, token = _OUTER.get(), _IS_PUBLIC.set(True)
     try:
         if outer is None:
@@ -120,8 +120,8 @@ def _no_quotes() -> Iterator[None]:
 
 
 def _without_quotes(error: Exception) -> Exception:
-    """Return an error that states of another what is public; it may be the same one."""
-    # A filter may have made an error of a warning.
+    """Return an error that states the public part of another error. It may be the same error."""
+    # A filter may have turned a warning into an error.
     if isinstance(error, DPEnsembleError | ImportError | LibraryWarning):
         return error
     if isinstance(error, MemoryError):

@@ -12,7 +12,7 @@ from dpensemble.errors import DuplicateError
 
 
 class _Process:
-    """One process; a fork gets another."""
+    """One process. A fork gets another."""
 
     def __init__(self) -> None:
         self.number = os.getpid()
@@ -71,9 +71,9 @@ class Original:
 
     def __new__(cls, *_args: Any, **_rest: Any) -> Self:
         """Make an object that remembers that it is the original."""
-        made = super().__new__(cls)
-        made._mark = _Mark(made)
-        return made
+        original = super().__new__(cls)
+        original._mark = _Mark(original)
+        return original
 
     def __copy__(self) -> NoReturn:
         raise _refusal(type(self).__name__)

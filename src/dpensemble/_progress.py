@@ -1,4 +1,4 @@
-"""Progress bars on stderr for long work, and word of it for programs; they count public things only."""
+"""Progress bars on stderr for long work, and events of progress for programs. They count public things only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ from typing import Any
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
-# A log has no more steps of one piece of work than that.
+# Most steps that a log has for one piece of work.
 _STEPS = 20
 
 
 @contextmanager
 def show_progress(shown: bool = True) -> Iterator[None]:
-    """Show progress bars on stderr for all that is fitted in the block; by default there are none.
+    """Show progress bars on stderr for all fits in the block. By default there are none.
 
     Parameters
     ----------
@@ -46,19 +46,19 @@ def progress_heard_by(hear: Hear | None) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, total: float | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar while the block runs if `shown`; yield its advance. A `total` (None: only moves) must be public."""
+    """Show a bar while the block runs if `shown`. Yields its advance. A `total` (None: only moves) must be public."""
     hear, start = _HEARD.get(), perf_counter()
-    tell = _ignore if hear is None else _teller(hear, title, total)
+    report = _ignore if hear is None else _reporter(hear, title, total)
     if hear is not None:
         hear("begins", {"work": title, "steps": total})
     if not (_SHOWN.get() if shown is None else shown):
-        yield tell
+        yield report
     else:
         with _bar(title, total) as move:
 
             def advance(steps: float) -> None:
                 move(steps)
-                tell(steps)
+                report(steps)
 
             yield advance
     if hear is not None:
@@ -86,20 +86,20 @@ def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
         yield lambda steps: progress.advance(task, steps)
 
 
-def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
-    """Return what tells of steps, at most so many times; without a public total how far work has come is not told."""
+def _reporter(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
+    """Return a function that reports steps, at most `_STEPS` times. Without a public total it reports nothing."""
     if not total:
         return _ignore
-    done, told = 0.0, 0
+    done, n_reported = 0.0, 0
 
-    def tell(steps: float) -> None:
-        nonlocal done, told
+    def report(steps: float) -> None:
+        nonlocal done, n_reported
         done += steps
-        if int(_STEPS * done / total) > told:
-            told = int(_STEPS * done / total)
+        if int(_STEPS * done / total) > n_reported:
+            n_reported = int(_STEPS * done / total)
             hear("goes on", {"work": title, "done": int(done), "steps": total})
 
-    return tell
+    return report
 
 
 def _ignore(_steps: float) -> None:

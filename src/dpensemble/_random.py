@@ -1,7 +1,7 @@
-"""Where randomness comes from: public seeds for allocation and teachers, secret bits for releases.
+"""Sources of randomness: public seeds for allocation and teachers, secret bits for releases.
 
-The two never mix. Seeds make a run repeatable and protect nobody; released labels are drawn from the operating system's
-generator unless a seeded release is asked for by name, which marks the guarantee "not for release".
+The two never mix. Seeds make a run repeatable and protect nothing. Released labels are drawn from the operating
+system's generator unless you request a seeded release by name, which marks the guarantee "not for release".
 """
 
 import os
@@ -62,7 +62,7 @@ class NoiseSource(Protocol):
 
 
 class SystemNoise:
-    """The operating system's cryptographic generator; keeps no state that a fork could copy."""
+    """The operating system's cryptographic generator. Keeps no state that a fork could copy."""
 
     for_release = True
 
@@ -72,7 +72,7 @@ class SystemNoise:
 
 
 class SeededNoise:
-    """A repeatable source for experiments and tests: whoever knows the seed can undo the noise."""
+    """A repeatable source for experiments and tests. Anyone who knows the seed can undo the noise."""
 
     for_release = False
 
@@ -85,5 +85,5 @@ class SeededNoise:
 
 
 def noise_source(insecure_release_seed: int | None) -> NoiseSource:
-    """Return the secure source, or the seeded one if it was asked for by name."""
+    """Return the secure source, or the seeded one if it was requested by name."""
     return SystemNoise() if insecure_release_seed is None else SeededNoise(insecure_release_seed)

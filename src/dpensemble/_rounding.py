@@ -4,7 +4,7 @@ from decimal import ROUND_CEILING, Decimal
 
 
 def round_up(value: float, digits: int) -> float:
-    """Return the smallest number of so many significant digits that is not below a positive `value`."""
-    # The decimal that people typed, not its binary neighbour, so that 0.1 stays 0.1.
+    """Return the smallest number of `digits` significant digits that is not below a positive `value`."""
+    # The decimal that the user typed, not its binary neighbour, so that 0.1 stays 0.1.
     exact = Decimal(repr(float(value)))
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=ROUND_CEILING))

@@ -1,6 +1,6 @@
-"""Ctrl-C in the first moments of the command, before anything that could end it with a sentence is imported."""
+"""Ctrl-C in the first moments of the command, before the import of anything that could end it with a message."""
 
-# The compiled module is there from the start; `signal` would be one more import during which to be interrupted.
+# The compiled module is there from the start. `signal` would be one more import that can be interrupted.
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -9,7 +9,7 @@ _WORDS = b"dpensemble: interrupted; nothing was written.\n"
 
 
 def end_at_once(_number: int, _frame: object) -> None:
-    """End the process; nothing has been done yet."""
+    """End the process, since nothing has been done yet."""
     os.write(2, _WORDS)
     os._exit(130)
 
@@ -18,11 +18,11 @@ def is_the_command() -> bool:
     """Return whether this process is ``dpensemble`` or ``python -m dpensemble``, and not one that imports it."""
     if os.path.basename(sys.argv[0] if sys.argv else "") in ("dpensemble", "dpensemble.exe"):
         return True
-    given = sys.orig_argv
-    return "-m" in given and given[given.index("-m") + 1 :][:1] == ["dpensemble"]
+    arguments = sys.orig_argv
+    return "-m" in arguments and arguments[arguments.index("-m") + 1 :][:1] == ["dpensemble"]
 
 
 def heed_interrupts() -> None:
-    """End on Ctrl-C from now on, unless whoever started the program had it ignored."""
+    """End on Ctrl-C from now on, unless the starting program ignores it."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, end_at_once)

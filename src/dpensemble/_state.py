@@ -1,4 +1,4 @@
-"""A fingerprint of an object's state, by which code of others is seen to change itself."""
+"""A fingerprint of an object's state, which shows whether code of others changes itself."""
 
 from __future__ import annotations
 

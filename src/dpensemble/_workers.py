@@ -1,4 +1,4 @@
-"""Worker processes that keep private records to themselves, and end when the process that started them does."""
+"""Worker processes that keep private records to themselves, and end when the process that started them ends."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def private_workers() -> dict[str, Any]:
 
 
 def end_with_parent() -> None:
-    """Make this worker process end as soon as the one that started it is gone, however that ended."""
+    """Make this worker process end as soon as the process that started it is gone, for any reason."""
     parent = multiprocessing.parent_process()
     if parent is None or parent.pid is None:
         return
-    # An interrupt from the keyboard goes to everybody; the parent alone decides what becomes of it.
+    # An interrupt from the keyboard reaches every process. Only the parent decides how to react.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_after, args=(parent.pid,), name="end with parent", daemon=True).start()
@@ -40,7 +40,7 @@ def _end_after(parent: int) -> None:
 
 
 def _wait_for_end(parent: int) -> None:
-    """Sleep until a process has ended, where the system can tell."""
+    """Sleep until a process has ended, if the system can report it."""
     import select  # noqa: PLC0415  polls processes on Linux only
 
     try:

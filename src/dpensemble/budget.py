@@ -1,4 +1,4 @@
-"""How much privacy loss is allowed."""
+"""The allowed privacy loss."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Budget:
     epsilon : float
         Largest privacy loss allowed, from 1e-9 to 1e12.
     delta : float
-        Probability mass that may escape `epsilon`; from 1e-300 to just below 1.
+        Probability that the limit `epsilon` does not hold, from 1e-300 to just below 1.
 
     Raises
     ------
@@ -43,7 +43,7 @@ class Budget:
         n_units : int
             Number of private records (or units) in the data set.
         noun : str
-            What they are called in the message.
+            Name of the units in the message.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Personal budgets: how much privacy loss each record's owner allows."""
+"""Personal budgets: the privacy loss that each record's owner allows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MOST_GROUPS = 1000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PersonalBudgets:
-    """Budgets of groups of records, the strictest first; who is in which group is public by assumption."""
+    """Budgets of groups of records, the strictest first. The group of each record is public by assumption."""
 
     names: tuple[str, ...]
-    # Epsilons ascend, all at one delta; records with equal ones form one group.
+    # Epsilons ascend, all at one delta. Records with equal epsilons form one group.
     budgets: tuple[Budget, ...]
     group_of_record: NDArray[np.int64]
 
@@ -56,7 +56,7 @@ def personal_budgets(
     """Group records by their budgets, at most a thousand groups.
 
     `values` are the records' epsilons or, with `levels`, the names of their consent levels. `declared` are all values
-    that a record may have, with or without a record at hand; by default they are read off `values`.
+    that a record may have, whether or not a record has them. By default they are those in `values`.
     """
     delta = delta_of(delta)
     if levels is not None and not isinstance(levels, Mapping):
@@ -73,9 +73,9 @@ def personal_budgets(
         if levels is None
         else {level: real_between(f"levels[{level!r}]", levels[level], 1e-9, 1e12) for level in levels}
     )
-    read = _plain_epsilons if names is None else partial(_epsilons_of_levels, levels=names)
-    epsilons = read(items)
-    distinct = np.unique(epsilons if declared is None else read(np.array(list(declared), dtype=object)))
+    convert = _plain_epsilons if names is None else partial(_epsilons_of_levels, levels=names)
+    epsilons = convert(items)
+    distinct = np.unique(epsilons if declared is None else convert(np.array(list(declared), dtype=object)))
     group_of_record = np.searchsorted(distinct, epsilons).clip(max=len(distinct) - 1)
     undeclared = np.flatnonzero(distinct[group_of_record] != epsilons)
     if undeclared.size:
@@ -95,18 +95,18 @@ def personal_budgets(
 
 
 def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
-    found = np.empty(len(items))
+    epsilons = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
         epsilon = _epsilon_or_none(item)
         if epsilon is None:
-            # In a column that was named by mistake it is a private entry, so it stays unsaid.
+            # In a column that was named by mistake it is a private entry, so the message omits it.
             what = "missing" if is_missing(item) else "no epsilon"
             raise BudgetError(
                 f"budgets is {what} at row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
                 "1e+12 (or give levels, which say what the names stand for)."
             )
-        found[row] = epsilon
-    return found
+        epsilons[row] = epsilon
+    return epsilons
 
 
 def _epsilon_or_none(item: object) -> float | None:
@@ -118,7 +118,7 @@ def _epsilon_or_none(item: object) -> float | None:
 
 
 def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDArray[np.float64]:
-    found = np.empty(len(items))
+    epsilons = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
         if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
             what = "missing" if is_missing(item) else "another name"
@@ -126,12 +126,12 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
                 f"budgets is {what} at row {row}, counting from 0, which is none of levels={list(levels)!r}; "
                 "give every record one of them."
             )
-        found[row] = levels[item]
-    return found
+        epsilons[row] = levels[item]
+    return epsilons
 
 
 def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) -> tuple[str, ...]:
-    """Return the levels of each group, or its epsilon with as many digits as tell it from the others."""
+    """Return the levels of each group, or its epsilon with as many digits as distinguish it from the others."""
     if levels is not None:
         return tuple(
             ", ".join(str(level) for level, value in levels.items() if value == epsilon)

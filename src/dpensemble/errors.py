@@ -130,7 +130,7 @@ class ColumnWarning(LibraryWarning):
 
 
 class UnlikeRowsWarning(LibraryWarning):
-    """Public rows do not look like the private ones, as far as what was released tells."""
+    """Public rows do not look like the private ones as far as what was released tells, or the test cannot decide."""
 
 
 class SettingWarning(LibraryWarning):

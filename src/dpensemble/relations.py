@@ -1,10 +1,10 @@
-"""Which two data sets count as neighbours."""
+"""The neighbouring relations of data sets."""
 
 from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """Neighbouring relation that a guarantee speaks about.
+    """Neighbouring relation of a guarantee.
 
     Attributes
     ----------
@@ -24,10 +24,10 @@ class Basis(StrEnum):
     Attributes
     ----------
     WORST_CASE
-        Every possible private data set; the numbers may be published.
+        Every possible private data set. The numbers may be published.
     DATA_DEPENDENT
-        The private data set at hand only; computed from its votes, so neither
-        the amount spent nor the number of answers is itself private.
+        The given private data set only. Computed from its votes, so neither the amount spent nor the number of answers
+        is itself private.
     """
 
     WORST_CASE = "worst-case"

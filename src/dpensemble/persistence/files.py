@@ -1,11 +1,11 @@
 """Saving and loading the publishable classifier without running code from the file.
 
-The format is skops: it rebuilds objects of named types instead of executing a
-pickle. Only estimators of the few classes listed here are written or read, and what their
-compiled parts would follow blindly (tree nodes, category counts) is checked.
+The format is skops, which rebuilds objects of named types instead of executing a pickle. Only estimators of the few
+classes listed here are written or read. The parts that compiled code would follow blindly (tree nodes, category counts)
+are checked.
 
-That keeps a file from running code. Compiled code trusts its arrays all the
-same, so a file made with malice might still crash a program that predicts with it.
+That keeps a file from running code. Compiled code still trusts its arrays, so a malicious file might crash a program
+that predicts with it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _CLASSIFIERS = (
     HistGradientBoostingClassifier,
     DummyClassifier,
 )
-# What boosted trees are made of.
+# The parts of boosted trees.
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OWN_MAPS = (TableMap, DirectionsMap, SnappedMap, ImageMap, CurvedDecoder, WhitenedNumbers, KernelDirections)
 _OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
-# Beyond skops' own list: a fitted tree's arrays, checked after loading; a list of columns (scikit-learn 1.6).
+# Beyond skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(
     {
         "sklearn.tree._tree.Tree",
@@ -79,7 +79,7 @@ def save_classifier(classifier: Any, path: Path | str) -> None:
         Logistic regression, Gaussian naive Bayes, a decision tree, a random forest, gradient boosting (also on
         histograms) or a constant classifier, alone or in a pipeline behind standardisation and one-hot encoding.
     path : path
-        Where to write; by convention ``*.skops``.
+        Path of the new file, by convention ``*.skops``.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def require_savable(estimator: Any) -> None:
 
 
 def load_classifier(path: Path | str) -> Any:
-    """Load a classifier written by `save_classifier`; runs no code from the file.
+    """Load a classifier written by `save_classifier`, without running code from the file.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def load_classifier(path: Path | str) -> Any:
     Returns
     -------
     fitted scikit-learn estimator
-        Its ``predict`` takes what the classifier was trained on. Its attribute ``for_release_`` is True for a release,
+        Its ``predict`` takes rows like those of the training. Its attribute ``for_release_`` is True for a release,
         False for an experiment with seeded noise, and None when the file does not state which.
 
     Raises
@@ -194,7 +194,7 @@ def _vet_arrays(estimator: object) -> None:
 
 
 def _vet_table_map(table_map: TableMap) -> None:
-    """Refuse places of features that a sparse product would follow out of bounds."""
+    """Refuse places of features that would lead a sparse product out of bounds."""
     start = 0
     for column in table_map.columns_:
         own = [len(one) for one in column["knots"]] if "knots" in column else [len(column["categories"]) + 1]
@@ -210,7 +210,7 @@ def _vet_encoder(encoder: Any) -> None:
     widths = [len(categories) for categories in encoder.categories_]
     plain = encoder.drop is None and encoder.min_frequency is None and encoder.max_categories is None
     grouped = getattr(encoder, "_infrequent_enabled", False) or getattr(encoder, "drop_idx_", None) is not None
-    # Numbers are looked up by bisection, so they must be sorted; texts are looked up one by one.
+    # Numbers are looked up by bisection, so they must be sorted. Texts are looked up one by one.
     ordered = all(
         np.ndim(found) == 1 and (found.dtype == object or np.all(found[1:] > found[:-1]))
         for found in encoder.categories_

@@ -1,4 +1,4 @@
-"""Trees, forests and boosted trees from a file, whose indices compiled prediction follows without a look."""
+"""Trees, forests and boosted trees from a file, whose indices compiled prediction follows without a check."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def vet_forest(forest: Any) -> None:
 
 
 def vet_boosted(model: Any) -> None:
-    """Refuse boosted trees that are more than the sums they are added to have columns for."""
+    """Refuse boosted trees with more outputs than there are columns in the sums to which they are added."""
     trees, n_classes = model.estimators_, len(model.classes_)
     width = 1 if n_classes == 2 else n_classes
     first = model.init_

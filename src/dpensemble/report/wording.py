@@ -13,7 +13,10 @@ from dpensemble.report.record import RunRecord
 LONGEST_LABEL = 17
 MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
 # Where the words of a name would mislead.
-_HEADINGS = {"compares_rows": "One more sum, to compare public rows by"}
+_HEADINGS = {
+    "compares_rows": "One more sum, to compare public rows by",
+    "public_rows_unlike": "Public rows differ from private ones",
+}
 
 
 def number(value: float, digits: int = 6) -> str:

@@ -1,4 +1,4 @@
-"""The student as it is published: it finds columns by their names, and states whether its run is a release."""
+"""The published student, which finds columns by their names, and states whether its run is a release."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NamedPipeline(Pipeline):
     names : sequence of str, optional
         Columns that the student was trained on, in order.
     needed : sequence of str, optional
-        Those that must be there. By default all.
+        Columns that must be there. By default all.
     as_array : bool, default=False
         Whether the first step takes an array of numbers.
     n_columns : int, optional
@@ -96,14 +96,14 @@ class NamedPipeline(Pipeline):
         return read_rows("X", lambda: np.asarray(ordered, dtype=np.float64))
 
     def _require_columns(self, X: Any) -> None:
-        """Refuse rows by position that are no table, or have another number of columns."""
+        """Refuse rows by position that are not a table, or have another number of columns."""
         shape = np.shape(X)
-        wanted = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
+        n_expected = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
         if len(shape) != 2:
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
-        if wanted is not None and shape[1] != wanted:
+        if n_expected is not None and shape[1] != n_expected:
             raise DataError(
-                f"X has {shape[1]} columns, but the student was trained on {wanted}; give the same columns."
+                f"X has {shape[1]} columns, but the student was trained on {n_expected}; give the same columns."
             )
 
     def predict(self, X: Any, **params: Any) -> Any:
@@ -133,7 +133,7 @@ class NamedPipeline(Pipeline):
 
 
 def published(student: Any, *, for_release: bool, names: Any = None) -> Any:
-    """Return a student that was trained on arrays as it is published: marked, and finding columns by name if named."""
+    """Return the published form of a student trained on arrays: marked, and finding columns by name if named."""
     if names is not None:
         student = NamedPipeline([("student", student)], names=list(map(str, names)), as_array=True)
     return marked(student, for_release=for_release)
@@ -152,7 +152,7 @@ def with_names(student: Pipeline, names: Any = None, *, n_columns: int | None = 
 
 
 def marked(student: Any, *, for_release: bool) -> Any:
-    """Return a student that states, also once saved, whether its run is a release: False when noise was seeded.
+    """Return a student that states, also once saved, whether its run is a release. False when noise was seeded.
 
     A pipeline and its last step are marked both, so that the mark stays when either goes into another pipeline.
     """

@@ -25,8 +25,9 @@ class Tables:
     data (`data_is_public`) figures without privacy reveal nothing. `budgets` are the epsilon, or name of the consent
     level, of each private record; `levels` the epsilon of each level, and `group_shares` the public share of the
     records with each, dealt out at random rather than consented to if `budgets_at_random`. When private records are
-    read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `declared_columns` has the range or the
-    categories of each column when there are no public rows.
+    read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` are the units of public rows,
+    or None when they are unknown. `declared_columns` has the range or the categories of each column when there are no
+    public rows.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Tables:
     X_test: pd.DataFrame | None = None
     y_test: pd.Series | None = None
     units: NDArray[Any] | None = None
+    public_units: list[str] | None = None
     data_is_public: bool = False
     test_is_public: bool = False
     unit_column: str | None = None

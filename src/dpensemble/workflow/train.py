@@ -163,6 +163,8 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
         given["fewest_units"] = fewest_units
     if model.votes:
         given["diagnostics"] = diagnostics
+    if model.compares_public_rows:
+        given["public_units"] = tables.public_units
     if run.personal is not None:
         given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
