@@ -70,6 +70,8 @@ class LibraryTransformer:
     encodes_rows_alone = False
     #: The map whose features the published model reads, None for this map itself.
     decoder_: Any = None
+    #: Combinations of features, as orthonormal columns, of which private and public means are compared; None for all.
+    compared_: Floats | None = None
     #: Whether each feature depends on one column alone, so that made-up rows may have columns drawn apart.
     reads_columns_apart = False
 

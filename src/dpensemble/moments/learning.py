@@ -73,6 +73,13 @@ def learn(
     """
     features = whole_features(feature_map.transform(public)) / UNIT
     rows = _public_rows(features, feature_map, public, len(classes), units)
+    compared = statements_of(feature_map).compared_
+
+    def differ(mean: Floats, spread: float) -> Drift:
+        if compared is None:
+            return drift(mean, spread, features, total_weight, units)
+        return drift(mean @ compared, spread, features @ compared, total_weight, units)
+
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -81,7 +88,7 @@ def learn(
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             mean = source.release(FeatureMean(source.nonnegative), design.mean_share, total_weight)
-            difference = drift(*mean, features, total_weight, units)
+            difference = differ(*mean)
             if difference.alarm and after_alarm is not None:
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
@@ -92,7 +99,7 @@ def learn(
             nonlocal mean, difference
             if first.mean is not None:
                 mean = first.mean, first.mean_spread
-                difference = drift(*mean, features, total_weight, units)
+                difference = differ(*mean)
                 rounds.rows = _trusted(rows, difference)
 
         rounds.run(design.shares, compare, on_done)
