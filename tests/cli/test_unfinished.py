@@ -68,7 +68,7 @@ def break_step(patched, step):
     [
         ("label-moments", [], "dpensemble.cli.train.write_outcome"),
         ("label-moments", ["--holdout-score", "0.2"], "dpensemble.workflow.train.scored"),
-        ("label-moments", [], "dpensemble.moments.rounds.Rounds._later"),
+        ("label-moments", [], "dpensemble.moments.rounds.Rounds.fit"),
         ("soft-votes", ["--holdout-score", "0.2"], "dpensemble.workflow.train._certified"),
         ("pate", ["--holdout-score", "0.2"], "dpensemble.workflow.outputs.render"),
         ("pate", [], "dpensemble.student.Learner.fit"),

@@ -90,7 +90,7 @@ def test_moments_of_noise_alone_lead_to_the_shares_of_the_classes():
         guess = probabilities(public, fit_softmax([moments], rows, n_units=2000).coefficients)
         truth = np.tile([0.7, 0.2, 0.1], (600, 1))
         excess.append(log_loss(truth, guess) - log_loss(truth, truth))
-    assert np.mean(excess) < 0.005
+    assert np.mean(excess) < 0.01
 
 
 def test_a_declared_class_without_records_and_one_with_ten_keep_small_chances_above_zero():
