@@ -127,7 +127,7 @@ def test_every_method_trains_and_reports(run, tables, tmp_path, method):
     assert 0 < record["labels"] <= record["asked"]
     assert record["labels"] == len(pd.read_csv(out / "labels.csv"))
     page = (out / "report.html").read_text()
-    assert ("Public rows asked about" in page) == (record["asked"] > record["labels"])
+    assert ("Public rows queried" in page) == (record["asked"] > record["labels"])
 
 
 def test_several_partitions_of_the_optimal_vote_are_bagging(run, tables, tmp_path):
@@ -472,7 +472,7 @@ def test_a_baseline_on_labels_of_one_class_does_not_lose_the_release(run, tables
     table.assign(sick="no").to_csv(tables / "private.csv", index=False)
     code, _, errors = run(*arguments(tables, tmp_path / "out", test=tables / "test.csv"), "--baseline", "--json")
     assert (code, errors.count("\n")) == (0, 1)
-    assert "for you alone: 40 of 40 teachers saw records of one label only" in errors
+    assert "for you only: 40 of 40 teachers saw records of only one label" in errors
     assert (tmp_path / "out" / "labels.csv").exists()
 
 

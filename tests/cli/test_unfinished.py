@@ -231,14 +231,14 @@ def test_changed_inputs_are_refused_and_the_account_can_be_filed(folder, capsys,
         file.write("1.0,a,1\n")
     capsys.readouterr()
     assert main(["recover", "run"]) == 2
-    assert "private.csv was changed since the run" in capsys.readouterr().err
+    assert "private.csv has changed since the run" in capsys.readouterr().err
     # Nor does another content of the same size and time pass.
     data, times = (folder / "private.csv").read_bytes(), (folder / "private.csv").stat()
     (folder / "private.csv").write_bytes(data.replace(b"1.0,a,1\n", b""))
     (folder / "private.csv").write_bytes((folder / "private.csv").read_bytes().replace(b",a,", b",b,", 1))
     os.utime(folder / "private.csv", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert main(["recover", "run"]) == 2
-    assert "private.csv was changed since the run" in capsys.readouterr().err
+    assert "private.csv has changed since the run" in capsys.readouterr().err
     assert main(["recover", "run", "--give-up", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["budgets"][0]["epsilon"]) == (False, 3.0)

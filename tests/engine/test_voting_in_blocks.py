@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
         model.fit_blocks(lambda: iter([([["a", 1, 2]], [0])]), X_public=public)
     with pytest.raises(DataError, match="X_public is missing"):
         model.fit_blocks(in_blocks(X, y))
-    with pytest.raises(DataError, match="units has shape"):
+    with pytest.raises(DataError, match="units must have one entry for each of"):
         model.fit_blocks(in_blocks(X, y), X_public=public, units=np.arange(4))
     assert not hasattr(model, "guarantee_")
 

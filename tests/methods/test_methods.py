@@ -147,7 +147,7 @@ def test_units_are_protected_together(blobs):
     assert "protected together" in model.guarantee_.assumptions[0]
     with pytest.raises(InvalidParameterError, match="more than the 3 private records"):
         SubsampleAggregateClassifier(**COMMON | {"delta": 1e-3}).fit(X, y, X_public=public, units=who % 3)
-    with pytest.raises(DataError, match="units has shape"):
+    with pytest.raises(DataError, match="units must have one entry for each of"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=who[:5])
     with pytest.raises(DataError, match="units has a missing value"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
@@ -349,7 +349,7 @@ def test_data_dependent_guarantees_do_not_speak_of_every_published_result(blobs)
     text = str(dependent.fit(X, y, X_public=public).guarantee_)
     assert "every published result" not in text
     assert "the released labels, for a given number of them" in text
-    assert "a student from which their number can be read" in text
+    assert "a student that reveals their number" in text
     # With a number that was public from the start, only the spend is unprotected.
     fixed = DPBaggingClassifier(**COMMON, analysis="data-dependent", max_labels=5).fit(X, y, X_public=public)
     assert len(fixed.labels_) == 5

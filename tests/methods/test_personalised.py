@@ -280,7 +280,7 @@ def test_settings_that_make_no_sense_are_refused(blobs):
     for lone in ({"levels": {2.0: 1.0}}, {"group_shares": {2.0: 1.0}}):
         with pytest.raises(InvalidParameterError, match="fit was given none"):
             WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, **lone)
-    with pytest.raises(DataError, match="budgets has shape"):
+    with pytest.raises(DataError, match="budgets must have one entry for each of"):
         WeightingPATEClassifier(**settings()).fit(X, y, X_public=public, budgets=half[1:])
 
 

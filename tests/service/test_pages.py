@@ -45,7 +45,7 @@ def test_an_analyst_sees_what_is_left_and_asks(served):
     assert 'id="told"' in told.text
     assert "59</b> of 60" in told.text
     again = served.client.post("/grants/october", data=form)
-    assert "Told again; nothing was charged." in again.text
+    assert "Repeated from before; nothing was charged." in again.text
     assert served.ledger.verify().requests == 1
     overview = served.client.get("/")
     assert "answers, grant october" in overview.text

@@ -144,12 +144,12 @@ def test_columns_that_cannot_hold_budgets(folder, changes, error, message):
 
 
 def test_packaged_data_has_no_column_of_budgets():
-    with pytest.raises(InvalidParameterError, match="packaged data has none"):
+    with pytest.raises(InvalidParameterError, match="packaged data have no column of budgets"):
         adult_tables(0, budgets="age")
 
 
 def test_budgets_and_methods_must_fit(folder):
-    with pytest.raises(InvalidParameterError, match="for the personalised methods only"):
+    with pytest.raises(InvalidParameterError, match="only for the personalised methods"):
         train(read(folder, budgets="consent", levels="high=2,low=4"), PATEClassifier(n_teachers=20))
     with pytest.raises(InvalidParameterError, match="budgets are missing"):
         train(read(folder), WeightingPATEClassifier(n_teachers=20))

@@ -114,7 +114,7 @@ def test_a_rehearsal_without_public_rows_has_no_blanks_that_the_student_does_not
             WeightingPATEClassifier(classes=["no", "yes"]),
             {"budgets": np.full(1500, 1.0)},
             0.2,
-            "not for runs where records have budgets of their own",
+            "cannot be used when records have their own budgets",
         ),
     ],
 )

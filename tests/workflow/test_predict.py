@@ -114,7 +114,7 @@ def test_bad_input(folder, tmp_path):
             load_student(path)
     rows = pd.read_csv(folder / "new.csv")
     rows.rename(columns={"age": " Age"}).to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' is there with other capitals or spaces"):
+    with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' has other capitals or spaces"):
         list(predictions(student, tmp_path / "other.csv"))
     with pytest.raises(InvalidParameterError, match="keep='shoe' is no column"):
         list(predictions(student, folder / "new.csv", keep=["shoe"]))

@@ -34,7 +34,7 @@ def test_who_sees_blanks(model, fill, blanks, n_nan):
 
 
 def test_blanks_are_not_filled_in_where_they_are_worth_more():
-    with pytest.raises(InvalidParameterError, match="label-moments takes blanks as they are"):
+    with pytest.raises(InvalidParameterError, match="label-moments accepts blanks"):
         Reader(PUBLIC, LabelMomentsClassifier(), fill=True)
 
 

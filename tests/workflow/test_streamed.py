@@ -127,7 +127,7 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
         ({"y": "maybe"}, (), "hold one that is not among"),
         ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
         ({"size": np.inf}, (), "infinite values in size"),
-        ({}, ("--baseline",), "baseline=True needs all private records in memory"),
+        ({}, ("--baseline",), "baseline=True requires all private records in memory"),
         ({}, ("--target", "town"), "is also|is not among|lacks"),
         ({}, ("--unit", "nobody"), "unit='nobody' is not a column of the private table"),
     ],
@@ -155,11 +155,11 @@ def test_a_bad_last_part_is_found_before_anything_is_spent(files, capsys, change
 def test_in_blocks_needs_parquet_and_public_rows_elsewhere(files, capsys):
     code, shown = train(files, "public.csv", capsys, "--in-blocks", "--public", str(files / "private.parquet"))
     assert code == 2
-    assert "needs a private table in Parquet" in shown
+    assert "requires a private table in Parquet" in shown
     pd.read_csv(files / "public.csv").to_parquet(files / "parts" / "public.parquet")
     code, shown = train(files, "parts", capsys, "--public", str(files / "parts" / "public.parquet"))
     assert code == 2
-    assert "lies in the private table's folder" in shown
+    assert "is in the private table's folder" in shown
 
 
 def test_units_of_blocks_are_those_of_memory(table):

@@ -26,7 +26,7 @@ from dpensemble.workflow.comparison_methods import METHODS
 from dpensemble.workflow.comparison_results import ComparedMethod
 from dpensemble.workflow.durable import replace_file
 
-# Of the table where no terminal sets it.
+# Width of the table when no terminal sets it.
 _WIDTH = 112
 
 
@@ -85,15 +85,16 @@ def _data(
     progress: bool,
     **written: Any,
 ) -> ComparisonData:
-    """Return the packaged data or a public table of one's own."""
+    """Return the packaged data, or the user's public table."""
     if table is None:
         if target is not None:
-            raise InvalidParameterError(f"target={target!r} is a column of --table; give that too, or leave it out.")
+            raise InvalidParameterError(f"target={target!r} requires --table; give --table too, or drop --target.")
         name = member("dataset", "adult" if dataset is None else dataset, ComparedDataset)
         return comparison_data(name, _labels(classes), public_rows, progress=progress)
     if target is None or dataset is not None or classes is not None:
         raise InvalidParameterError(
-            f"table={str(table)!r} needs --target, and no --dataset or --classes: its labels are the classes."
+            f"table={str(table)!r} requires --target and excludes --dataset and --classes, because the table's labels "
+            "are the classes; give --target and drop the others."
         )
     return table_data(table, target, public_rows, **written)
 
@@ -105,14 +106,14 @@ def _labels(classes: str | None) -> list[int] | None:
         return [int(part) for part in classes.split(",")]
     except ValueError:
         raise InvalidParameterError(
-            f"classes={classes!r} are no labels of images; give numbers from 0 to 9, such as 3,8."
+            f"classes must be labels of images, numbers from 0 to 9, e.g. 3,8; got {classes!r}."
         ) from None
 
 
 def _check_file(out: Path) -> None:
-    """Refuse, before any long work, a file that cannot be written, or is there already."""
+    """Raise if the file cannot be written or exists. Called before any long work."""
     if out.exists() or not out.absolute().parent.is_dir():
-        raise FileError(f"out={str(out)!r} exists already, or is in no folder that does; choose another file.")
+        raise FileError(f"out={str(out)!r} must be a new file in an existing folder; choose another file.")
 
 
 def _print(found: Comparison) -> None:

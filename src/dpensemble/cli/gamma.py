@@ -48,7 +48,7 @@ def run(
     certificate: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the private majority of private teachers that errs least."""
+    """Find the private majority of private teachers with the least error."""
     compete = member("constraints", constraints, Constraints)
     believed = _prior_of(prior)
     check_plot_file(plot)
@@ -76,7 +76,7 @@ def _prior_of(text: str) -> VotePrior:
             pairs = [tuple(map(float, pair.split(":"))) for pair in text.split(",")]
             chances, weights = zip(*pairs, strict=True)
             return AlikeTeachers(probabilities=chances, weights=weights)
-        # A hyphen after an e belongs to a number such as 1e-3.
+        # A hyphen after an e is part of a number such as 1e-3.
         ends = [float(end) for end in re.split(r"(?<=[^eE])-", text)]
         if len(ends) == 1:
             return IndependentTeachers(ends[0])
@@ -86,8 +86,8 @@ def _prior_of(text: str) -> VotePrior:
         raise
     except (TypeError, ValueError):
         raise InvalidParameterError(
-            f"prior={text!r} cannot be read; use 'alike', a range such as '0.5-1', a histogram such as "
-            "'0.2:0.5,0.9:0.5', or a number."
+            f"prior must be 'alike', a range such as '0.5-1', a histogram such as '0.2:0.5,0.9:0.5', or a number; "
+            f"got {text!r}."
         ) from None
 
 
@@ -158,7 +158,7 @@ def _errors(laws: Laws, prior: VotePrior) -> Table:
 
 
 def _gammas(laws: Laws, n_teachers: int) -> Table:
-    """Return gamma by votes for the winner, at every so many votes where there are many."""
+    """Return gamma by votes for the winner. With many votes, only every few numbers of votes get a row."""
     table = Table("votes for the winner", title="Gamma", title_justify="left")
     for name in laws:
         table.add_column(name, justify="right")

@@ -34,7 +34,7 @@ def run(request: Request) -> None:
     own, given = request.own, request.settings
     plot, certificate = own.get("plot"), own.get("certificate")
     if request.method == "bagging":
-        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  prints tables, which take long to import
+        from dpensemble.cli.plan_bagging import plan_bagging  # noqa: PLC0415  tables take long to import
 
         plan_bagging(own["records"], given, as_json=own["json"], certificate=certificate)
         return
@@ -47,7 +47,7 @@ def run(request: Request) -> None:
     with warnings_as_lines(), progress_bar("Pricing answers", None, shown=sys.stderr.isatty()):
         best = _plan(request)
         plain = best.design.plain_fields(best.labels)
-        # In this order, so that the composition laid out for the plan serves the plot and smaller budgets.
+        # In this order, so that the plan's composition serves the plot and smaller budgets.
         if plot is not None:
             write_plot(best, plain, plot)
         budgets = None if own["json"] else other_budgets(best)
@@ -82,13 +82,13 @@ def _plan(request: Request) -> Plan:
         asked = parse_budgets(own["budgets"])
         if asked is None:
             raise InvalidParameterError(
-                f"method {request.method} is planned from budgets; give them with the share of the records that has "
-                'each, such as --budgets "high=0.7:50%,low=1.4:50%".'
+                f"method {request.method} requires budgets with the share of the records that has each; give for "
+                'example --budgets "high=0.7:50%,low=1.4:50%".'
             )
         return find_plan(design_of(n_classes=n_classes, census=asked.census(delta)), labels=labels)
     records = own.get("records")
     if "records" in own and records is None:
-        raise InvalidParameterError(f"method {request.method} needs --records, the number of private records.")
+        raise InvalidParameterError(f"method {request.method} requires --records, the number of private records.")
     design = design_of(n_classes=n_classes, n_records=records)
     if epsilon is None and labels is None:
         epsilon = 1.0

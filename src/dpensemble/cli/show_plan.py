@@ -1,4 +1,4 @@
-"""What people see of a plan in the terminal."""
+"""Print a plan in the terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def print_plan(found: Plan, budgets: Budgets | None, plain: dict[str, Any] | Non
         if found.labels < found.extras["baselines"]["minimum"]:
             console.print(
                 "Hint: one budget for all, the strictest, would buy more than this method does; compare "
-                "weighting-pate, or take more noise.",
+                "weighting-pate, or set more noise.",
                 soft_wrap=True,
             )
     if budgets is not None:
@@ -73,7 +73,7 @@ def _settings(found: Plan) -> Table:
 
 
 def _weights(method: str, rule: str) -> tuple[str, str]:
-    """Say what distinguishes groups, and how it was found."""
+    """Return what distinguishes groups, and how that was computed."""
     varied = {"weight": "weights", "frequency": "turns"}
     how = {"solved": "solved so that all groups run out together", "published": "as in the paper"}
     name = varied_setting(method)
@@ -103,7 +103,7 @@ def _plural(noun: str, number: int) -> str:
 
 
 def _print_budgets(console: Console, found: Plan, budgets: Budgets) -> None:
-    """Print what other budgets would buy with the same noise, and what the published analysis makes of them."""
+    """Print what other budgets would buy with the same noise, also by the published analysis."""
     design = found.design
     beside, in_paper = budgets[0][2] is not None, design.counts_the_breach and has_published(design.law)
     table = Table("epsilon", title="Labels by budget", title_justify="left")
@@ -133,11 +133,11 @@ def print_quality(quality: Sequence[dict[str, float]], n_classes: int, *, gated:
         table.add_row(*cells, *([f"{row['answer_rate']:.1%}"] if gated else []))
     console.print(table)
     if n_classes > 2:
-        console.print("All teachers that do not agree are taken to vote for one other class.", markup=False)
+        console.print("Assumes that all other teachers vote for one other class.", markup=False)
 
 
 def print_smallest(smallest: SmallestEnsemble) -> None:
-    """Print the fewest teachers whose labels are right often enough."""
+    """Print the smallest number of teachers whose labels are right often enough."""
     console, plan = Console(highlight=False), smallest.plan
     settings = plan.design.settings()
     each = " in each partition" if settings["n_partitions"] > 1 else ""

@@ -1,4 +1,4 @@
-"""Charts of a report: lines with limits, bars and histograms, each also said in words."""
+"""Charts of a report: lines with limits, bars and histograms. Each chart has a description in words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Mark:
-    """A labelled point; its label stands at whichever of its corners is free."""
+    """A labelled point. Its label stands at a free corner of the point."""
 
     label: str
     x: float
@@ -55,7 +55,7 @@ class Mark:
 def line_chart(
     series: Sequence[Series], limits: Sequence[Limit], words: Words, marks: Sequence[Mark] = (), height: int = 280
 ) -> Markup:
-    """Draw lines, dashed horizontal limits and marks; each is labelled."""
+    """Draw lines, dashed horizontal limits and marks, each with a label."""
     lines = [(one, _drawable(one.points)) for one in series]
     lines = [(one, points) for one, points in lines if points]
     everything = [point for _, points in lines for point in points] + [(mark.x, mark.y) for mark in marks]
@@ -73,7 +73,7 @@ def line_chart(
     for one, points in lines:
         at = [(frame.x(x), frame.y(y)) for x, y in points]
         body += path(one.css, at) + dot(one.css, *at[-1])
-        # A line of a limit's own colour that ends at its label needs none of its own.
+        # A line that ends at the label of a limit in the same colour needs no label.
         if not any(limit.css == one.css for limit in limits) or at[-1][0] <= end - LABEL_WIDTH:
             notes.append(Note(*at[-1], one.label, f"{one.css}-label"))
         start, stop = (f"{number(y, 3)} at {number(x)} {words.x}" for x, y in (points[0], points[-1]))
@@ -116,10 +116,10 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], words: Words) -> Mark
 
 
 def histogram(values: Sequence[float], words: Words) -> Markup:
-    """Draw how many of the values, which lie between 0 and 1, fall into each of twenty bins."""
+    """Draw how many of the values, which must lie between 0 and 1, fall into each of twenty bins."""
     counts = [0] * 20
     for value in filter(math.isfinite, values):
-        # The nudge keeps 0.15, held as 0.1499..., in the bin that it opens.
+        # A small shift keeps 0.15, stored as 0.1499..., in the bin that starts at 0.15.
         counts[min(max(int(value * 20 + 1e-9), 0), 19)] += 1
     y_ticks = nice_ticks(max(counts), whole=True)
     frame = Frame(1, y_ticks[-1], right=16)
@@ -133,7 +133,7 @@ def histogram(values: Sequence[float], words: Words) -> Markup:
 
 
 def _drawable(points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Return finite points, no more than a screen can show, and always the last."""
+    """Return finite points: at most as many as a screen can show, and always the last point."""
     kept = [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     stride = math.ceil(len(kept) / MOST_POINTS) or 1
     return [*kept[:-1:stride], *kept[-1:]]

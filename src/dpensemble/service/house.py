@@ -37,16 +37,16 @@ class HostedEnsemble:
         assert given is not None  # noqa: S101
         if grant.votes_per_unit != 1:
             raise InvalidParameterError(
-                f"grant {grant.name!r}: votes_per_unit={grant.votes_per_unit!r:.20} does not go with an ensemble, in "
-                "which every unit teaches one teacher; leave it out."
+                f"grant {grant.name!r}: votes_per_unit={grant.votes_per_unit!r:.20} cannot be combined with an "
+                "ensemble, because there every unit teaches one teacher; leave it out."
             )
         if (grant.unit == "record") != (given.unit is None):
             raise InvalidParameterError(
-                f"grant {grant.name!r}: unit={grant.unit!r:.60} and ensemble.unit={given.unit!r:.60} do not go "
-                "together; name the column that says whose record it is just where unit is not 'record'."
+                f"grant {grant.name!r}: unit={grant.unit!r:.60} and ensemble.unit={given.unit!r:.60} do not match; "
+                "name the column that identifies units if, and only if, unit is not 'record'."
             )
         if not isinstance(grant.classes, list):
-            raise InvalidParameterError(f"grant {grant.name!r}: an ensemble needs classes as a list of labels.")
+            raise InvalidParameterError(f"grant {grant.name!r}: an ensemble requires classes as a list of labels.")
         files = TableFiles(
             private=settings.path(given.private),
             public=settings.path(given.public),
@@ -72,7 +72,7 @@ class HostedEnsemble:
             learner("teacher", given.teacher), drawn.without(records.targets == BAD), classes, entropy=seed
         )
         self._teachers = ensemble.fit(records.X, records.targets, lambda _: None)
-        # The grant's own order of classes, in which ballots are told.
+        # The grant's own order of classes, which ballots use.
         self._place = np.array([tables.classes.index(one) for one in classes.tolist()])
         self._labels = np.array(grant.classes, dtype=object)
 
@@ -83,14 +83,14 @@ class HostedEnsemble:
         return {str(name): "number" if name in numeric else "text" for name in self._public.columns}
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-        """Return rows as teachers take them, or refuse them without quoting them."""
+        """Return rows for the teachers. Raise if they are malformed, without quoting them."""
         columns = self.columns
         for row in rows:
             if not isinstance(row, Mapping) or set(row) != set(columns):
                 raise DataError(f"rows must have exactly the columns {', '.join(columns)}; null stands for a blank.")
             for name, kind in columns.items():
                 if not _fits(row[name], kind):
-                    raise DataError(f"column {name!r} of rows takes a {kind}, finite and not too long, or null.")
+                    raise DataError(f"column {name!r} of rows must be a {kind}, finite and not too long, or null.")
         table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=list(columns), dtype=object)
         kept = as_kinds("new", table, [name for name, kind in columns.items() if kind == "number"])
         found: NDArray[np.float64] = np.asarray(self._encoder.transform(kept), dtype=np.float64)
