@@ -1,7 +1,7 @@
 """Differentially private ensembles.
 
-Teachers are trained on parts of the private records and vote on public rows; only a randomised answer of known privacy
-cost is released; a student trained on those answers is what you publish.
+Teachers are trained on parts of the private records and vote on public rows. Only a randomised answer with a known
+privacy cost is released. A student trained on those answers is what you publish.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 
 from dpensemble import methods
 
-# As `typing` has it, whose import takes long enough to be interrupted in.
+# As `typing` defines it. Importing `typing` takes long enough to be interrupted.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -83,7 +83,7 @@ __all__ = [
 ]
 __all__ += methods.__all__
 
-# Where each name is found; imported when first asked for, since scikit-learn takes a second.
+# Module of each name. Imported on first use, because scikit-learn takes a second.
 _ROOMS = {
     "_progress": ("show_progress",),
     "aggregation": ("Aggregator",),
@@ -122,7 +122,7 @@ if not TYPE_CHECKING:
 
 
 def _room(name: str) -> Any:
-    """Return a part of the package by name, as if it had been imported already."""
+    """Return a part of the package by name, imported on first use."""
     unknown = AttributeError(f"module 'dpensemble' has no attribute {name!r}")
     if name.startswith("_"):
         raise unknown

@@ -1,4 +1,4 @@
-"""Objects that spend a budget or hold secret bits work in one process only, and only as the original."""
+"""Objects that spend a budget or hold secret bits. They work in one process only, and only as the original."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpensemble.errors import DuplicateError
 
 
 class _Process:
-    """One process; a fork gets another."""
+    """One process. A fork is another one."""
 
     def __init__(self) -> None:
         self.number = os.getpid()
@@ -90,7 +90,7 @@ def _refusal(name: str) -> DuplicateError:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that raises in a forked process, or when its object is not the original."""
+    """Return a method that raises in a forked process, or if its object is not the original."""
 
     @wraps(method)
     def guarded(self: Original, *args: Any, **given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Progress bars on stderr for long work, and word of it for programs; they count public things only."""
+"""Progress bars on stderr for long work, and progress events for programs. They count only public things."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ from typing import Any
 _SHOWN: ContextVar[bool] = ContextVar("progress bars are shown", default=False)
 Hear = Callable[[str, dict[str, Any]], None]
 _HEARD: ContextVar[Hear | None] = ContextVar("who hears of progress", default=None)
-# A log has no more steps of one piece of work than that.
+# Largest number of events for one piece of work in a log.
 _STEPS = 20
 
 
 @contextmanager
 def show_progress(shown: bool = True) -> Iterator[None]:
-    """Show progress bars on stderr for all that is fitted in the block; by default there are none.
+    """Show progress bars on stderr for all fits in the block. By default there are none.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def progress_heard_by(hear: Hear | None) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, total: float | None, *, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar while the block runs if `shown`; yield its advance. A `total` (None: only moves) must be public."""
+    """Show a bar during the block if `shown`, and yield its advance function. A `total` (or None) must be public."""
     hear, start = _HEARD.get(), perf_counter()
     tell = _ignore if hear is None else _teller(hear, title, total)
     if hear is not None:
@@ -67,7 +67,7 @@ def progress_bar(title: str, total: float | None, *, shown: bool | None = None) 
 
 @contextmanager
 def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr, and yield its advance."""
+    """Show a bar on stderr, and yield its advance function."""
     # Takes long to import, and most programs show no bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _bar(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
 
 
 def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], None]:
-    """Return what tells of steps, at most so many times; without a public total how far work has come is not told."""
+    """Return a function that reports steps in a limited number of events, and none without a public total."""
     if not total:
         return _ignore
     done, told = 0.0, 0

@@ -1,10 +1,10 @@
-"""Which two data sets count as neighbours."""
+"""The neighbouring relations of data sets."""
 
 from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """Neighbouring relation that a guarantee speaks about.
+    """Neighbouring relation of a guarantee.
 
     Attributes
     ----------
@@ -19,14 +19,14 @@ class Relation(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a guarantee holds for.
+    """Data sets for which a guarantee holds.
 
     Attributes
     ----------
     WORST_CASE
-        Every possible private data set; the numbers may be published.
+        Every possible private data set. The numbers may be published.
     DATA_DEPENDENT
-        The private data set at hand only; computed from its votes, so neither
+        Only this private data set. The guarantee is computed from its votes, so neither
         the amount spent nor the number of answers is itself private.
     """
 

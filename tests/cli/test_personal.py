@@ -170,7 +170,7 @@ BAD = [
     ({"epsilon": 1}, (), "No such option: --epsilon; it belongs to"),
     ({"budgets": "nothing"}, (), "budgets='nothing' is not a column of the private table"),
     ({"budgets": None, "levels": "a=1"}, (), "name the column by --budgets COLUMN"),
-    ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is no epsilon at row 0"),
+    ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is not an epsilon in row 0"),
     ({"budgets": "consent", "drop": "budget,person", "levels": "high=1,lo=2"}, (), "none of levels=['high',"),
     ({"levels": "high=x"}, (), "the part 'high=x'"),
     ({"levels": "high=1:50%,low=2:60%"}, (), "add up to 110%"),

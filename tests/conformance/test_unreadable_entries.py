@@ -253,7 +253,7 @@ def test_blocks(name):
         error = refusal(what, model.fit_blocks, lambda blocks=blocks: iter(blocks), X_public=public)
         assert isinstance(error, DataError), what
         if " in a " in what and "masked" not in what:
-            assert f"at row {ROW}, column 1," in str(error), what
+            assert f"in row {ROW}, column 1," in str(error), what
     labels = Y.astype(float)
     labels[ROW] = np.nan
     blocks = [(X[:5], labels[:5]), (X[5:], labels[5:])]

@@ -157,5 +157,5 @@ def test_a_file_that_another_process_reads_need_not_be_replaced(tmp_path, monkey
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(FileError, match=r"file.a cannot be written .*; let its folder be writable, or name one"):
+    with pytest.raises(FileError, match=r"file.a cannot be written .*; make its folder writable, or name one"):
         store(b"whole", tmp_path / "file" / "a")

@@ -37,7 +37,9 @@ def test_every_cut_and_every_excess_is_refused(idx):
     ids=repr,
 )
 def test_another_magic_number_is_refused(idx, magic):
-    with pytest.raises(FileError, match=f"no 3-dimensional IDX file: it starts with 0x{magic.hex()}, not with 0x"):
+    with pytest.raises(
+        FileError, match=f"must be a 3-dimensional IDX file, but it starts with 0x{magic.hex()} instead of 0x"
+    ):
         read_idx(magic + idx(np.zeros((1, 1, 1)))[4:] if len(magic) == 4 else magic, 3, "it")
 
 
@@ -64,7 +66,7 @@ def test_images_come_with_their_labels(idx):
     [
         (
             [0, 1, 2],
-            r"Tiny test images are 2 and Tiny test labels 3; use two files of one part of one data set\.",
+            r"Tiny test has 2 images but 3 labels; use two files of one part of one data set\.",
         ),
         ([0], "are 2 and Tiny test labels 1"),
         ([0, 10], r"Tiny test labels go up to 10; use labels from 0 to 9\."),

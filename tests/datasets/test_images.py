@@ -98,7 +98,9 @@ def test_scaled_pixels_are_floats_from_0_to_1(tiny):
 
 @pytest.mark.parametrize("X", [np.zeros((2, 2), np.float32), np.zeros((2, 2), np.int64), [[0, 1]], None])
 def test_only_unscaled_pixels_are_scaled(X):
-    with pytest.raises(InvalidParameterError, match=r"X=.* is no array of uint8; give rows of X_train or X_test"):
+    with pytest.raises(
+        InvalidParameterError, match=r"X must be an array of uint8; got .*; give unscaled rows of X_train or X_test"
+    ):
         load_digit_images().scaled(X)
 
 
@@ -107,7 +109,7 @@ def test_files_that_disagree_are_refused(cache, monkeypatch, publish, contents, 
     contents["train-labels"] = idx([1, 2])
     fill(cache / "tiny", packed=False)
     monkeypatch.setattr(images, "MNIST", publish())
-    with pytest.raises(DataError, match=r"Tiny training images are 6 and Tiny training labels 2"):
+    with pytest.raises(DataError, match=r"Tiny training has 6 images but 2 labels"):
         load_mnist()
     contents["train-labels"] = idx([1, 2, 3, 4, 5, 10])
     contents["test-images"] = b"no IDX"

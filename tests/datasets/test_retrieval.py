@@ -112,7 +112,7 @@ def test_a_file_that_may_not_be_read_is_named(cache, publish, fill, monkeypatch)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(retrieval.Path, "open", refuse)
-    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.; let it be readable\."):
+    with pytest.raises(FileError, match=r"train-labels cannot be read .Permission denied.; make it readable\."):
         get(publish())
 
 
@@ -136,7 +136,7 @@ def test_when_nothing_helps_the_message_says_where_and_how(tmp_path, cache, publ
     message = str(found.value)
     assert message.startswith(f"train-labels.gz of Tiny is not in {tmp_path / 'tiny'} or {cache / 'tiny'} and could")
     assert f"{first}train-labels.gz (the server answered 404) or {second}train-labels.gz (its SHA-256 is" in message
-    assert f"has into {cache / 'tiny'}, or into a folder tiny inside the one that data_home or DPENS" in message
+    assert f"has into {cache / 'tiny'}, or into a folder tiny inside the folder that data_home or DPENS" in message
     assert "\n" not in message
     assert not cache.exists()
 

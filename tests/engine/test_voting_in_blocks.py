@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
     model = SubsampleAggregateClassifier(n_teachers=40, **SETTINGS)
     bad = X.copy()
     bad[205, 1] = np.nan
-    with pytest.raises(DataError, match="first at row 205, column 1"):
+    with pytest.raises(DataError, match="the first in row 205, column 1"):
         model.fit_blocks(in_blocks(bad, y), X_public=public)
     wrong = y.copy()
     wrong[300] = 7

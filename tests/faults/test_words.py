@@ -60,7 +60,7 @@ def test_a_budget_of_a_column_named_by_mistake_is_not_told(refused, private):
     private["consent"] = RECORD
     for more in (("--budgets", "consent"), ("--budgets", "consent", "--levels", "high=1,low=2")):
         said = refused(private, "--method", "weighting-pate", *more, without=("--epsilon", "--scale"))
-        assert "at row 0" in said
+        assert "in row 0" in said
         assert RECORD not in said
 
 

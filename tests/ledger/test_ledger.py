@@ -30,7 +30,7 @@ def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_char
     # An oversized request bricks nothing.
     spend(account, 0.4)
     assert account.state().fitting_epsilon == 0
-    with pytest.raises(BudgetError, match="nothing fits any more"):
+    with pytest.raises(BudgetError, match="no further release fits"):
         spend(account, 1e-6)
 
 
@@ -93,7 +93,7 @@ def test_a_key_of_another_data_set_or_of_a_larger_release_pays_for_nothing(ledge
 def test_losses_under_another_relation_do_not_add_up(patients):
     spend(patients, relation=Relation.REPLACE_ONE)
     before = patients.state()
-    with pytest.raises(BudgetError, match=r"for relation='replace-one', and this release is for 'add-or-remove-one'"):
+    with pytest.raises(BudgetError, match=r"for relation='replace-one', but this release is for 'add-or-remove-one'"):
         spend(patients, relation=Relation.ADD_OR_REMOVE_ONE)
     assert patients.state() == before
 
@@ -187,7 +187,7 @@ def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger
     with pytest.raises(TamperedLedgerError, match="lacks entry 4 as it was"):
         ledger.verify()
     assert Ledger(where).verify().entries == 4
-    with pytest.raises(TamperedLedgerError, match="lacks entry 4 as a signed checkpoint has it"):
+    with pytest.raises(TamperedLedgerError, match="lacks entry 4 of a signed checkpoint"):
         Ledger(where).verify([checkpoint])
     change(where, "DELETE FROM dpensemble_entries WHERE number = 4", "DELETE FROM dpensemble_charges WHERE number = 4")
     assert Ledger(where).verify().entries == 3

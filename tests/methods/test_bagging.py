@@ -253,8 +253,16 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({}, InvalidParameterError, r"^subsample=None and delta=None: give exactly one of them"),
-        ({"subsample": 5, "delta": 0.1}, InvalidParameterError, "subsample=5 and delta=0.1: give exactly one"),
+        (
+            {},
+            InvalidParameterError,
+            r"^exactly one of subsample and delta must be given; got subsample=None and delta=None",
+        ),
+        (
+            {"subsample": 5, "delta": 0.1},
+            InvalidParameterError,
+            "exactly one of .* must be given; got subsample=5 and delta=0.1",
+        ),
         ({"subsample": 0}, InvalidParameterError, "subsample=0 is not an integer from 1"),
         ({"subsample": 2.0}, InvalidParameterError, r"subsample=2\.0"),
         (

@@ -118,8 +118,8 @@ def test_a_column_of_numbers_is_read_as_numbers(folder):
 
 @pytest.mark.parametrize(
     ("entry", "message"),
-    [("", "missing at row 3"), ("0", "no epsilon at row 3"), ("-1", "no epsilon at row 3"),
-     ("inf", "no epsilon at row 3"), ("much", "no epsilon at row 3")],
+    [("", "missing in row 3"), ("0", "not an epsilon in row 3"), ("-1", "not an epsilon in row 3"),
+     ("inf", "not an epsilon in row 3"), ("much", "not an epsilon in row 3")],
 )  # fmt: skip
 def test_a_bad_budget_is_named_with_its_row(folder, entry, message):
     table = pd.read_csv(folder / "private.csv", dtype=str)

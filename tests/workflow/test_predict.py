@@ -108,7 +108,7 @@ def test_bad_input(folder, tmp_path):
     for path, text in (
         (tmp_path, "holds no student.skops; give the folder of a run"),
         (tmp_path / "none.skops", "there is no such file"),
-        (tmp_path / "broken.skops", "it is broken, or no such file"),
+        (tmp_path / "broken.skops", "it is broken, or not such a file"),
     ):
         with pytest.raises(FileError, match=text):
             load_student(path)

@@ -122,9 +122,9 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
 @pytest.mark.parametrize(
     ("change", "more", "message"),
     [
-        ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are none"),
+        ({"size": "five"}, (), "column 'size' is numbers in the public table but has entries that are not numbers"),
         ({"y": None}, (), "rows without a target in column 'y'"),
-        ({"y": "maybe"}, (), "hold one that is not among"),
+        ({"y": "maybe"}, (), "contain one that is not among"),
         ({"who": None}, ("--unit", "who"), "rows without a unit in column 'who'"),
         ({"size": np.inf}, (), "infinite values in size"),
         ({}, ("--baseline",), "baseline=True requires all private records in memory"),
@@ -186,5 +186,5 @@ def test_units_of_blocks_are_those_of_memory(table):
         with pytest.raises(DataError, match="entries than blocks have records"):
             model().fit_blocks(blocks, X_public=public, units=wrong)
     y[299] = "maybe"
-    with pytest.raises(DataError, match=r"first at row 299, counting from 0"):
+    with pytest.raises(DataError, match=r"the first in row 299, counting from 0"):
         model().fit_blocks(blocks, X_public=public)

@@ -24,7 +24,7 @@ _COMMON = (
     "The guarantee does not cover the fact that a run completed or was refused.",
     "This covers one training run. The losses of further runs on the same records add to it.",
 )
-#: Which group a record is in is public.
+#: The public membership of groups.
 MEMBERSHIP = {
     Relation.REPLACE_ONE: "Which group a record (or unit) belongs to is public, and so is the size of each group; "
     "neighbouring data sets differ within one group.",
@@ -34,7 +34,7 @@ MEMBERSHIP = {
 
 
 def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of any method that votes, one sentence each."""
+    """Return the assumptions of the guarantee of any method that votes, one sentence each."""
     found = []
     if has_units:
         found.append(UNITS_TOGETHER)
@@ -44,7 +44,7 @@ def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, .
 
 
 def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of label moments, one sentence each."""
+    """Return the assumptions of the guarantee of label moments, one sentence each."""
     found = [UNITS_TOGETHER] if has_units else []
     if by_group:
         found.append(MEMBERSHIP[relation])
@@ -58,7 +58,7 @@ def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str
 
 
 def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
-    """Return what must hold for the guarantee of averages of teachers' answers, one sentence each."""
+    """Return the assumptions of the guarantee of averages of teachers' answers, one sentence each."""
     found = []
     if has_units:
         found.append(UNITS_TOGETHER)

@@ -1,4 +1,4 @@
-"""The interactive loop: teachers are asked where they seem to contradict the student, who learns on the way."""
+"""The interactive loop. Teachers are asked where they seem to contradict the student, which learns meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def label_interactively(
     batch_size: int,
     confidence: float,
 ) -> Released:
-    """Ask in batches, each against a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
+    """Query in batches, each with a student of all labels so far (Papernot et al. 2018, Algorithm 2)."""
     order = questions.order
     found = Released(order[:0], np.empty(0, dtype=np.int64))
     while len(found.asked) < len(order):
@@ -33,11 +33,11 @@ def label_interactively(
             break
         batch = order[asked : asked + size]
         student = learner.fit(found.lesson_rows, found.lesson_labels) if found.answered.size else None
-        # Without a student nothing is expected, and the threshold is on the highest count.
+        # Without a student there are no expectations, and the threshold is on the highest count.
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
         outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, asked, expected)
         admitted = batch[: len(outcomes)]
-        # Where the threshold is not passed, what the student is sure of is a lesson that costs nothing.
+        # If the threshold is not passed, the student's confident predictions become lessons, which cost nothing.
         sure = (outcomes < 0) & (expected[: len(outcomes)].max(axis=1, initial=0) >= confidence)
         found = Released(
             order[: asked + len(outcomes)],
