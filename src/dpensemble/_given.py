@@ -52,7 +52,7 @@ def require_labels(y: Any, *, name: str = "y", keep_bad: bool = False, first: in
     if missing.any():
         row = first + int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise DataError(
-            f"{name} has a missing label (NaN or None; the first in row {row}, counting from 0); label that record, or "
+            f"{name} has a missing label (NaN or None, the first in row {row}, counting from 0); label that record, or "
             "drop it."
         )
 

@@ -4,7 +4,7 @@
 
     DPEnsembleError
     ├── InvalidParameterError (ValueError)   a setting is out of range or unknown
-    ├── InvalidParameterError (ValueError)   a setting is out of range or unknown
+    ├── DataError (ValueError)               rows, labels or columns cannot be used
     │   └── HiddenError                      an unexpected error whose text may quote private rows
     ├── BudgetError (ValueError)             the privacy budget cannot be used or does not suffice
     ├── AccountingError (ArithmeticError)    a computed privacy cost is not finite or negative

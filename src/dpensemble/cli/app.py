@@ -141,7 +141,7 @@ def _unforeseen(kind: str) -> int:
     # Texts of foreign errors may quote private records.
     typer.echo(
         f"dpensemble: unexpected {kind}; {INTERRUPTS.standing}. "
-        "Set DPENSEMBLE_TRACEBACK=1 to see the traceback; it may print private records on the screen.",
+        "Set DPENSEMBLE_TRACEBACK=1 to see the traceback, which may print private records on the screen.",
         err=True,
     )
     return 1

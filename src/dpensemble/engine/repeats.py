@@ -165,7 +165,7 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
     if found is not None:
         fits, cost = found
         warnings.warn(
-            f"{fits} private fits in this process used the same records; together they cost epsilon {cost.epsilon:.4g} "
+            f"{fits} private fits in this process used the same records. Together they cost epsilon {cost.epsilon:.4g} "
             f"and delta {cost.delta:.4g} (the sums), not the figures of a single guarantee. Choose settings on public "
             "data instead; dpensemble.total_spent() returns the cost of all fits so far. This is for the owner of the "
             "records only, because it depends on them exactly.",

@@ -39,7 +39,7 @@ def wants_blocks(private: Path, *, able: bool, asked: bool) -> bool:
     """Return whether to read private records in blocks: if `asked`, or if `able` and the table is a folder or large."""
     if asked and not is_parquet(private):
         raise InvalidParameterError(
-            f"in_blocks=True requires a private table in Parquet; got {private.name}; write it as .parquet."
+            f"in_blocks=True requires a private table in Parquet, but got {private.name}; write it as .parquet."
         )
     if not (able and private.exists() and is_parquet(private)):
         return False
