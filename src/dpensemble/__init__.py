@@ -112,13 +112,13 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in __all__:
-            found = getattr(import_module(f"dpensemble.{_ROOM_OF.get(name, 'methods')}"), name)
+            value = getattr(import_module(f"dpensemble.{_ROOM_OF.get(name, 'methods')}"), name)
         elif name == "__version__":
-            found = import_module("importlib.metadata").version("dpensemble")
+            value = import_module("importlib.metadata").version("dpensemble")
         else:
-            found = _room(name)
-        globals()[name] = found
-        return found
+            value = _room(name)
+        globals()[name] = value
+        return value
 
 
 def _room(name: str) -> Any:

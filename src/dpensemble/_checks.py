@@ -85,8 +85,8 @@ def declared_classes(classes: Sequence[object] | None) -> list[object]:
             "classes=None: the possible labels must be declared as public knowledge, for example classes=[0, 1], "
             "because reading them from the private labels would leak information."
         )
-    given = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
-    declared = list(map(_plain, given))
+    entries = list(classes) if isinstance(classes, Iterable) and getattr(classes, "shape", None) != () else []
+    declared = list(map(_plain, entries))
     if not all(map(_is_label, declared)) or len(declared) < 2 or len(set(declared)) != len(declared):
         raise InvalidParameterError(
             f"classes={shown(classes)} must name at least two distinct labels, texts or real numbers.",
@@ -124,11 +124,11 @@ def by_name(X: Any, names: Sequence[str], *, needed: Sequence[str] | None = None
     columns, names = list(X.columns), list(names)
     if columns == names:
         return X
-    own, known = set(columns), set(names)
+    own, expected = set(columns), set(names)
     if len(own) < len(columns):
         raise DataError("X names a column twice; give each column once.")
     missing = [str(name) for name in (names if needed is None else needed) if name not in own]
-    extra = [str(name) for name in columns if name not in known]
+    extra = [str(name) for name in columns if name not in expected]
     if missing or extra:
         parts = []
         if missing:

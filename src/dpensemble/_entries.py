@@ -52,9 +52,9 @@ def blanked(X: Any) -> Any:
 
 
 def _with_nan(entries: NDArray[Any], places: list[int]) -> NDArray[Any]:
-    found = entries.copy()
-    found.reshape(-1)[places] = np.nan
-    return found
+    result = entries.copy()
+    result.reshape(-1)[places] = np.nan
+    return result
 
 
 def masked(name: str) -> DataError:
@@ -86,9 +86,9 @@ def as_array(values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values, dtype=object)
     except ValueError:
-        found = np.empty(len(values), dtype=object)
-        found[:] = values
-        return found
+        result = np.empty(len(values), dtype=object)
+        result[:] = values
+        return result
 
 
 def plain_array(values: Any) -> NDArray[Any]:

@@ -101,5 +101,5 @@ class ScoresGivenLabels:
         """
         require_labels(y)
         require_readable("sample_weight", sample_weight)
-        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return found
+        accuracy: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+        return accuracy

@@ -71,9 +71,9 @@ class Original:
 
     def __new__(cls, *_args: Any, **_rest: Any) -> Self:
         """Make an object that remembers that it is the original."""
-        made = super().__new__(cls)
-        made._mark = _Mark(made)
-        return made
+        new = super().__new__(cls)
+        new._mark = _Mark(new)
+        return new
 
     def __copy__(self) -> NoReturn:
         raise _refusal(type(self).__name__)
@@ -93,9 +93,9 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that raises in a forked process, or if its object is not the original."""
 
     @wraps(method)
-    def guarded(self: Original, *args: Any, **given: Any) -> Any:
+    def guarded(self: Original, *args: Any, **kwargs: Any) -> Any:
         self._mark.require(self)
-        return method(self, *args, **given)
+        return method(self, *args, **kwargs)
 
     guarded.is_guarded = True  # type: ignore[attr-defined]
     return guarded

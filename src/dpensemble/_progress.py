@@ -90,14 +90,14 @@ def _teller(hear: Hear, title: str, total: float | None) -> Callable[[float], No
     """Return a function that reports steps in a limited number of events, and none without a public total."""
     if not total:
         return _ignore
-    done, told = 0.0, 0
+    n_done, n_events = 0.0, 0
 
     def tell(steps: float) -> None:
-        nonlocal done, told
-        done += steps
-        if int(_STEPS * done / total) > told:
-            told = int(_STEPS * done / total)
-            hear("goes on", {"work": title, "done": int(done), "steps": total})
+        nonlocal n_done, n_events
+        n_done += steps
+        if int(_STEPS * n_done / total) > n_events:
+            n_events = int(_STEPS * n_done / total)
+            hear("goes on", {"work": title, "done": int(n_done), "steps": total})
 
     return tell
 

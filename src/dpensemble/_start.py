@@ -18,8 +18,8 @@ def is_the_command() -> bool:
     """Return whether this process is ``dpensemble`` or ``python -m dpensemble``, and not one that imports it."""
     if os.path.basename(sys.argv[0] if sys.argv else "") in ("dpensemble", "dpensemble.exe"):
         return True
-    given = sys.orig_argv
-    return "-m" in given and given[given.index("-m") + 1 :][:1] == ["dpensemble"]
+    arguments = sys.orig_argv
+    return "-m" in arguments and arguments[arguments.index("-m") + 1 :][:1] == ["dpensemble"]
 
 
 def heed_interrupts() -> None:

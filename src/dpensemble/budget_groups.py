@@ -94,7 +94,7 @@ def personal_budgets(
 
 
 def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
-    found = np.empty(len(items))
+    epsilons = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
         epsilon = _epsilon_or_none(item)
         if epsilon is None:
@@ -104,8 +104,8 @@ def _plain_epsilons(items: NDArray[Any]) -> NDArray[np.float64]:
                 f"budgets is {what} in row {row}, counting from 0; every record needs an epsilon from 1e-09 to "
                 "1e+12 (or give levels, which define the names)."
             )
-        found[row] = epsilon
-    return found
+        epsilons[row] = epsilon
+    return epsilons
 
 
 def _epsilon_or_none(item: object) -> float | None:
@@ -117,7 +117,7 @@ def _epsilon_or_none(item: object) -> float | None:
 
 
 def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDArray[np.float64]:
-    found = np.empty(len(items))
+    epsilons = np.empty(len(items))
     for row, item in enumerate(items.tolist()):
         if is_missing(item) or not isinstance(item, Hashable) or item not in levels:
             what = "missing" if is_missing(item) else "another name"
@@ -125,8 +125,8 @@ def _epsilons_of_levels(items: NDArray[Any], levels: Mapping[Any, float]) -> NDA
                 f"budgets is {what} in row {row}, counting from 0, which is not in levels={list(levels)!r}; "
                 "give every record one of them."
             )
-        found[row] = levels[item]
-    return found
+        epsilons[row] = levels[item]
+    return epsilons
 
 
 def _names(epsilons: NDArray[np.float64], levels: Mapping[Any, float] | None) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ class Client:
         """Return a signed statement about the ledger's last entry, to be stored elsewhere (owners only)."""
         return dict(self._get("/v1/checkpoint"))
 
-    def predict(self, grant: str, *, key: str | None = None, **asked: Any) -> Answered:
+    def predict(self, grant: str, *, key: str | None = None, **queries: Any) -> Answered:
         """Request a batch of answers.
 
         Parameters
@@ -128,7 +128,7 @@ class Client:
         key : str, optional
             Name of the request. Repeating a request under its name costs nothing, even from another process. By
             default, a new name.
-        **asked
+        **queries
             One of ``counts``, ``ballots``, ``log_probs`` or ``rows``: a list of queries.
 
         Raises
@@ -148,7 +148,7 @@ class Client:
             raise InvalidParameterError(
                 f"key must be printable Latin characters without spaces around them; got {key!r:.80}."
             )
-        body = json.dumps(asked).encode()
+        body = json.dumps(queries).encode()
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         answers, replayed = self._send(f"{_grant_path(grant)}/predictions", body, headers)
         return Answered(answers["labels"], answers["means"], key, replayed)

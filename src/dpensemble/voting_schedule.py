@@ -84,28 +84,28 @@ class VotingSchedule:
         last = self.stages[-1].n_queries
         return None if last is None else sum(stage.n_queries or 0 for stage in self.stages)
 
-    def stage_at(self, asked: int) -> tuple[int, int]:
+    def stage_at(self, n_asked: int) -> tuple[int, int]:
         """Return the index of the next query's stage, and how many queries of that stage came before."""
         for index, stage in enumerate(self.stages[:-1]):
-            if asked < (stage.n_queries or 0):
-                return index, asked
-            asked -= stage.n_queries or 0
-        return len(self.stages) - 1, asked
+            if n_asked < (stage.n_queries or 0):
+                return index, n_asked
+            n_asked -= stage.n_queries or 0
+        return len(self.stages) - 1, n_asked
 
-    def law(self, asked: int) -> ReleaseLaw:
+    def law(self, n_asked: int) -> ReleaseLaw:
         """Return the law of the next query."""
-        return self.stages[self.stage_at(asked)[0]].law
+        return self.stages[self.stage_at(n_asked)[0]].law
 
-    def left_in_stage(self, asked: int, n_queries: int) -> int:
+    def left_in_stage(self, n_asked: int, n_queries: int) -> int:
         """Return how many of the next queries, at most `n_queries`, are answered under the same law."""
-        index, before = self.stage_at(asked)
+        index, before = self.stage_at(n_asked)
         length = self.stages[index].n_queries
         return n_queries if length is None else max(0, min(n_queries, length - before))
 
-    def ballots(self, asked: int, n_queries: int) -> NDArray[np.int64]:
+    def ballots(self, n_asked: int, n_queries: int) -> NDArray[np.int64]:
         """Return each teacher's ballot weight on the next queries of one stage, shape (n_queries, n_teachers)."""
         # 0 if a teacher does not vote. The array may be a read-only view.
-        index, before = self.stage_at(asked)
+        index, before = self.stage_at(n_asked)
         pools = self.stages[index].pools
         columns = []
         for number, pool in enumerate(pools):
@@ -120,12 +120,12 @@ class VotingSchedule:
             columns.append(column)
         return columns[0] if len(columns) == 1 else np.hstack(columns)
 
-    def counts(self, votes: Votes, asked: int) -> NDArray[np.int64]:
+    def counts(self, votes: Votes, n_asked: int) -> NDArray[np.int64]:
         """Return the sum of the ballots for each class, shape (n_queries, n_classes). Private."""
-        pools = self.stages[self.stage_at(asked)[0]].pools
+        pools = self.stages[self.stage_at(n_asked)[0]].pools
         if all(pool.participants == pool.n_teachers and pool.ballot == 1 for pool in pools):
             return votes.counts
-        return votes.weighted_counts(self.ballots(asked, votes.n_queries))
+        return votes.weighted_counts(self.ballots(n_asked, votes.n_queries))
 
     def _hands(self, stage: int, pool: int, n_queries: int) -> list[NDArray[np.int64]]:
         """Return who votes on the first queries of a stage. Each deck is dealt to its last card."""

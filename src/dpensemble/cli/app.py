@@ -31,8 +31,8 @@ _NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}
 _NUMBERS_OF_OLD_TYPER = re.compile(r"('.*') is not a valid (float|int)(?:eger)?\.")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version  # noqa: PLC0415 - slow, and needed only here
 
         typer.echo(f"dpensemble {version('dpensemble')}")
@@ -107,9 +107,9 @@ def _app(command: str, choice: Choice | None) -> typer.Typer:
 def _message(error: DPEnsembleError, arguments: Sequence[str]) -> str:
     """Return an error's text, preceded by the option's name if the option and the parameter have different names."""
     flag = None if error.parameter is None else flag_of(error.parameter)
-    given = flag is not None and any(argument.split("=")[0] == flag for argument in arguments)
+    in_arguments = flag is not None and any(argument.split("=")[0] == flag for argument in arguments)
     named = flag is not None and flag[2:].replace("-", "_") == error.parameter
-    return f"{flag}: {error}" if given and not named else str(error)
+    return f"{flag}: {error}" if in_arguments and not named else str(error)
 
 
 def _usage(error: Any, arguments: Sequence[str]) -> str:

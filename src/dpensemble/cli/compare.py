@@ -116,45 +116,45 @@ def _check_file(out: Path) -> None:
         raise FileError(f"out={str(out)!r} must be a new file in an existing folder; choose another file.")
 
 
-def _print(found: Comparison) -> None:
+def _print(comparison: Comparison) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _WIDTH)
-    rows, repeats = found.rows, f"{found.repeats} repeat{'s' if found.repeats > 1 else ''}"
+    rows, repeats = comparison.rows, f"{comparison.repeats} repeat{'s' if comparison.repeats > 1 else ''}"
     lines = [
-        f"{found.dataset}: {rows['private']:,} private, {rows['public']:,} public and {rows['test']:,} test rows "
-        f"({found.how}); {len(found.classes)} classes.",
-        f"Budget of each method: epsilon {found.epsilon:g}, delta {found.delta:g}, {found.relation}; "
-        f"learner {found.learner}, {found.n_teachers:,} teachers, {repeats}.",
+        f"{comparison.dataset}: {rows['private']:,} private, {rows['public']:,} public and {rows['test']:,} test rows "
+        f"({comparison.how}); {len(comparison.classes)} classes.",
+        f"Budget of each method: epsilon {comparison.epsilon:g}, delta {comparison.delta:g}, {comparison.relation}; "
+        f"learner {comparison.learner}, {comparison.n_teachers:,} teachers, {repeats}.",
     ]
     for line in lines:
         console.print(line, markup=False)
-    console.print(_table(found))
-    for row in found.methods:
+    console.print(_table(comparison))
+    for row in comparison.methods:
         if row.error is not None:
             console.print(f"{row.method} cannot run: {row.error}", markup=False)
         if row.note is not None:
             console.print(f"{row.method}: {row.note}.", markup=False)
-    if not found.for_release:
+    if not comparison.for_release:
         console.print("NOT FOR RELEASE: the noise came from a seed.", markup=False)
-    console.print(f"{found.warning} {_together(found)}", markup=False)
+    console.print(f"{comparison.warning} {_together(comparison)}", markup=False)
 
 
-def _together(found: Comparison) -> str:
-    epsilon, delta = found.together["epsilon"], found.together["delta"]
+def _together(comparison: Comparison) -> str:
+    epsilon, delta = comparison.together["epsilon"], comparison.together["delta"]
     return f"All fits of this table would cost epsilon {epsilon:.4g} and delta {delta:.4g} (the sums)."
 
 
-def _table(found: Comparison) -> Table:
+def _table(comparison: Comparison) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("method", no_wrap=True)
-    second = ("auroc", "AUROC") if len(found.classes) == 2 else ("balanced_accuracy", "balanced")
+    second = ("auroc", "AUROC") if len(comparison.classes) == 2 else ("balanced_accuracy", "balanced")
     for head in ("accuracy", second[1], "Brier", "epsilon", "delta"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("bought")
     table.add_column("released")
     table.add_column("seconds", justify="right")
-    for row in (*found.methods, *found.references):
+    for row in (*comparison.methods, *comparison.references):
         table.add_row(
             row.method,
             _accuracy(row),
@@ -164,7 +164,7 @@ def _table(found: Comparison) -> Table:
             _figure(row.delta),
             escape(row.text),
             row.released or "-",
-            f"{row.seconds / found.repeats:.1f}",
+            f"{row.seconds / comparison.repeats:.1f}",
         )
     return table
 

@@ -40,8 +40,8 @@ def logged(path: Path | None, **facts: Any) -> Iterator[Hear]:
                 yield write
         except BaseException as error:
             # Errors about tables may name columns, and errors of other libraries may quote records.
-            known = known_text(error) is not None or not isinstance(error, Exception)
-            write("run failed", {"error": type(error).__name__ if known else "unexpected"})
+            is_safe = known_text(error) is not None or not isinstance(error, Exception)
+            write("run failed", {"error": type(error).__name__ if is_safe else "unexpected"})
             raise
         write("run ends", {})
 

@@ -50,11 +50,11 @@ def run(
 ) -> None:
     """Find the private majority of private teachers with the least error."""
     compete = member("constraints", constraints, Constraints)
-    believed = _prior_of(prior)
+    vote_prior = _prior_of(prior)
     check_plot_file(plot)
     check_folder("certificate", certificate)
     solution = optimise_gamma(
-        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=believed, constraints=compete
+        teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta, prior=vote_prior, constraints=compete
     )
     if certificate is not None:
         write_certificate(certificate, certificate_of_majority(solution.law, solution.allowance))
@@ -62,9 +62,9 @@ def run(
     if plot is not None:
         write_plot(solution, laws, plot)
     if as_json:
-        typer.echo(json.dumps(_as_dict(solution, laws, believed), indent=2))
+        typer.echo(json.dumps(_as_dict(solution, laws, vote_prior), indent=2))
     else:
-        _show(solution, laws, believed, plot)
+        _show(solution, laws, vote_prior, plot)
         print_certificate(certificate)
 
 
@@ -110,27 +110,27 @@ def _baselines(allowance: Allowance) -> Laws:
     return laws
 
 
-def _as_dict(found: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
-    certificate = asdict(found.certificate)
-    certificate["corners"] = [{"p": p, "p_neighbour": q, "teachers": n} for (p, q), n in found.certificate.corners]
+def _as_dict(solution: GammaSolution, laws: Laws, prior: VotePrior) -> dict[str, Any]:
+    certificate = asdict(solution.certificate)
+    certificate["corners"] = [{"p": p, "p_neighbour": q, "teachers": n} for (p, q), n in solution.certificate.corners]
     errors = {name: expected_error(law, prior) for name, law in laws.items()}
     return {
-        "gamma": list(found.gamma),
-        **asdict(found.allowance),
-        "answer_epsilon": found.allowance.m * found.allowance.epsilon,
-        "objective": found.objective,
-        "upper_bound": found.upper_bound,
-        "error": found.error,
+        "gamma": list(solution.gamma),
+        **asdict(solution.allowance),
+        "answer_epsilon": solution.allowance.m * solution.allowance.epsilon,
+        "objective": solution.objective,
+        "upper_bound": solution.upper_bound,
+        "error": solution.error,
         "errors": errors,
         "certificate": certificate,
-        "n_constraints": found.n_constraints,
-        "rounds": found.rounds,
-        "seconds": found.seconds,
+        "n_constraints": solution.n_constraints,
+        "rounds": solution.rounds,
+        "seconds": solution.seconds,
     }
 
 
-def _show(found: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None) -> None:
-    console, allowance = Console(highlight=False), found.allowance
+def _show(solution: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None) -> None:
+    console, allowance = Console(highlight=False), solution.allowance
     console.print(
         f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; the "
         f"answer is ({allowance.m * allowance.epsilon:.6g}, {allowance.delta:g})-private.",
@@ -138,9 +138,9 @@ def _show(found: GammaSolution, laws: Laws, prior: VotePrior, plot: Path | None)
     )
     console.print(_errors(laws, prior))
     console.print(_gammas(laws, allowance.n_teachers))
-    console.print(str(found.certificate), markup=False)
+    console.print(str(solution.certificate), markup=False)
     console.print(
-        f"{found.n_constraints:,} constraints in {found.rounds:,} rounds, {found.seconds:.2f} s.", markup=False
+        f"{solution.n_constraints:,} constraints in {solution.rounds:,} rounds, {solution.seconds:.2f} s.", markup=False
     )
     if plot is not None:
         console.print(f"Plot: {plot}", markup=False)

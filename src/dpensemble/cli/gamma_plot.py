@@ -17,14 +17,14 @@ _CHANCES = 101
 _COLOURS = {"optimised": "group-1", "DSub": "group-2", "Sub": "group-3", "constant": "group-4"}
 
 
-def write_plot(found: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
+def write_plot(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority], path: Path) -> None:
     """Draw gamma and error of several laws, and write both charts as one SVG."""
-    allowance = found.allowance
+    allowance = solution.allowance
     setting = (
         f"{allowance.n_teachers:,} teachers, each ({allowance.epsilon:g}, {allowance.Delta:g})-private; answer "
         f"({allowance.m * allowance.epsilon:.4g}, {allowance.delta:g})-private"
     )
-    charts = [("When the majority is returned", _gamma_chart(laws)), ("Distance to it", _error_chart(found, laws))]
+    charts = [("When the majority is returned", _gamma_chart(laws)), ("Distance to it", _error_chart(solution, laws))]
     write_charts(setting, charts, path)
 
 
@@ -34,7 +34,7 @@ def _gamma_chart(laws: dict[str, RandomizedResponseMajority]) -> Markup:
     return line_chart(lines, [Limit("always", 1.0)], words)
 
 
-def _error_chart(found: GammaSolution, laws: dict[str, RandomizedResponseMajority]) -> Markup:
+def _error_chart(solution: GammaSolution, laws: dict[str, RandomizedResponseMajority]) -> Markup:
     percent = np.linspace(0, 100, _CHANCES)
     lines = [
         Series(
@@ -50,4 +50,4 @@ def _error_chart(found: GammaSolution, laws: dict[str, RandomizedResponseMajorit
         "teachers' common probability of the second class, %",
         "total-variation distance",
     )
-    return line_chart(lines, [Limit("as believed", found.error)], words)
+    return line_chart(lines, [Limit("as believed", solution.error)], words)

@@ -80,15 +80,15 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        kept: dict[signal.Signals, Any] = {}
+        handlers: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) in (usual, end_at_once):
                 signal.signal(number, self._handle_signal)
-                kept[number] = usual
+                handlers[number] = usual
         try:
             yield
         finally:
-            for number, handler in kept.items():
+            for number, handler in handlers.items():
                 # For good: only the interpreter's own exit is left, and an interrupt of it needs no message.
                 signal.signal(number, signal.SIG_IGN if for_good else handler)
 

@@ -24,12 +24,17 @@ def run(action: str, ledger: str, as_json: bool, **values: Any) -> None:
 
 
 def _create(where: str) -> tuple[Any, str]:
-    made = Ledger.create(where)
-    about = {"ledger": made.place, "id": made.id, "public_key": made.public_key, "signing_key": str(made.key_path),
-             "witness": str(made.witness_path)}  # fmt: skip
+    ledger = Ledger.create(where)
+    about = {
+        "ledger": ledger.place,
+        "id": ledger.id,
+        "public_key": ledger.public_key,
+        "signing_key": str(ledger.key_path),
+        "witness": str(ledger.witness_path),
+    }
     return about, (
-        f"A ledger in {made.place}. Its signing key is {made.key_path}, and {made.witness_path} notices an old copy: "
-        "keep back-ups of both files, and keep them away from the ledger's own back-ups."
+        f"A ledger in {ledger.place}. Its signing key is {ledger.key_path}, and {ledger.witness_path} "
+        "notices an old copy: keep back-ups of both files, and keep them away from the ledger's own back-ups."
     )
 
 
@@ -70,10 +75,10 @@ def _verify(where: str, checkpoint: list[Path]) -> tuple[Any, str]:
     ledger = Ledger(where)
     counts = ledger.verify([read_statement(path) for path in checkpoint])
     notes = ledger.check()
-    kept = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
+    checkpoint_words = f", and all of {len(checkpoint)} checkpoints" if checkpoint else ""
     return asdict(counts), (
         f"The ledger holds: {counts.entries:,} entries, {counts.accounts:,} accounts, {counts.grants:,} releases, "
-        f"{counts.requests:,} requests{kept}." + "".join(f"\n{note}" for note in notes)
+        f"{counts.requests:,} requests{checkpoint_words}." + "".join(f"\n{note}" for note in notes)
     )
 
 

@@ -75,8 +75,8 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
     if first is not None and named not in (None, first):
         raise InvalidParameterError(f"--method {named} and the method {first!r} are both given; name only one.")
     name = first if named is None else named
-    wanted = _value_of(rest, "--law")
-    if name is None and wanted is None and {"-h", "--help"} & set(rest):
+    law_option = _value_of(rest, "--law")
+    if name is None and law_option is None and {"-h", "--help"} & set(rest):
         return None
     method, law = _method_and_law(command, _default(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
@@ -86,9 +86,9 @@ def choose(command: str, arguments: Sequence[str]) -> Choice | None:
         # The parser refuses --law.
         return Choice(command, method, None, tuple(rest))
     _take_option(rest, "--law")
-    if wanted is not None and law not in (None, wanted):
-        raise InvalidParameterError(f"--law {wanted} contradicts the method {name!r}; drop one of them.")
-    law = wanted or law or parameter.default
+    if law_option is not None and law not in (None, law_option):
+        raise InvalidParameterError(f"--law {law_option} contradicts the method {name!r}; drop one of them.")
+    law = law_option or law or parameter.default
     if law is not None and law not in laws_of(method):
         raise InvalidParameterError(f"law of {method} must be one of {', '.join(laws_of(method))}; got {law!r}.")
     return Choice(command, method, law, tuple(rest))
@@ -98,12 +98,12 @@ def _default(command: str, rest: Sequence[str]) -> str:
     """Return the method of a command line that names none: the voting method, if one of its options is given."""
     usual = DEFAULT_METHODS[command]
     votes = DEFAULT_METHODS["plan"]
-    given = {argument.partition("=")[0] for argument in rest}
+    flags = {argument.partition("=")[0] for argument in rest}
     own = {option.flag for option in options_of(command, usual, None)}
     takes_law = law_parameter(votes)
     law = None if takes_law is None else takes_law.default
     voting = {option.flag for option in options_of(command, votes, law)}
-    return votes if given & (voting - own) else usual
+    return votes if flags & (voting - own) else usual
 
 
 def _method_and_law(command: str, name: str, rest: Sequence[str]) -> tuple[str, str | None]:

@@ -129,8 +129,8 @@ def _request(choice: Choice, options: dict[str, Option], values: dict[str, Any])
     for key, option in options.items():
         if option.name in ("method", "law"):
             continue
-        given = values[key]
-        value = given.value if isinstance(given, StrEnum) else given
+        raw = values[key]
+        value = raw.value if isinstance(raw, StrEnum) else raw
         absent = value is None or (value is False and option.kind is bool)
         if option.goes_to == OWN:
             sorted_values[OWN][option.name] = option.default if absent else value

@@ -25,10 +25,12 @@ from dpensemble.relations import Basis, Relation
 _OTHER_SIZES = (0.1, 0.5, 1, 2, 10)
 
 
-def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, certificate: Path | None = None) -> None:
+def plan_bagging(
+    records: int | None, settings: dict[str, Any], *, as_json: bool, certificate: Path | None = None
+) -> None:
     """Print the guarantee of bagging itself, or the largest subsample within a delta."""
     check_folder("certificate", certificate)
-    subsample, delta = given.get("subsample"), given.get("delta")
+    subsample, delta = settings.get("subsample"), settings.get("delta")
     if records is None:
         raise InvalidParameterError("method bagging requires --records, the number of private records.")
     if subsample is None and delta is None:
@@ -40,8 +42,8 @@ def plan_bagging(records: int | None, given: dict[str, Any], *, as_json: bool, c
             f"--subsample {subsample} and --delta {delta:g} are both given, but each determines the other; give "
             "only one of them."
         )
-    models = given.get("n_teachers", 1)
-    scheme = Bootstrap(given.get("scheme", Bootstrap.WITH_REPLACEMENT))
+    models = settings.get("n_teachers", 1)
+    scheme = Bootstrap(settings.get("scheme", Bootstrap.WITH_REPLACEMENT))
     if delta is not None:
         subsample = largest_subsample(delta, records, models, scheme)
     draws = BootstrapScheme(scheme, models, subsample)  # type: ignore[arg-type]

@@ -53,22 +53,22 @@ def check_folder(name: str, path: Path | None) -> None:
         raise FileError(f"{name}={str(path)!r} must be a file in an existing folder; choose another file.")
 
 
-def write_plot(found: Plan, plain: dict[str, Any] | None, path: Path) -> None:
+def write_plot(plan: Plan, plain: dict[str, Any] | None, path: Path) -> None:
     """Draw the plan's charts, and write them as one SVG."""
-    design = found.design
+    design = plan.design
     if plain is not None:
         history = History(
-            groups=[(group.name, group.budget) for group in found.groups],
-            spend=design.spend_curve(found.labels),
+            groups=[(group.name, group.budget) for group in plan.groups],
+            spend=design.spend_curve(plan.labels),
             plain=plain["plain_spend"],
             marks=[(entry["name"], entry["epsilon"], entry["labels"]) for entry in plain["plain_labels"]],
         )
         charts = [("What labels cost each group", history_chart(history, "labels"))]
     else:
-        charts = [("What labels cost", _epsilon_chart(found)), ("How often a label is wrong", _quality_chart(found))]
+        charts = [("What labels cost", _epsilon_chart(plan)), ("How often a label is wrong", _quality_chart(plan))]
     teachers = design.settings()["n_teachers"]
     setting = (
-        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {found.delta:g}"
+        f"{design.name}, {design.law.title}, {teachers:,} teachers, {design.n_classes} classes, delta {plan.delta:g}"
     )
     write_charts(setting, charts, path)
 
@@ -89,23 +89,23 @@ def write_charts(setting: str, charts: Sequence[tuple[str, Markup]], path: Path)
         path.write_text(_PAGE.format(width=WIDTH, height=y, body=body, groups=groups), encoding="utf-8")
 
 
-def _epsilon_chart(found: Plan) -> Markup:
+def _epsilon_chart(plan: Plan) -> Markup:
     lines, accountings = [], [(Accounting.EXACT, "main")]
-    if has_published(found.design.law):
+    if has_published(plan.design.law):
         accountings.append((Accounting.PUBLISHED, "other"))
     for accounting, css in accountings:
-        curve = found.design.with_accounting(accounting).spend_curve(found.labels)
+        curve = plan.design.with_accounting(accounting).spend_curve(plan.labels)
         lines.append(Series(accounting.value, [(count, epsilon) for count, (epsilon,) in curve], css))
     words = Words("epsilon", "Epsilon by number of labels", "labels", "epsilon")
-    return line_chart(lines, [Limit(f"budget {found.epsilon:.3g}", found.epsilon)], words)
+    return line_chart(lines, [Limit(f"budget {plan.epsilon:.3g}", plan.epsilon)], words)
 
 
-def _quality_chart(found: Plan) -> Markup:
-    law, ballots, n_classes = found.design.law, found.design.ballots, found.design.n_classes
+def _quality_chart(plan: Plan) -> Markup:
+    law, ballots, n_classes = plan.design.law, plan.design.ballots, plan.design.n_classes
     margins = np.linspace(0, ballots, _MARGINS)
     wrong = wrong_label_rate(law, ballots, margins, n_classes)
     lines = [Series("label wrong", np.stack([margins, wrong], axis=1).tolist(), "main")]
-    if found.design.gated:
+    if plan.design.gated:
         unanswered = 1 - answer_rate(law, ballots, margins, n_classes)
         lines.append(Series("not answered", np.stack([margins, unanswered], axis=1).tolist(), "other"))
     words = Words("quality", "Wrong labels by vote margin", "votes ahead of the runner-up", "probability")

@@ -33,7 +33,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Classify rows with a saved student."""
-    kept = parts_of(keep) or []
+    columns = parts_of(keep) or []
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise FileError(f"out={str(out)!r} is the table of rows itself; choose another file.")
     with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def run(
         loaded = load_student(student)
     unseen = UnseenValues(loaded)
     written: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    chunks = predictions(loaded, rows, keep=kept, probabilities=probabilities, unseen=unseen, **written)
+    chunks = predictions(loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, **written)
     answers: list[Any] = []
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}); choose another file."),
@@ -53,7 +53,7 @@ def run(
             if out is not None or not as_json:
                 labels.to_csv(draft, index=False, header=number == 0)
             if as_json:
-                answers += _plain(labels) if kept or probabilities else labels["label"].tolist()
+                answers += _plain(labels) if columns or probabilities else labels["label"].tolist()
         if out is None and not as_json:
             draft.seek(0)
             _print(draft)

@@ -38,8 +38,8 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
     if record.student is not None:
         console.print(_scores(record))
         if "auprc" in record.student and "classes" in record.data:
-            told = positive_class(record.data["classes"], record.data.get("positive_class"))
-            console.print(told, markup=False)
+            area_words = positive_class(record.data["classes"], record.data.get("positive_class"))
+            console.print(area_words, markup=False)
         if not record.scores_are_public:
             console.print("Scores are exact and for you only, unless the test rows are public (--test-is-public).")
     for hint in _hints(record):
@@ -55,9 +55,9 @@ def print_run(record: RunRecord, page: Path, student: Path) -> None:
 def _answered(record: RunRecord) -> list[str]:
     """Return lines about how many public rows were labelled by a vote, and how well."""
     inside = "" if record.labels_are_public else " (for you only: this number is not protected)"
-    asked = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
+    query_words = "" if record.asked == record.labels else f" after asking about {record.asked:,}"
     answered = f"Public rows that got a label: {record.labels:,} of {record.data['public_rows']:,} public rows"
-    return [f"{answered}{asked}{_right(record)}{inside}"]
+    return [f"{answered}{query_words}{_right(record)}{inside}"]
 
 
 def _released(record: RunRecord) -> list[str]:
@@ -93,12 +93,12 @@ def _right(record: RunRecord) -> str:
 def _scores(record: RunRecord) -> Table:
     models = {"student (protected)": record.student, "baseline (no privacy)": record.baseline}
     heads = {"accuracy": "accuracy", "auroc": "AUROC", "auprc": "AUPRC"}
-    if any("brier" in found for found in models.values() if found is not None):
+    if any("brier" in measures for measures in models.values() if measures is not None):
         heads["brier"] = "Brier score\n(0 is best)"
     table = Table("", *heads.values())
-    for name, found in models.items():
-        if found is not None:
-            cells = (found.get(key) for key in heads)
+    for name, measures in models.items():
+        if measures is not None:
+            cells = (measures.get(key) for key in heads)
             table.add_row(name, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
     if record.data["most_common_label"] is not None:
         plain = {"accuracy": f"{record.data['most_common_label']:.3f}", "auroc": "0.500"}

@@ -77,10 +77,10 @@ def _run(request: Request, log: Hear) -> None:
         shown, votes = show_progress(not own["quiet"] and sys.stderr.isatty()), own.get("private_report", False)
         # Hints report some warnings after the run, and notes about columns were printed above.
         hinted = (ColumnWarning, *(() if own["json"] else (UnlikeRowsWarning,)))
-        given = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
-        given |= {"certificate": own.get("certificate", False), "private_report": votes}
+        options = {name: own[name] for name in ("baseline", "fewest_units", "fill", "holdout_score", "title")}
+        options |= {"certificate": own.get("certificate", False), "private_report": votes}
         if resumes is None:
-            rehearse(tables, model, **given)
+            rehearse(tables, model, **options)
         ledger = _journaled(ledger, own["ledger"], place)
         with (
             _where(own),
@@ -90,7 +90,7 @@ def _run(request: Request, log: Hear) -> None:
             # One command is one fit. Only a ledger counts several.
             uncounted(),
         ):
-            outcome = run_training(tables, model, ledger=ledger, **given)
+            outcome = run_training(tables, model, ledger=ledger, **options)
         for line in outcome.warnings:
             typer.echo(f"dpensemble: for you only: {line}", err=True)
         outcome.record.seconds["reading"] = round(read, 3)
@@ -185,17 +185,17 @@ def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
 
 def _check_budgets(request: Request) -> None:
     """Raise if a method by groups could not use the budgets, before any table is read."""
-    asked = parse_budgets(request.own["budgets"], request.own["levels"])
-    if asked is None:
+    budgets = parse_budgets(request.own["budgets"], request.own["levels"])
+    if budgets is None:
         raise InvalidParameterError(f"--method {request.method} without budgets would be plain PATE; {_HOW}.")
     if request.settings.get("relation") != "add-or-remove-one":
         return
-    if asked.column is None:
+    if budgets.column is None:
         raise InvalidParameterError(
             f"budgets={request.own['budgets']!r} are dealt by position, so a missing record would move the "
             "other records to other groups; use --relation replace-one, or name a column."
         )
-    if asked.shares is None:
+    if budgets.shares is None:
         raise InvalidParameterError(
             "--relation add-or-remove-one needs the public share of the records with each budget, because their "
             'number is private; give --levels with shares, such as "high=0.5:20%,low=2:80%".'

@@ -17,6 +17,6 @@ def warnings_as_lines(*, told_otherwise: tuple[type[Warning], ...] = (ColumnWarn
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    told = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
-    for text in dict.fromkeys(told):
+    messages = [str(warning.message) for warning in caught if not issubclass(warning.category, told_otherwise)]
+    for text in dict.fromkeys(messages):
         typer.echo(f"dpensemble: {text}", err=True)

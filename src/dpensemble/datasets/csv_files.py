@@ -132,11 +132,11 @@ def _check_header(path: Path, sep: str) -> None:
         raise DataError(f"{path} names a column twice; rename one of them.")
     if len(names) == 1:
         # The name itself is not shown: without a header, it is a record.
-        for other, spoken in ((",", "','"), *_SEPARATORS.items()):
+        for other, sign_words in ((",", "','"), *_SEPARATORS.items()):
             if other in str(names[0]):
                 flag = "tab" if other == "\t" else other
                 raise DataError(
-                    f"{path} has only one column if {_separator_words(sep)} separates columns, but {spoken} in its "
+                    f"{path} has only one column if {_separator_words(sep)} separates columns, but {sign_words} in its "
                     f'first line; give --sep "{flag}".'
                 )
 
@@ -193,8 +193,8 @@ codecs.register_error(_ERRORS, _windows)
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table in which numbers with decimal commas have points. Each entry is converted separately."""
 
-    def pointed(found: re.Match[str]) -> str:
-        sign, whole, part, power = found.groups()
+    def pointed(match: re.Match[str]) -> str:
+        sign, whole, part, power = match.groups()
         return f"{sign}{whole.replace('.', '')}{'.' + part if part else ''}{power}"
 
     return pd.DataFrame(

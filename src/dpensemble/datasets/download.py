@@ -36,15 +36,15 @@ def fetch(address: str, largest: int, *, title: str, progress: bool) -> bytes:
 
 def _read(request: Request, largest: int, title: str, progress: bool) -> bytes:
     with urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
-        announced: int | None = response.length
+        n_bytes: int | None = response.length
         received = bytearray()
-        with progress_bar(title, announced, shown=progress) as advance:
+        with progress_bar(title, n_bytes, shown=progress) as advance:
             while chunk := response.read(_CHUNK):
                 received += chunk
                 if len(received) > largest:
                     raise NotDelivered("it is larger than the published file")
                 advance(len(chunk))
-    if announced is not None and len(received) != announced:
+    if n_bytes is not None and len(received) != n_bytes:
         raise NotDelivered("the connection broke")
     return bytes(received)
 

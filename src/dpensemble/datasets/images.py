@@ -269,8 +269,8 @@ def _colour_images(content: bytes) -> _Part:
 def _of_classes(part: _Part, classes: tuple[int, ...]) -> _Part:
     """Return the images of some classes as rows, in new writable arrays."""
     images, labels = part
-    kept = np.isin(labels, classes)
-    return images.reshape(len(images), -1)[kept], labels[kept]
+    rows = np.isin(labels, classes)
+    return images.reshape(len(images), -1)[rows], labels[rows]
 
 
 def _declared_classes(classes: Sequence[int] | None) -> tuple[int, ...]:

@@ -117,9 +117,9 @@ def _of_column(name: str, values: pd.Series, kind: str, has_unit: bool) -> Itera
         yield from _of_text(name, entries, different, drop)
 
 
-def _of_text(name: str, known: pd.Series, different: int, drop: str) -> Iterator[Note]:
+def _of_text(name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
     """Distinguish free text, ids and unreadable dates from categories."""
-    texts = as_text(known)
+    texts = as_text(entries)
     if len(date_formats(texts)) > 1:
         yield Note(
             name,
@@ -131,18 +131,20 @@ def _of_text(name: str, known: pd.Series, different: int, drop: str) -> Iterator
             name,
             f'column {name!r} looks like numbers with decimal commas, but is read as text; give --decimal ",".',
         )
-    elif different > _MOSTLY * len(known) and len(known) >= _FEWEST:
+    elif different > _MOSTLY * len(entries) and len(entries) >= _FEWEST:
         words = texts.str.count(r"\s").mean() >= 1
-        what = "free text" if words else "an id" if different > _NEARLY_ALL * len(known) else "text with hardly a group"
+        what = (
+            "free text" if words else "an id" if different > _NEARLY_ALL * len(entries) else "text with hardly a group"
+        )
         yield Note(
             name,
-            f"column {name!r} has {different:,} different entries in {len(known):,} public rows, like {what}, and "
+            f"column {name!r} has {different:,} different entries in {len(entries):,} public rows, like {what}, and "
             f"entries of few rows carry little information; {drop}, or form a few groups of entries.",
         )
 
 
-def _may_be_key(known: pd.Series) -> bool:
-    return not is_number(known) or bool((known.to_numpy(dtype=float) % 1 == 0).all())
+def _may_be_key(entries: pd.Series) -> bool:
+    return not is_number(entries) or bool((entries.to_numpy(dtype=float) % 1 == 0).all())
 
 
 def _is_persons(name: str, has_many: bool) -> bool:
@@ -151,9 +153,9 @@ def _is_persons(name: str, has_many: bool) -> bool:
     return re.fullmatch(rf"({_PEOPLE})s?({f'{key}|' if has_many else key})", _words(name)) is not None
 
 
-def _is_key(name: str, known: pd.Series) -> bool:
+def _is_key(name: str, entries: pd.Series) -> bool:
     """Return whether whole numbers are named like a key, or count the rows."""
-    return _may_be_key(known) and (_is_called_key(name) or counts_rows(known))
+    return _may_be_key(entries) and (_is_called_key(name) or counts_rows(entries))
 
 
 def _is_called_key(name: str) -> bool:

@@ -56,11 +56,11 @@ class ParquetTable:
 
     def blocks(self, columns: Sequence[str] | None = None, rows: int = ROWS_AT_ONCE) -> Iterator[pd.DataFrame]:
         """Yield the rows in blocks, always in the same order. Raise if a part has changed since it was opened."""
-        wanted = list(self.columns if columns is None else columns)
+        names = list(self.columns if columns is None else columns)
         for part, seen in zip(self._parts, self._seen, strict=True):
             with _open_part(part, self.path) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=wanted, use_threads=False):
-                    yield exact_frame(batch)[wanted]
+                for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=False):
+                    yield exact_frame(batch)[names]
             if _state(part) != seen:
                 raise DataError(f"{self.path} was changed while it was read; train on a copy that does not change.")
 
@@ -178,9 +178,9 @@ def _parts_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = [
-        found.relative_to(path)
-        for found in sorted(path.rglob("*"))
-        if not any(name.startswith((".", "_")) for name in found.relative_to(path).parts)
+        file.relative_to(path)
+        for file in sorted(path.rglob("*"))
+        if not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
     ]
     if any("=" in folder for part in inside for folder in part.parts[:-1]):
         raise FileError(f"{path} stores columns in the names of its folders (NAME=VALUE); write them into the parts.")

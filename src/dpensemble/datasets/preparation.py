@@ -103,9 +103,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if len(formats) != 1:
             return LEFT_OUT if _are_all_different(entries) else "category"
         parts = _date_parts(entries, formats[0])
-        kept = [part for part in _PARTS if parts[part].nunique() > 1]
-        fill = {part: _median(parts[part]) for part in kept if part != "weekday"}
-        self.dates_[name] = {"format": formats[0], "parts": kept, "fill": fill}
+        varying = [part for part in _PARTS if parts[part].nunique() > 1]
+        fill = {part: _median(parts[part]) for part in varying if part != "weekday"}
+        self.dates_[name] = {"format": formats[0], "parts": varying, "fill": fill}
         return "date"
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -273,8 +273,8 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
         name, one_hot, mask = self.encoder_.transformers_[1]
         if name != "categories" or not np.any(mask):
             return {}
-        known = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
-        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in known}
+        pairs = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
+        return {column: {str(entry) for entry in entries} - {BLANK} for column, entries in pairs}
 
 
 def is_unnamed(name: str) -> bool:

@@ -223,22 +223,22 @@ def as_kinds(name: str, table: pd.DataFrame, numeric: list[str], *, keep_bad: bo
 
     Text among numbers raises an error. With `keep_bad`, such an entry becomes a blank.
     """
-    wanted = table.columns.isin(numeric)
-    clash = number_columns(table) & ~wanted
+    is_numeric = table.columns.isin(numeric)
+    clash = number_columns(table) & ~is_numeric
     if clash.any():
         column = table.columns[int(np.argmax(clash))]
         raise DataError(
             f"column {column!r} is text in the public table but numbers in the {name} table; write both alike."
         )
     # Always floats: otherwise one entry would decide whether a column stays integer.
-    numbers, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
+    numbers, others = np.flatnonzero(is_numeric), np.flatnonzero(~is_numeric)
     values = np.empty((len(numbers), len(table))).T
-    done = 0
+    start = 0
     for part, (read, odd) in in_parts(table, numbers, numbers_of):
         if odd.any() and not keep_bad:
             raise _no_number(name, table.iloc[:, int(part[np.argmax(odd)])])
-        values[:, done : done + len(part)] = read
-        done += len(part)
+        values[:, start : start + len(part)] = read
+        start += len(part)
     written = [texts for _, texts in in_parts(table, others, texts_of)]
     return assembled(table, numbers, values, pd.concat(written, axis=1) if written else table.iloc[:, others])
 

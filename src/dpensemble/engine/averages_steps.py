@@ -116,16 +116,16 @@ class AveragesSteps(Steps):
 
     def learn(self) -> Any:
         """Fit the student to averaged probabilities, or make it from averaged parameters."""
-        rows, classes, given = self.rows, self.classes, self.method.student
+        rows, classes, estimator = self.rows, self.classes, self.method.student
         seed = seed_integer(self.entropy, Stream.STUDENT)
         if self.design.answers is Answers.PROBABILITIES:
             self._average, self._spread = _probabilities(self._average, self._spread, len(classes), self.design.clip)
-            student = fit_soft_student(given, rows[self._asked], self._average, classes, seed, spread=self._spread)
+            student = fit_soft_student(estimator, rows[self._asked], self._average, classes, seed, spread=self._spread)
         else:
             self._average = self._average.reshape(-1, self.records.X.shape[1] + 1)
             student = _averaged_model(self._average, classes)
-            if given is not None:
-                student = fit_soft_student(given, rows, student.predict_proba(rows), classes, seed)
+            if estimator is not None:
+                student = fit_soft_student(estimator, rows, student.predict_proba(rows), classes, seed)
         answers = student.predict(rows[self._asked]) if len(self._asked) else classes[:0]
         self._labels = ReleasedLabels(self._asked, answers, len(self._asked))
         return published(student, for_release=self.noise.for_release, names=self.method.column_names)
@@ -167,12 +167,12 @@ def _probabilities(average: Floats, spread: float, n_classes: int, clip: float) 
     """Return averaged probabilities that add up to 1 in each row, and the spread of their noise."""
     if n_classes == 2:
         return np.stack([0.5 - average, 0.5 + average], axis=1), spread
-    found = average.reshape(-1, n_classes)
+    probabilities = average.reshape(-1, n_classes)
     if clip < 1:
         # The sums of shortened answers in a row are below 1, by the same factor in all rows.
-        kept = float(np.clip(found.sum(axis=1).mean(), clip, 1.0))
-        found, spread = found / kept, spread / kept
-    return found + (1 - found.sum(axis=1, keepdims=True)) / n_classes, spread
+        scale = float(np.clip(probabilities.sum(axis=1).mean(), clip, 1.0))
+        probabilities, spread = probabilities / scale, spread / scale
+    return probabilities + (1 - probabilities.sum(axis=1, keepdims=True)) / n_classes, spread
 
 
 def _averaged_model(averages: Floats, classes: NDArray[Any]) -> LogisticRegression:

@@ -157,7 +157,7 @@ def _accounting(scheme: BootstrapScheme, n_units: int, published: tuple[float, f
 
 def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -> tuple[str, ...]:
     noun = "unit" if has_units else "record"
-    found = [
+    assumptions = [
         f"Which {noun}s were drawn stays secret.",
         f"The subsamples hold at most {scheme.n_draws:,} {noun}s, and a model may contain them unchanged.",
         f"The number of {noun}s is public{_ALTHOUGH if relation is Relation.ADD_OR_REMOVE_ONE else ''}.",
@@ -166,7 +166,7 @@ def _assumptions(scheme: BootstrapScheme, relation: Relation, has_units: bool) -
         "The guarantee does not cover the fact that a run completed or was refused.",
         "This covers one training run. The deltas of further runs on the same records add to it.",
     ]
-    return (UNITS_TOGETHER, *found) if has_units else tuple(found)
+    return (UNITS_TOGETHER, *assumptions) if has_units else tuple(assumptions)
 
 
 _ALTHOUGH = ", although a neighbouring data set has one more or one fewer"

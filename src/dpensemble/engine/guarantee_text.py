@@ -35,21 +35,21 @@ MEMBERSHIP = {
 
 def of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of any method that votes, one sentence each."""
-    found = []
+    assumptions = []
     if has_units:
-        found.append(UNITS_TOGETHER)
+        assumptions.append(UNITS_TOGETHER)
         if relation is Relation.REPLACE_ONE:
-            found.append(_UNIT_ORDER)
-    return (*found, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
+            assumptions.append(_UNIT_ORDER)
+    return (*assumptions, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
 
 
 def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of label moments, one sentence each."""
-    found = [UNITS_TOGETHER] if has_units else []
+    assumptions = [UNITS_TOGETHER] if has_units else []
     if by_group:
-        found.append(MEMBERSHIP[relation])
+        assumptions.append(MEMBERSHIP[relation])
     return (
-        *found,
+        *assumptions,
         "Only the noisy moments and what is computed from them (the model, its student and labels) are published.",
         "The feature map was made from public rows, declarations and earlier releases, and transforms each row "
         "independently of the others.",
@@ -59,15 +59,15 @@ def of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str
 
 def of_answers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of averages of teachers' answers, one sentence each."""
-    found = []
+    assumptions = []
     if has_units:
-        found.append(UNITS_TOGETHER)
+        assumptions.append(UNITS_TOGETHER)
     if has_units and relation is Relation.REPLACE_ONE:
-        found.append(_UNIT_ORDER)
+        assumptions.append(_UNIT_ORDER)
     if by_group:
-        found.append(MEMBERSHIP[relation])
+        assumptions.append(MEMBERSHIP[relation])
     return (
-        *found,
+        *assumptions,
         "Only the noisy average of the teachers' answers and what is computed from it (the student, its labels) are "
         "published; teachers and their own answers stay secret.",
         *_COMMON,

@@ -97,18 +97,18 @@ def label_rows(
     largest = _largest_chunk(questions, meter, diagnostics)
     order = questions.order[: meter.most_queries]
     outcomes: list[NDArray[np.int64]] = []
-    asked = 0
-    while asked < len(order):
-        size = schedule.left_in_stage(asked, min(largest, max(meter.next_chunk(asked), 1)))
+    n_asked = 0
+    while n_asked < len(order):
+        size = schedule.left_in_stage(n_asked, min(largest, max(meter.next_chunk(n_asked), 1)))
         if not size:
             break
-        chunk = order[asked : asked + size]
-        found = ask(questions, chunk, schedule, meter, noise, diagnostics, asked)
-        outcomes.append(found)
-        asked += len(found)
-        if len(found) < len(chunk):
+        chunk = order[n_asked : n_asked + size]
+        answers = ask(questions, chunk, schedule, meter, noise, diagnostics, n_asked)
+        outcomes.append(answers)
+        n_asked += len(answers)
+        if len(answers) < len(chunk):
             break
-    return Released(order[:asked], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64))
+    return Released(order[:n_asked], np.concatenate(outcomes) if outcomes else np.empty(0, dtype=np.int64))
 
 
 def ask(
@@ -118,21 +118,21 @@ def ask(
     meter: Meter,
     noise: NoiseSource,
     diagnostics: PrivateDiagnostics | None,
-    asked: int,
+    n_asked: int,
     expected: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
     """Charge for and answer the leading queries of a chunk that fit. Return class ids, or -1 for no answer."""
     votes = questions.vote(questions.rows[chunk])
     admitted = meter.admit(votes)
-    counts = schedule.counts(votes, asked)[:admitted]
-    law = schedule.law(asked)
+    counts = schedule.counts(votes, n_asked)[:admitted]
+    law = schedule.law(n_asked)
     # The student's expectations are public.
     if law.needs_student and expected is not None:
         law = law.against(expected[:admitted])  # type: ignore[attr-defined]
     outcomes = drawn_once("answers", lambda: sample(law, counts, noise), seeded=not noise.for_release)
     meter.settle(outcomes, votes.n_classes)
     if diagnostics is not None and diagnostics.votes:
-        _note(diagnostics, counts, asked + admitted, meter)
+        _note(diagnostics, counts, n_asked + admitted, meter)
     return np.where(outcomes < votes.n_classes, outcomes, -1)
 
 
@@ -143,8 +143,8 @@ def _largest_chunk(questions: Questions, meter: Meter, diagnostics: PrivateDiagn
     return largest
 
 
-def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], asked: int, meter: Meter) -> None:
+def _note(diagnostics: PrivateDiagnostics, counts: NDArray[np.int64], n_asked: int, meter: Meter) -> None:
     top = np.sort(counts, axis=1)[:, -2:]
     diagnostics.margins.extend(((top[:, 1] - top[:, 0]) / counts.sum(axis=1)).tolist())
-    diagnostics.spend.append((asked, meter.charged_epsilon))
+    diagnostics.spend.append((n_asked, meter.charged_epsilon))
     diagnostics.group_spent[:] = meter.group_epsilons

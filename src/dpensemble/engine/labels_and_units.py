@@ -23,12 +23,12 @@ from dpensemble.relations import Relation
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """Return the declared classes, sorted."""
-    found = np.unique(np.asarray(declared_classes(classes)))
+    distinct = np.unique(np.asarray(declared_classes(classes)))
     with warnings.catch_warnings():
         # Many classes are not a mistake if they are declared.
         warnings.simplefilter("ignore", UserWarning)
-        check_classification_targets(found)
-    return found
+        check_classification_targets(distinct)
+    return distinct
 
 
 def class_ids(classes: NDArray[Any], y: Any, *, first: int = 0) -> Integers:
@@ -116,6 +116,6 @@ def identities(X: Floats, targets: Integers, units: ArrayLike | None, relation: 
 def one_per_record(name: str, values: ArrayLike, n_records: int) -> NDArray[Any]:
     """Return the values called `name` as objects, one for each record. Raise for masked or complex values."""
     require_readable(name, values)
-    found = np.asarray(values, dtype=object)
-    require_one_per_record(name, found, n_records)
-    return found
+    entries = np.asarray(values, dtype=object)
+    require_one_per_record(name, entries, n_records)
+    return entries

@@ -120,7 +120,7 @@ def _weights_of_records(units_of: Integers, present: NDArray[np.bool_]) -> Float
 def _numbered(units: ArrayLike | None, n_records: int) -> Integers:
     if units is None:
         return np.arange(n_records)
-    known = np.asarray(units)
-    if known.dtype.kind in "iu" and known.shape == (n_records,) and n_records:
-        return np.unique(known, return_inverse=True)[1]
+    numbers = np.asarray(units)
+    if numbers.dtype.kind in "iu" and numbers.shape == (n_records,) and n_records:
+        return np.unique(numbers, return_inverse=True)[1]
     return number_units(declared_units(units, n_records))[1]

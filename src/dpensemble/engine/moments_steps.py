@@ -82,8 +82,8 @@ class MomentsSteps(Steps):
                 "give one of them.",
                 parameter="feature_map",
             )
-        asked: dict[str, Any] = {"n_classes": len(self.classes), "groups": self.groups}
-        self.design = synthetic = method.design(**asked, synthetic_rows=True)
+        settings: dict[str, Any] = {"n_classes": len(self.classes), "groups": self.groups}
+        self.design = synthetic = method.design(**settings, synthetic_rows=True)
         if method.declared_columns is not None:
             integer_between("number of declared_columns", public.shape[1], 1, MANY_COLUMNS)
             self.grid = declared_grid(method.declared_columns)
@@ -91,7 +91,7 @@ class MomentsSteps(Steps):
         if method.feature_map is None and len(public) < VERY_FEW_ROWS and public.shape[1] <= MANY_COLUMNS:
             self.grid = observed_grid(public)
             return
-        design = method.design(**asked)
+        design = method.design(**settings)
         with on_public_rows():
             self.feature_map = bounded_map(
                 method.feature_map,

@@ -52,16 +52,16 @@ class _Seen:
                 self.forget()
             own = np.unique(hashes)
             places = np.searchsorted(self._hashes, own)
-            known = np.zeros(len(own), dtype=bool)
+            repeated = np.zeros(len(own), dtype=bool)
             inside = places < len(self._hashes)
-            known[inside] = self._hashes[places[inside]] == own[inside]
-            self._sums[places[known]] += (1, epsilon, delta, 0)
-            most = self._sums[places[known]].max(axis=0, initial=0)
+            repeated[inside] = self._hashes[places[inside]] == own[inside]
+            self._sums[places[repeated]] += (1, epsilon, delta, 0)
+            most = self._sums[places[repeated]].max(axis=0, initial=0)
             # Only at every doubling, because a search makes hundreds of fits.
-            telling = bool(known.mean() >= _ALIKE and most[0] >= 2 * most[3])
+            telling = bool(repeated.mean() >= _ALIKE and most[0] >= 2 * most[3])
             if telling:
-                self._sums[places[known], 3] = most[0]
-            new = own[~known]
+                self._sums[places[repeated], 3] = most[0]
+            new = own[~repeated]
             merged = np.concatenate([self._hashes, new])
             order = np.argsort(merged, kind="stable")
             first = (1.0, epsilon, delta, most[0] if telling else 1.0)
@@ -161,9 +161,9 @@ def _count(X: Any, y: Any, epsilon: float, delta: float) -> None:
     hashes = row_hashes(X, y)
     if hashes is None:
         return
-    found = _SEEN.add(hashes, epsilon, delta)
-    if found is not None:
-        fits, cost = found
+    repeats = _SEEN.add(hashes, epsilon, delta)
+    if repeats is not None:
+        fits, cost = repeats
         warnings.warn(
             f"{fits} private fits in this process used the same records. Together they cost epsilon {cost.epsilon:.4g} "
             f"and delta {cost.delta:.4g} (the sums), not the figures of a single guarantee. Choose settings on public "

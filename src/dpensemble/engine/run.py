@@ -136,15 +136,15 @@ def _run(steps: Steps) -> Result:
 
 def _settings(steps: Steps) -> dict[str, Any]:
     """Return the public settings of the estimator and of the design."""
-    asked = {"analysis": steps.method.analysis} if steps.method.votes else {}
-    asked |= steps.method.get_params(deep=False)
-    return {name: asked[name] for name in _SHOWN if name in asked} | steps.design.settings()
+    settings = {"analysis": steps.method.analysis} if steps.method.votes else {}
+    settings |= steps.method.get_params(deep=False)
+    return {name: settings[name] for name in _SHOWN if name in settings} | steps.design.settings()
 
 
 def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
     """Return descriptions of teacher and student: those of the estimator, or the defaults."""
-    given = steps.method.get_params(deep=False)
-    named = {role: usual if given.get(role) is None else given[role] for role, usual in learners.items()}
+    params = steps.method.get_params(deep=False)
+    named = {role: usual if params.get(role) is None else params[role] for role, usual in learners.items()}
     return {role: " ".join(str(learner).split()) for role, learner in named.items()}
 
 

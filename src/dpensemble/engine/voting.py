@@ -80,8 +80,8 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
             If no teacher could be fitted.
         """
         inputs.refuse_others(others)
-        given = (X, y, X_public, units, fewest_units, diagnostics)
-        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
+        arguments = (X, y, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
 
     def _checked(
         self,

@@ -146,8 +146,8 @@ class PersonalisedPATEClassifier(VotingEnsembleClassifier):
                 "levels and group_shares define what budgets mean, but fit got no budgets; pass budgets=, one for each "
                 "record."
             )
-        given = (X, y, X_public, units, fewest_units, diagnostics, declared)
-        return run(self, lambda: self._checked(*given), ledger=ledger, records=(X, y))
+        arguments = (X, y, X_public, units, fewest_units, diagnostics, declared)
+        return run(self, lambda: self._checked(*arguments), ledger=ledger, records=(X, y))
 
 
 def _identities(records: PrivateRecords, personal: PersonalBudgets, relation: Relation) -> Sequence[Hashable]:
@@ -172,10 +172,10 @@ def _declared_shares(
     shares: Mapping[Any, float], personal: PersonalBudgets, levels: Mapping[Any, float] | None
 ) -> NDArray[np.float64]:
     """Return the declared share of each group. Levels with the same epsilon are added up."""
-    found = np.zeros(personal.n_groups)
+    totals = np.zeros(personal.n_groups)
     for key, share in shares.items():
         epsilon = float(key if levels is None else levels[key])
-        found[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
+        totals[int(np.searchsorted(personal.epsilons, epsilon))] += real_between(
             f"group_shares[{key!r}]", share, 1e-9, 1e12
         )
-    return found
+    return totals

@@ -73,8 +73,8 @@ class VotesInBlocks(VotingEnsembleClassifier):
         DataError
             As for `fit`, and if a later pass has another number of records.
         """
-        given = (read, X_public, units, fewest_units, diagnostics)
-        return run(self, lambda: self._checked_blocks(*given), ledger=ledger)
+        arguments = (read, X_public, units, fewest_units, diagnostics)
+        return run(self, lambda: self._checked_blocks(*arguments), ledger=ledger)
 
     def _checked_blocks(
         self,
@@ -106,33 +106,33 @@ class VotesInBlocks(VotingEnsembleClassifier):
 
     def _first_pass(self, read: _Read, classes: NDArray[Any]) -> Integers:
         """Return each record's class. Raise for bad records, or mark them, before anything is spent."""
-        found: list[Integers] = []
-        done, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
+        ids_of_blocks: list[Integers] = []
+        n_records, zeroes, nan = 0, zeroes_bad(self), self._takes_nan()
         for X, y in read():
             if len(X) != len(y):
                 raise DataError(f"a block has {len(X)} rows but {len(y)} labels; give one for each.")
             if not len(X):
                 continue
-            rows = self._block(X, first=done)
-            require_labels(y, keep_bad=zeroes, first=done)
+            rows = self._block(X, first=n_records)
+            require_labels(y, keep_bad=zeroes, first=n_records)
             if zeroes:
                 ids = class_ids_or_bad(classes, y)
                 ids[~readable_array(rows, nan=nan)] = BAD
             else:
-                inputs.require_finite("X", rows, nan=nan, first=done)
-                ids = class_ids(classes, y, first=done)
-            found.append(ids.astype(np.min_scalar_type(-len(classes))))
-            done += len(ids)
-        if done < 2:
-            raise DataError(f"the blocks hold {done} records, too few for private learning; give more.")
-        return np.concatenate(found).astype(np.int64)
+                inputs.require_finite("X", rows, nan=nan, first=n_records)
+                ids = class_ids(classes, y, first=n_records)
+            ids_of_blocks.append(ids.astype(np.min_scalar_type(-len(classes))))
+            n_records += len(ids)
+        if n_records < 2:
+            raise DataError(f"the blocks hold {n_records} records, too few for private learning; give more.")
+        return np.concatenate(ids_of_blocks).astype(np.int64)
 
     def _rows_of(self, read: _Read, owners: Owners) -> Iterator[Floats]:
-        done = 0
+        start = 0
         for X, _ in read():
             if len(X):
-                (rows,) = owners.part(done, len(X)).kept(self._block(X))
-                done += len(X)
+                (rows,) = owners.part(start, len(X)).kept(self._block(X))
+                start += len(X)
                 yield rows
 
     def _block(self, X: Any, *, first: int = 0) -> Floats:

@@ -43,8 +43,8 @@ class AccountState:
         low, high = 0.0, self.terms.budget.epsilon
         while high - low > 1e-4 * max(high, 1e-3):
             middle = (low + high) / 2
-            asked = self.terms.price(Spending(name=self.whom, epsilon=middle, delta=0.0))
-            low, high = (middle, high) if asked.loss <= self.left.loss else (low, middle)
+            price = self.terms.price(Spending(name=self.whom, epsilon=middle, delta=0.0))
+            low, high = (middle, high) if price.loss <= self.left.loss else (low, middle)
         return math.floor(low * 1e4) / 1e4
 
     @property
@@ -82,21 +82,21 @@ class AccountState:
         }
 
 
-def refusal(state: AccountState, asked: Amount) -> BudgetError:
+def refusal(state: AccountState, price: Amount) -> BudgetError:
     """Return the error of a release that would exceed what an account allows. It contains only public numbers."""
     terms, parts = state.terms, []
-    if asked.loss > state.left.loss:
-        loss, left, limit = (one / LOSS_UNITS for one in (asked.loss, state.left.loss, terms.limit.loss))
+    if price.loss > state.left.loss:
+        loss, left, limit = (one / LOSS_UNITS for one in (price.loss, state.left.loss, terms.limit.loss))
         parts.append(f"takes {loss:.6g} of {terms.unit}, but {left:.6g} of {limit:.6g} is left")
-    if asked.delta > state.left.delta:
-        delta, left = asked.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
+    if price.delta > state.left.delta:
+        delta, left = price.delta / DELTA_UNITS, state.left.delta / DELTA_UNITS
         parts.append(f"takes a delta of {delta:.3g}, but {left:.3g} is left for releases without a Renyi curve")
     words = state.fitting_words
     would = f"{words} would fit" if state.fitting_epsilon or state.fitting_gaussian else "no further release fits"
     figures = {
         "unit": terms.unit,
-        **{name: one.loss / LOSS_UNITS for name, one in _three(state, asked)},
-        **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, asked)},
+        **{name: one.loss / LOSS_UNITS for name, one in _three(state, price)},
+        **{f"{name}_delta": one.delta / DELTA_UNITS for name, one in _three(state, price)},
         # In the unit of the request.
         "fits": state.left.loss / LOSS_UNITS,
     }
@@ -107,5 +107,5 @@ def refusal(state: AccountState, asked: Amount) -> BudgetError:
     )
 
 
-def _three(state: AccountState, asked: Amount) -> list[tuple[str, Amount]]:
-    return [("requested", asked), ("spent", state.spent), ("remaining", state.left)]
+def _three(state: AccountState, price: Amount) -> list[tuple[str, Amount]]:
+    return [("requested", price), ("spent", state.spent), ("remaining", state.left)]

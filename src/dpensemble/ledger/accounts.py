@@ -171,13 +171,13 @@ class _OneRelease(Original, spends=("__call__",)):
 
     def __call__(self, spendings: Sequence[Spending]) -> None:
         """Charge a release when it is announced for the first time."""
-        announced = tuple(
+        losses = tuple(
             (one.name, one.epsilon, one.delta, None if one.cost is None else one.cost.rdp.tobytes())
             for one in spendings
         )
-        if announced not in self._charged:
+        if losses not in self._charged:
             about: dict[str, Any] = {"what": self._what}
             if self._release is not None:
                 about |= {"release": self._release, "part": len(self._charged) + 1}
             self._account.charge(spendings, about)
-            self._charged.add(announced)
+            self._charged.add(losses)

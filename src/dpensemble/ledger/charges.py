@@ -45,9 +45,9 @@ class DataSetCharges:
             if not before:
                 self.charge_in(transaction, spendings, about)
                 return
-            asked = _largest_loss({state.whom: state for state in self.states_in(transaction)}, spendings)
+            price = _largest_loss({state.whom: state for state in self.states_in(transaction)}, spendings)
         paid = before[0].fields["charges"][0]
-        if not asked.within(Amount(paid["loss"], paid["delta"])):
+        if not price.within(Amount(paid["loss"], paid["delta"])):
             raise LedgerError(
                 f"ledger: release {about['release']} of data set {self.data_set!r} was charged less than it takes now; "
                 "finish it with the version that began it."
@@ -56,8 +56,8 @@ class DataSetCharges:
     def of_release(self, transaction: Transaction, key: dict[str, Any]) -> list[Entry]:
         """Return the charges of this data set with a key."""
         entries = transaction.containing("grant", canonical({"release": key["release"]})[1:-1])
-        wanted = {"data_set": self.data_set, **key}
-        return [entry for entry in entries if wanted.items() <= entry.fields.items()]
+        fields = {"data_set": self.data_set, **key}
+        return [entry for entry in entries if fields.items() <= entry.fields.items()]
 
     def charge_in(self, transaction: Transaction, spendings: Sequence[Spending], about: dict[str, Any]) -> None:
         """Charge the largest loss of any group to the account of everyone within a transaction, or raise."""
@@ -69,13 +69,13 @@ class DataSetCharges:
         require_tables(transaction)
         states = {state.whom: state for state in self.states_in(transaction)}
         _require_relation(states, spendings)
-        asked = _largest_loss(states, spendings)
+        price = _largest_loss(states, spendings)
         for state in states.values():
             # The charge of everyone counts in the accounts of groups that earlier releases opened.
-            if not (state.spent + asked).within(state.terms.limit):
-                raise refusal(state, asked)
-        total = states[EVERYONE].spent + asked
-        charge = {"whom": EVERYONE, "loss": asked.loss, "delta": asked.delta}
+            if not (state.spent + price).within(state.terms.limit):
+                raise refusal(state, price)
+        total = states[EVERYONE].spent + price
+        charge = {"whom": EVERYONE, "loss": price.loss, "delta": price.delta}
         fields = {
             "data_set": self.data_set,
             "charges": [charge],

@@ -129,9 +129,9 @@ class LedgerBook:
         # Only the key's owner can write a bound hash. Hashes of the first version are looked up in the entries.
         if row.votes != plain:
             return
-        wanted = {**self._where, "request": key, "votes": row.votes, "total": row.total}
+        fields = {**self._where, "request": key, "votes": row.votes, "total": row.total}
         entries = transaction.containing("request", canonical({"request": key})[1:-1])
-        if not any(wanted.items() <= entry.fields.items() for entry in entries):
+        if not any(fields.items() <= entry.fields.items() for entry in entries):
             raise TamperedLedgerError(
                 f"request {key!r} of grant {self._name[1]!r} is in a table of the ledger but in no entry; restore the "
                 "newest copy, or find out who changed it."

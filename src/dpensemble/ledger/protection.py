@@ -43,7 +43,7 @@ def installed(connection: sa.Connection) -> set[str]:
 
 def _sqlite(table: sa.Table) -> dict[str, list[str]]:
     name = table.name
-    made = {
+    statements_of = {
         f"{name}_{event}": [f"CREATE TRIGGER {name}_{event} BEFORE {event} ON {name} BEGIN {_aborted(_KEPT)} END"]
         for event in ("UPDATE", "DELETE")
     }
@@ -52,8 +52,10 @@ def _sqlite(table: sa.Table) -> dict[str, list[str]]:
         rules.append(f"{_aborted(_NEGATIVE)[:-1]} WHERE typeof(NEW.{column}) <> 'integer' OR NEW.{column} < 0;")
     if _is_chain(table):
         rules.append(f"{_aborted(_APART)[:-1]} WHERE {_is_apart(table)};")
-    made[f"{name}_INSERT"] = [f"CREATE TRIGGER {name}_INSERT BEFORE INSERT ON {name} BEGIN {' '.join(rules)} END"]
-    return made
+    statements_of[f"{name}_INSERT"] = [
+        f"CREATE TRIGGER {name}_INSERT BEFORE INSERT ON {name} BEGIN {' '.join(rules)} END"
+    ]
+    return statements_of
 
 
 def _aborted(why: str) -> str:

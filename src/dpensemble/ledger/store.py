@@ -136,8 +136,8 @@ class Store:
                     connection.rollback()
             yield
         finally:
-            kept, self._engine = self._engine, alone
-            kept.dispose()
+            pooled, self._engine = self._engine, alone
+            pooled.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

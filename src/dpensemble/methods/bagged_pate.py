@@ -28,13 +28,13 @@ class DrawnSteps(VotingSteps):
     def check(self) -> Analysis:
         """Raise if a setting would have to be computed from the number of records, in which neighbours differ."""
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
-            given = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
-            lacking = [name for name, value in given.items() if value is None]
+            settings = {"subsample": self.method.subsample, "max_labels": self.method.max_labels}
+            lacking = [name for name, value in settings.items() if value is None]
             if self.design.choice.noise_is_open:
                 lacking.append("law")
             if lacking:
                 raise InvalidParameterError(
-                    f"{lacking[0]}={given.get(lacking[0], self.method.law)!r} would be computed from the number of "
+                    f"{lacking[0]}={settings.get(lacking[0], self.method.law)!r} would be computed from the number of "
                     "records, which an added or removed record changes; give subsample, max_labels and a law object "
                     "(plan finds them), or use relation='replace-one'."
                 )

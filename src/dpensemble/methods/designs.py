@@ -173,8 +173,8 @@ class _ByGroup(Planned):
         ByGroup
             For `dpensemble.plan`.
         """
-        found = super().design(n_classes=n_classes, n_records=n_records)
-        return found if census is None else replace(found, census=census)  # type: ignore[call-arg]
+        design = super().design(n_classes=n_classes, n_records=n_records)
+        return design if census is None else replace(design, census=census)  # type: ignore[call-arg]
 
 
 class UpsamplingPATE(_ByGroup):

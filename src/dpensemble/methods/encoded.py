@@ -169,8 +169,8 @@ class EncodedClassifier(PrivateClassifier):
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row, in the order of ``classes_``, at no privacy cost."""
         check_is_fitted(self)
-        found: Floats = self.fitted_.predict_proba(self._new_rows(X))
-        return found
+        probabilities: Floats = self.fitted_.predict_proba(self._new_rows(X))
+        return probabilities
 
 
 def _of_private(encoder: Any, X: Any) -> Any:

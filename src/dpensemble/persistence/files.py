@@ -210,8 +210,8 @@ def _vet_encoder(encoder: Any) -> None:
     grouped = getattr(encoder, "_infrequent_enabled", False) or getattr(encoder, "drop_idx_", None) is not None
     # Numbers are looked up by bisection, so they must be sorted. Texts are looked up one by one.
     ordered = all(
-        np.ndim(found) == 1 and (found.dtype == object or np.all(found[1:] > found[:-1]))
-        for found in encoder.categories_
+        np.ndim(values) == 1 and (values.dtype == object or np.all(values[1:] > values[:-1]))
+        for values in encoder.categories_
     )
     if not plain or grouped or not ordered or list(encoder._n_features_outs) != widths:
         raise Unvetted("it holds a broken one-hot encoder")

@@ -52,33 +52,33 @@ def _model(record: RunRecord) -> dict[str, Any]:
 
 
 def _data(record: RunRecord) -> dict[str, Any]:
-    known = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
+    facts = {name: value for name, value in record.data.items() if name not in record.unprotected_data}
     return {
         "unit": record.guarantee["unit"],
-        "unit_column": known.get("unit_column"),
-        "private_units": known.get("private_units"),
-        "private_records": known.get("private_records"),
-        "public_rows": known.get("public_rows"),
-        "columns": known.get("kinds_of_columns"),
-        "blanks": known.get("blanks"),
+        "unit_column": facts.get("unit_column"),
+        "private_units": facts.get("private_units"),
+        "private_records": facts.get("private_records"),
+        "public_rows": facts.get("public_rows"),
+        "columns": facts.get("kinds_of_columns"),
+        "blanks": facts.get("blanks"),
     }
 
 
 def _quality(record: RunRecord) -> dict[str, Any]:
     """Return how good the student is, and the source of the figures. Unprotected figures are withheld."""
     score = record.data.get("released_score")
-    found: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
+    quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
-        found["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
-        found["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
-        found["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in found["measures"]}
+        quality["known_from"] = f"{score['units']:,} held-back private {record.guarantee['unit']}s, with noise"
+        quality["measures"] = {name: score[name] for name in ("accuracy", "auroc") if score[name] is not None}
+        quality["intervals"] = {name: [score[f"{name}_low"], score[f"{name}_high"]] for name in quality["measures"]}
     elif record.student is not None and record.scores_are_public:
-        found |= {"known_from": "public test rows", "measures": dict(record.student)}
-        found["always_the_most_common_label"] = record.data.get("most_common_label")
-        found["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
+        quality |= {"known_from": "public test rows", "measures": dict(record.student)}
+        quality["always_the_most_common_label"] = record.data.get("most_common_label")
+        quality["areas"] = wording.positive_class(record.data.get("classes") or (), record.data.get("positive_class"))
     elif record.student is not None:
-        found["known_from"] = "withheld: the test rows were not declared public"
-    return found
+        quality["known_from"] = "withheld: the test rows were not declared public"
+    return quality
 
 
 def _privacy(record: RunRecord) -> dict[str, Any]:

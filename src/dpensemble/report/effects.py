@@ -58,16 +58,18 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
     """Draw a bar for the usual push of each column."""
     left, room = 172.0, WIDTH - 172 - 64
     most = max([math.log(1.01), *(one["importance"] for one in effects)])
-    body, told = Markup(), []
+    body, parts = Markup(), []
     for place, one in enumerate(effects):
         y, length = 6 + 24 * place, room * one["importance"] / most
         body += text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
         body += rect("main", left, y, length, 17)
         body += text("main-label", left + length + 7, y + 13, factor(one["importance"]), "start")
-        told.append(f"{_name(one['column'])} {factor(one['importance'])}")
+        parts.append(f"{_name(one['column'])} {factor(one['importance'])}")
     height = 24 * len(effects) + 8
     body += line("axis", left, 2, left, height - 2)
-    return svg(Words("importances", "How far each column usually pushes the odds"), f"{', '.join(told)}.", height, body)
+    return svg(
+        Words("importances", "How far each column usually pushes the odds"), f"{', '.join(parts)}.", height, body
+    )
 
 
 def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Markup:
@@ -84,8 +86,8 @@ def pushes(effect: dict[str, Any], names: Sequence[str]) -> list[tuple[str, str,
     rows = []
     for index, name in enumerate(names):
         # Adding a constant to all classes changes nothing.
-        found = [(values[index] - sum(values) / len(values), entry) for entry, values in effect["points"]]
-        top, low = max(found, key=lambda one: one[0]), min(found, key=lambda one: one[0])
+        deviations = [(values[index] - sum(values) / len(values), entry) for entry, values in effect["points"]]
+        top, low = max(deviations, key=lambda one: one[0]), min(deviations, key=lambda one: one[0])
         cells = [f"{shorten(_entry(entry), 30)} ({factor(value)})" for value, entry in (top, low)]
         rows.append((max(top[0], -low[0]), (shorten(name, 30), *cells)))
     rows.sort(key=lambda row: -row[0])
@@ -116,12 +118,12 @@ def _line_picture(points: Sequence[tuple[Any, float]], most: float, towards: str
         body += text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
     line_of = [(x, height(value)) for x, (_, value) in zip(at, knots, strict=True)]
     body += path("main", line_of) if len(line_of) > 1 else Markup().join(dot("main", *one) for one in line_of)
-    told = [f"{factor(value)} at {_entry(entry)}" for entry, value in _telling(knots)]
+    parts = [f"{factor(value)} at {_entry(entry)}" for entry, value in _telling(knots)]
     if other:
         body += dot("main", right + 44, height(other[1]))
         body += text("tick", right + 44, floor + 20, shorten(other[0], 8), "middle")
-        told.append(f"{factor(other[1])} where {shorten(other[0], _LONGEST_NAME)}")
-    return svg(words, f"Odds {', '.join(told)}.", _HIGH, body, _WIDE)
+        parts.append(f"{factor(other[1])} where {shorten(other[0], _LONGEST_NAME)}")
+    return svg(words, f"Odds {', '.join(parts)}.", _HIGH, body, _WIDE)
 
 
 def _bar_picture(points: Sequence[tuple[Any, float]], most: float, towards: str, words: Words) -> Markup:
@@ -129,19 +131,19 @@ def _bar_picture(points: Sequence[tuple[Any, float]], most: float, towards: str,
     shown = sorted(sorted(points, key=lambda one: -abs(one[1]))[:_BARS], key=lambda one: -one[1])
     body = text("tick", 4, 13, "← less likely", "start")
     body += text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
-    told = []
+    parts = []
     for place, (entry, value) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
         body += rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
         body += text(f"{css}-label", _MIDDLE + side * (length + 6), y + 12, factor(value), near)
         body += text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)), far)
-        told.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
+        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {factor(value)}")
     height = 24 + 21 * len(shown) + 2
     body += line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
-        told.append(f"and {len(points) - len(shown)} more that push less")
-    return svg(words, f"Odds for {', '.join(told)}.", height, body, _WIDE)
+        parts.append(f"and {len(points) - len(shown)} more that push less")
+    return svg(words, f"Odds for {', '.join(parts)}.", height, body, _WIDE)
 
 
 def _most(effects: Iterable[dict[str, Any]]) -> float:
@@ -159,15 +161,15 @@ def _marks(most: float) -> list[float]:
 def _labels(knots: Sequence[float], at: Sequence[float]) -> list[tuple[int, str, str]]:
     """Return which knots to label, the anchors of the labels and their texts, so that no label covers another."""
     last = len(knots) - 1
-    wanted = [0, last, last // 2, last // 4, 3 * last // 4] if knots else []
-    found: dict[int, tuple[float, float, str, str]] = {}
-    for place in dict.fromkeys(wanted):
+    candidates = [0, last, last // 2, last // 4, 3 * last // 4] if knots else []
+    labels: dict[int, tuple[float, float, str, str]] = {}
+    for place in dict.fromkeys(candidates):
         label, anchor = _entry(knots[place]), "end" if place == last > 0 else "middle"
         width = _LETTER * len(label)
         start = at[place] + 8 - width if anchor == "end" else at[place] - width / 2
-        if all(start + width + 8 < other or start > to + 8 for other, to, _, _ in found.values()):
-            found[place] = (start, start + width, anchor, label)
-    return [(place, anchor, label) for place, (_, _, anchor, label) in found.items()]
+        if all(start + width + 8 < other or start > to + 8 for other, to, _, _ in labels.values()):
+            labels[place] = (start, start + width, anchor, label)
+    return [(place, anchor, label) for place, (_, _, anchor, label) in labels.items()]
 
 
 def _telling(knots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -46,9 +46,9 @@ def _column(notes: list[Note], top: float, floor: float) -> list[Note]:
 
 def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list[Note]:
     """Return the labels. A label that would hide a dot moves a little up or down if there is room."""
-    found = list(notes)
-    for index, note in enumerate(found):
-        others = found[:index] + found[index + 1 :]
+    result = list(notes)
+    for index, note in enumerate(result):
+        others = result[:index] + result[index + 1 :]
         tries = [replace(note, y=note.y + shift) for shift in (0, -13, 14)]
         free = (
             one
@@ -56,8 +56,8 @@ def clear_of(dots: Sequence[tuple[float, float]], notes: Sequence[Note]) -> list
             if not _covers(one, others)
             and not any(one.x - 4 < x < one.x + _wide(one.label) and abs(y + 4.5 - one.y) < 10 for x, y in dots)
         )
-        found[index] = next(free, note)
-    return found
+        result[index] = next(free, note)
+    return result
 
 
 def beside(mark: Note, taken: Sequence[Note], left: float) -> Note:

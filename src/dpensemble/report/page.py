@@ -170,15 +170,15 @@ def _quality_view(record: RunRecord, *, is_private: bool) -> dict[str, Any]:
 
 def _score(record: RunRecord) -> dict[str, str] | None:
     """Return the texts of a released score, which may be published."""
-    found = record.data.get("released_score")
-    if not found:
+    score = record.data.get("released_score")
+    if not score:
         return None
     # There is no area for three or more classes, nor if the noise hides one of two classes.
-    view = {"units": wording.number(found["units"]), "noise": wording.number(found["sigma"], 3), "auroc": ""}
+    view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
-        if found[name] is not None:
-            view[name] = write(found[name])
-            view[f"{name}_interval"] = f"{write(found[f'{name}_low'])} to {write(found[f'{name}_high'])}"
+        if score[name] is not None:
+            view[name] = write(score[name])
+            view[f"{name}_interval"] = f"{write(score[f'{name}_low'])} to {write(score[f'{name}_high'])}"
     return view
 
 

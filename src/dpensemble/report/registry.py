@@ -82,15 +82,15 @@ def _unprotected(card: dict[str, Any]) -> str:
 def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     unit, privacy = record.guarantee["unit"], card["privacy"]
     groups = "".join(f" Group {one['name']}: epsilon {one['epsilon']:g}." for one in privacy["groups"])
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "privacy_unit": f"{unit} (all records with the same {card['data']['unit_column']})"
         if card["data"]["unit_column"]
         else unit,
         "privacy_unit_details": _RELATIONS[record.statement().relation].format(unit=unit),
     }
     if card["data"]["private_units"] is not None:
-        found["number_of_privacy_units"] = int(card["data"]["private_units"])
-    return found | {
+        entry["number_of_privacy_units"] = int(card["data"]["private_units"])
+    return entry | {
         "privacy_parameters": {"epsilon": privacy["epsilon"], "delta": round_up(record.guarantee["delta"], 4)},
         "privacy_parameters_details": " ".join(privacy["in_words"]) + groups,
     }
@@ -98,7 +98,7 @@ def _privacy_loss(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
 
 def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
     privacy, measures = card["privacy"], card["quality"]["measures"]
-    told = ", ".join(f"{name} {wording.measure(value)}" for name, value in measures.items())
+    measure_words = ", ".join(f"{name} {wording.measure(value)}" for name, value in measures.items())
     return {
         "preprocessing_and_hyperparameter_tuning": "Encoding and settings come from public rows and declared facts "
         f"only. {FILL_IN}: whether the private records were looked at in any other way",
@@ -106,7 +106,7 @@ def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
         f"{record.versions.get('dpensemble', '')}. {_SEEDED if card['experiment'] else _DRAWN}",
         "composition": privacy["accounting"],
         "post_processing": "The model is fitted to what was released and to public rows.",
-        "utility": f"Known from {card['quality']['known_from']}{': ' if told else ''}{told}.",
+        "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
         "justification": record.settings.get("chosen_because") or f"{FILL_IN}: why this method and this budget",
     }
 

@@ -36,11 +36,11 @@ def attack(record: RunRecord) -> dict[str, Any]:
 
 def risk_view(record: RunRecord) -> dict[str, Any]:
     """Return the advantage over guessing, and hits at some false-alarm rates, rounded up, in per cent."""
-    found = attack(record)
+    bounds = attack(record)
     return {
-        "is_exact": found["is_exact"],
-        "advantage": _percent(found["advantage"]),
-        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in found["hits"]],
+        "is_exact": bounds["is_exact"],
+        "advantage": _percent(bounds["advantage"]),
+        "rows": [(f"{100 * alarm:g}%", _percent(hit)) for alarm, hit in bounds["hits"]],
     }
 
 

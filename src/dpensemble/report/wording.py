@@ -71,8 +71,8 @@ def noise(record: RunRecord) -> str:
         return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
     if chosen == "none":
         return "none on the votes"
-    asked = min(rows, settings.get("max_labels") or rows)
-    how = f"fitted to {'the ' if asked == rows else ''}{asked:,} public rows" if chosen == "fitted" else chosen
+    queries = min(rows, settings.get("max_labels") or rows)
+    how = f"fitted to {'the ' if queries == rows else ''}{queries:,} public rows" if chosen == "fitted" else chosen
     return f"{settings['noise_in_words']} ({how})"
 
 

@@ -131,12 +131,12 @@ def handler_for(service: ServiceState, key: ApiKey, name: str, noted: dict[str, 
 
 
 def predicted(
-    service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, given: Any, noted: dict[str, Any]
+    service: ServiceState, key: ApiKey, handler: GrantHandler, request_key: str, queries: Any, noted: dict[str, Any]
 ) -> StoredAnswer:
     """Return answers, after counting and logging them."""
     name = handler.grant.name
     try:
-        stored = handler.predict(key.holder, request_key, given)
+        stored = handler.predict(key.holder, request_key, queries)
     except BudgetError:
         service.metrics.refused(name)
         noted["refused"] = "budget"
@@ -244,19 +244,19 @@ def _add_owners(router: APIRouter, service: ServiceState) -> None:
         return service.ledger.checkpoint()
 
 
-def request_key(given: str | None) -> str:
+def request_key(name: str | None) -> str:
     """Return the name of a request. Raise if it is missing or not printable text."""
-    if given is None:
+    if name is None:
         raise Problem(
             400,
             "idempotency-key-missing",
             "An Idempotency-Key is required; nothing was charged.",
             "Send a new name with every new request, such as a UUID, and the same name when you try again.",
         )
-    if len(given) > LONGEST_KEY:
+    if len(name) > LONGEST_KEY:
         raise DataError(f"the Idempotency-Key must have at most {LONGEST_KEY} characters; send a shorter one.")
     try:
-        return check_key(given)
+        return check_key(name)
     except DataError:
         raise DataError(f"the Idempotency-Key must be printable text of 1 to {LONGEST_KEY} characters.") from None
 

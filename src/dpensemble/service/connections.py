@@ -32,8 +32,8 @@ class BoundedConnection(H11Protocol):
     most = _MOST
     waiting: ClassVar[OrderedDict[BoundedConnection, float]] = OrderedDict()
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._head_timer: asyncio.TimerHandle | None = None
         self._reader_timer: asyncio.TimerHandle | None = None
 
@@ -118,9 +118,9 @@ def room_for_connections() -> int:
     except ImportError:
         return _MOST // 4
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * _MOST + _FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    enough = 4 * _MOST + _FILES
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        soft = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     # Connections that are accepted in one batch come on top.
     return _MOST if soft == resource.RLIM_INFINITY else max(1, min(_MOST, (soft - _FILES) // 4))

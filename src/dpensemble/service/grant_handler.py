@@ -113,16 +113,16 @@ class GrantHandler:
         """Largest number of answers in a quote."""
         return _FARTHEST * self.most
 
-    def predict(self, holder: str, key: str, given: Mapping[str, Any]) -> StoredAnswer:
+    def predict(self, holder: str, key: str, queries: Mapping[str, Any]) -> StoredAnswer:
         """Charge for a request, draw, store and return its answers.
 
-        Request keys of one `holder` are separate from those of other holders. `given` holds one of `KINDS`, with its
+        Request keys of one `holder` are separate from those of other holders. `queries` holds one of `KINDS`, with its
         votes or rows.
         """
-        kinds = [kind for kind in KINDS if given.get(kind) is not None]
+        kinds = [kind for kind in KINDS if queries.get(kind) is not None]
         if len(kinds) != 1 or kinds[0] not in self.kinds:
             raise DataError(f"grant {self.grant.name!r} takes {' or '.join(self.kinds)}; give exactly one of them.")
-        value: Sequence[Any] = given[kinds[0]]
+        value: Sequence[Any] = queries[kinds[0]]
         if not 1 <= len(value) <= self._most_queries:
             raise DataError(f"{kinds[0]} must hold from 1 to {self._most_queries:,} queries in one request.")
         request = f"{holder}:{key}"
@@ -130,8 +130,8 @@ class GrantHandler:
             answer = self._asked.answer(**{kinds[0]: value}, key=request)
         else:
             house, rows = self.house, self.house.rows(value)
-            asked = json.dumps(value, sort_keys=True).encode()
-            answer = self._asked.answer_to(asked, len(rows), ask=lambda: house.vote(rows), key=request)
+            payload = json.dumps(value, sort_keys=True).encode()
+            answer = self._asked.answer_to(payload, len(rows), ask=lambda: house.vote(rows), key=request)
         labels = list(answer.labels)
         means = None if answer.means is None else [list(row) for row in answer.means]
         body = {"grant": self.grant.name, "key": key, "labels": labels, "means": means}

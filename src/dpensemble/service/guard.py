@@ -48,8 +48,8 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(int(message["status"]))
-                given = {name.lower() for name, _ in message.get("headers", [])}
-                more = [(k.encode(), v.encode()) for k, v in _ALWAYS.items() if k.encode() not in given]
+                present = {name.lower() for name, _ in message.get("headers", [])}
+                more = [(k.encode(), v.encode()) for k, v in _ALWAYS.items() if k.encode() not in present]
                 message = {**message, "headers": [*message.get("headers", []), *more]}
             await send(message)
 

@@ -102,8 +102,8 @@ class KeyRing:
         """Return the key with this secret, or None if there is none or it has expired."""
         parts = _TOKEN.fullmatch(token)
         key = None if parts is None else self.keys().get(parts[1])
-        given = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
-        same = hmac.compare_digest(given, _NOBODY if key is None else key.sha256)
+        digest = hashlib.sha256((parts[2] if parts else "").encode()).hexdigest()
+        same = hmac.compare_digest(digest, _NOBODY if key is None else key.sha256)
         return key if key is not None and same and not key.is_expired else None
 
 
@@ -120,12 +120,12 @@ def read_keys(path: Path) -> dict[str, ApiKey]:
             content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
             raise ValueError
-        made = [
+        keys = [
             ApiKey(**{**one, "scopes": tuple(one["scopes"]), "grants": tuple(one["grants"])}) for one in content["keys"]
         ]
     except (ValueError, KeyError, TypeError):
         raise FileError(f"{path} must be a file of keys of version {_VERSION}; create a new one.") from None
-    return {one.id: one for one in made}
+    return {one.id: one for one in keys}
 
 
 def create_key(
@@ -138,14 +138,14 @@ def create_key(
         )
     if not scopes:
         raise InvalidParameterError(f"a key requires a scope; give one of {', '.join(Scope)}.", parameter="scope")
-    wanted = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
+    scope_names = tuple(sorted({member("scope", one, Scope).value for one in scopes}))
     today = datetime.now(UTC).date()
     expires = None if days is None else (today + timedelta(days=integer_between("days", days, 1, 36_500))).isoformat()
     secret = secrets.token_urlsafe(32)
-    made = ApiKey(
+    key = ApiKey(
         id=secrets.token_hex(6),
         holder=holder,
-        scopes=wanted,
+        scopes=scope_names,
         grants=tuple(grants),
         sha256=hashlib.sha256(secret.encode()).hexdigest(),
         created=today.isoformat(),
@@ -160,8 +160,8 @@ def create_key(
                 "cannot be confused with it.",
                 parameter="holder",
             )
-        _write(path, [*keys.values(), made])
-    return made, f"{PREFIX}{made.id}_{secret}"
+        _write(path, [*keys.values(), key])
+    return key, f"{PREFIX}{key.id}_{secret}"
 
 
 def revoke_key(path: Path, ident: str) -> ApiKey:
@@ -172,9 +172,9 @@ def revoke_key(path: Path, ident: str) -> ApiKey:
         keys = read_keys(path)
         if ident not in keys:
             raise InvalidParameterError(f"id must be a key of {path}: {', '.join(keys) or 'none'}; got {ident!r:.60}.")
-        gone = keys.pop(ident)
+        key = keys.pop(ident)
         _write(path, list(keys.values()))
-    return replace(gone, expires=datetime.now(UTC).date().isoformat())
+    return replace(key, expires=datetime.now(UTC).date().isoformat())
 
 
 @contextmanager

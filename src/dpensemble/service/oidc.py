@@ -97,28 +97,28 @@ class Provider:
             raise jwt.InvalidTokenError
         return self._keys.get_signing_key(header["kid"])
 
-    def _holder(self, said: dict[str, Any]) -> ApiKey | None:
-        scopes, grants = self._scopes(said), self._grants(said)
+    def _holder(self, claims: dict[str, Any]) -> ApiKey | None:
+        scopes, grants = self._scopes(claims), self._grants(claims)
         # All senders with an empty name would be one holder, and would share their answers.
-        if grants is None or not isinstance(said["sub"], str) or not said["sub"].strip():
+        if grants is None or not isinstance(claims["sub"], str) or not claims["sub"].strip():
             return None
-        name = hashlib.sha256(f"{len(said['iss'])}:{said['iss']}{said['sub']}".encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{len(claims['iss'])}:{claims['iss']}{claims['sub']}".encode()).hexdigest()[:32]
         # No holder of an API key can have such a name, and it reveals nobody's name in a log or a ledger.
         return ApiKey(id=f"oidc!{name}", holder=f"oidc!{name}", scopes=scopes, grants=grants, sha256="", created="")
 
-    def _scopes(self, said: dict[str, Any]) -> tuple[str, ...]:
-        given = said.get("scope", "")
-        words = given.split() if isinstance(given, str) else []
+    def _scopes(self, claims: dict[str, Any]) -> tuple[str, ...]:
+        scope_text = claims.get("scope", "")
+        words = scope_text.split() if isinstance(scope_text, str) else []
         return tuple(scope.value for scope in Scope if self._settings.prefix + scope.value in words)
 
-    def _grants(self, said: dict[str, Any]) -> tuple[str, ...] | None:
+    def _grants(self, claims: dict[str, Any]) -> tuple[str, ...] | None:
         """Return the grants of a token, () for all grants, or None if a required claim is missing."""
         if self._settings.grants_claim is None:
             return ()
-        given = said.get(self._settings.grants_claim)
-        if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+        names = claims.get(self._settings.grants_claim)
+        if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
             return None
-        return tuple(given)
+        return tuple(names)
 
 
 def _require_direct(address: str) -> None:

@@ -319,8 +319,8 @@ def _predict(visit: _Visit) -> Response:
     typed = {name: value for name, value in visit.form.items() if name not in ("token", "request_key")}
     try:
         name = request_key(visit.form.get("request_key"))
-        given = _queries_of_form(visit.service.prediction, handler, visit.form)
-        stored = predicted(visit.service, key, handler, name, given, visit.noted)
+        queries = _queries_of_form(visit.service.prediction, handler, visit.form)
+        stored = predicted(visit.service, key, handler, name, queries, visit.noted)
     except (DataError, InvalidParameterError, BudgetError) as error:
         status = problem_of(error).status
         return _grant_page(visit, handler, status, wrong=str(error), given=typed, request_key=visit.form["request_key"])
@@ -346,10 +346,10 @@ def _queries_of_form(model: type[BaseModel], handler: GrantHandler, form: dict[s
     return _checked(model, "rows", [{one["name"]: value for one, value in zip(fields, values, strict=True)}])
 
 
-def _checked(model: type[BaseModel], kind: str, found: list[Any]) -> dict[str, Any]:
+def _checked(model: type[BaseModel], kind: str, entries: list[Any]) -> dict[str, Any]:
     """Return queries in the format of the interface for programs. Raise without quoting them if they are malformed."""
     try:
-        return dict(model.model_validate({kind: found}))
+        return dict(model.model_validate({kind: entries}))
     except ValidationError:
         raise DataError(f"{kind} must match the schema; GET /openapi.json describes it.") from None
 

@@ -62,5 +62,5 @@ class Sessions:
         """Return whether a form was made for this session."""
         return hmac.compare_digest(self.form_token(cookie).encode(), token.encode())
 
-    def _sign(self, what: str, said: str, more: str) -> str:
-        return hmac.new(self._secret, f"{what}\n{said}\n{more}".encode(), hashlib.sha256).hexdigest()
+    def _sign(self, what: str, content: str, more: str) -> str:
+        return hmac.new(self._secret, f"{what}\n{content}\n{more}".encode(), hashlib.sha256).hexdigest()

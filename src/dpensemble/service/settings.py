@@ -54,8 +54,8 @@ class EnsembleSettings:
     @property
     def digest(self) -> str:
         """Hash of these settings, without the content of the files. The grant in the ledger stands for it too."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+        content = {name: value for name, value in asdict(self).items() if value is not None}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +89,16 @@ class GrantSettings:
 
     def law_object(self) -> Any:
         """Return the named law with its settings."""
-        given = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
-        name = given.pop("name", None)
+        law_fields = {"name": self.law} if isinstance(self.law, str) else dict(self.law)
+        name = law_fields.pop("name", None)
         if name in _WHOLE_LAWS:
             try:
-                return _WHOLE_LAWS[name](**given)
+                return _WHOLE_LAWS[name](**law_fields)
             except TypeError:
                 names = ", ".join(one.name for one in fields(_WHOLE_LAWS[name]))
                 raise InvalidParameterError(f"law {name!r} takes {names}; give these and no others.") from None
         number = len(self.classes) if isinstance(self.classes, list) else integer_between("classes", self.classes, 2)
-        return LawChoice.of(name, **given).law(self.voters, number)
+        return LawChoice.of(name, **law_fields).law(self.voters, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +155,12 @@ def read_settings(path: Path) -> ServiceSettings:
     grants = content.pop("grants", None)
     if not isinstance(grants, list) or not grants or not all(isinstance(one, dict) for one in grants):
         raise InvalidParameterError("the configuration has no [[grants]]; describe at least one.")
-    made = tuple(_grant(one) for one in grants)
-    names = [one.name for one in made]
+    grant_settings = tuple(_grant(one) for one in grants)
+    names = [one.name for one in grant_settings]
     if len(set(names)) != len(names):
         raise InvalidParameterError("two grants have the same name; give each its own name.")
-    for one in made:
-        other = look_alike(one.name, [each.name for each in made if each.data_set == one.data_set])
+    for one in grant_settings:
+        other = look_alike(one.name, [each.name for each in grant_settings if each.data_set == one.data_set])
         if other is not None:
             raise InvalidParameterError(f"grants {one.name!r} and {other!r} look alike; give each its own name.")
     oidc = content.pop("oidc", None)
@@ -169,7 +169,7 @@ def read_settings(path: Path) -> ServiceSettings:
             raise InvalidParameterError("oidc must be a table; write [oidc].")
         content["oidc"] = _from_fields(OidcSettings, "oidc", oidc)
     settings = _from_fields(
-        ServiceSettings, "the configuration", {**content, "grants": made, "folder": path.resolve().parent}
+        ServiceSettings, "the configuration", {**content, "grants": grant_settings, "folder": path.resolve().parent}
     )
     integer_between("most_bytes", settings.most_bytes, 1_000, 1_000_000_000)
     integer_between("most_queries", settings.most_queries, 1, 1_000_000)
@@ -178,48 +178,48 @@ def read_settings(path: Path) -> ServiceSettings:
     return settings
 
 
-def _grant(found: dict[str, Any]) -> GrantSettings:
-    found = dict(found)
-    called = f"grant {found.get('name')!r:.60}"
-    ensemble = found.pop("ensemble", None)
+def _grant(content: dict[str, Any]) -> GrantSettings:
+    content = dict(content)
+    called = f"grant {content.get('name')!r:.60}"
+    ensemble = content.pop("ensemble", None)
     if ensemble is not None:
         if not isinstance(ensemble, dict):
             raise InvalidParameterError(f"{called}: ensemble must be a table; write [grants.ensemble].")
         if isinstance(ensemble.get("drop"), list):
             ensemble = {**ensemble, "drop": tuple(map(str, ensemble["drop"]))}
-        found["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
-    made = _from_fields(GrantSettings, called, found)
-    if not isinstance(made.name, str) or not _is_plain(made.name):
+        content["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+    settings = _from_fields(GrantSettings, called, content)
+    if not isinstance(settings.name, str) or not _is_plain(settings.name):
         raise InvalidParameterError(
             f"{called}: name must be 1 to 60 letters, digits, '-', '_' and '.'; rename the grant."
         )
-    integer_between("voters", made.voters, 1)
-    law = made.law.get("name") if isinstance(made.law, dict) else made.law
+    integer_between("voters", settings.voters, 1)
+    law = settings.law.get("name") if isinstance(settings.law, dict) else settings.law
     if not isinstance(law, str):
         raise InvalidParameterError(
             f'{called}: law must be a name, or a table such as {{name = "gnmax", sigma = 40.0}}.'
         )
-    return made
+    return settings
 
 
 def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 60 and name.isascii() and all(one.isalnum() or one in "-_." for one in name)
 
 
-def _from_fields(kind: type[Made], called: str, found: Mapping[str, Any]) -> Made:
+def _from_fields(kind: type[Made], called: str, content: Mapping[str, Any]) -> Made:
     """Return a dataclass made of the settings. Raise if settings are missing or unknown, and name them."""
     field_of = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    unknown = [name for name in found if name not in field_of]
+    unknown = [name for name in content if name not in field_of]
     lacking = [
         name
         for name, one in field_of.items()
-        if name not in found and one.default is MISSING and one.default_factory is MISSING
+        if name not in content and one.default is MISSING and one.default_factory is MISSING
     ]
     if unknown:
         raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; use {', '.join(field_of)}.")
     if lacking:
         raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
-    for name, value in found.items():
+    for name, value in content.items():
         if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
             raise InvalidParameterError(f"{called}: {name} must be a text; got {value!r:.60}.")
-    return kind(**found)
+    return kind(**content)

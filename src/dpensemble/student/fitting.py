@@ -77,13 +77,13 @@ def _penalty(X: NDArray[np.float64], averages: NDArray[np.float64], spread: floa
     noise = spread**2 + _MISFIT
     centred = X - X.mean(axis=0)
     _, sizes, directions = np.linalg.svd(centred.T @ centred / n_rows, hermitian=True)
-    kept = sizes > 1e-9 * max(sizes[0], 1e-300)
-    if not kept.any():
+    positive = sizes > 1e-9 * max(sizes[0], 1e-300)
+    if not positive.any():
         return _LARGEST_C
     targets = (averages[:, 1:] if n_classes == 2 else averages) - 1 / n_classes
-    g = directions[kept] @ (centred.T @ targets) / n_rows
+    g = directions[positive] @ (centred.T @ targets) / n_rows
     taus = np.geomspace(1e-3, 1e2, 61)
-    variances = (sizes[kept, None] * taus / factor) ** 2 + noise / n_rows * sizes[kept, None]
+    variances = (sizes[positive, None] * taus / factor) ** 2 + noise / n_rows * sizes[positive, None]
     evidence = -(g.shape[1] * np.log(variances) + (g**2).sum(axis=1)[:, None] / variances).sum(axis=0)
     return float(np.clip(taus[evidence.argmax()] ** 2 / (factor * noise), 1e-6, _LARGEST_C))
 

@@ -98,12 +98,12 @@ class NamedPipeline(Pipeline):
     def _require_columns(self, X: Any) -> None:
         """Raise for rows by position that are not a table, or that have another number of columns."""
         shape = np.shape(X)
-        wanted = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
+        n_columns = len(self.names) if self.n_columns is None and self.names is not None else self.n_columns
         if len(shape) != 2:
             raise DataError(f"Expected 2D array, got {len(shape)}D: X must be a table of rows. Reshape your data.")
-        if wanted is not None and shape[1] != wanted:
+        if n_columns is not None and shape[1] != n_columns:
             raise DataError(
-                f"X has {shape[1]} columns, but the student was trained on {wanted}; give the same columns."
+                f"X has {shape[1]} columns, but the student was trained on {n_columns}; give the same columns."
             )
 
     def predict(self, X: Any, **params: Any) -> Any:

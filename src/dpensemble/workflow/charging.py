@@ -26,8 +26,8 @@ class JournaledAccount:
 
     def __init__(self, account: Any, ledger: str, place: RunFolder, check: Callable[[], None]) -> None:
         self._account, self._place, self._check = account, place, check
-        known = {} if place.journal is None else place.journal.about.get(CHARGE, {})
-        self._release = known.get(_RELEASE) or secrets.token_hex(16)
+        charge = {} if place.journal is None else place.journal.about.get(CHARGE, {})
+        self._release = charge.get(_RELEASE) or secrets.token_hex(16)
         self._where = {_LEDGER: ledger, _DATA_SET: account.data_set, _RELEASE: self._release}
 
     def one_release(self, what: str) -> Callable[[Sequence[Spending]], None]:
@@ -53,5 +53,5 @@ class JournaledAccount:
 
 def where_charged(journal: Journal) -> tuple[str, str, str]:
     """Return the ledger, the data set and the key of a run's planned charge."""
-    found = journal.about[CHARGE]
-    return found[_LEDGER], found[_DATA_SET], found[_RELEASE]
+    charge = journal.about[CHARGE]
+    return charge[_LEDGER], charge[_DATA_SET], charge[_RELEASE]

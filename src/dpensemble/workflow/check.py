@@ -47,18 +47,18 @@ def check(files: TableFiles, *, blanks: bool = True) -> Checked:
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
-    done = 0
+    start = 0
     for table, labels in blocks:
         undeclared = class_ids_or_bad(classes, labels) == BAD
         infinite = ~readable_rows(table)[1]
         blank = table.isna()
         missing += blank.sum()
         incomplete = blank.to_numpy().any(axis=1)
-        lost = ~present[done : done + len(table)]
+        lost = ~present[start : start + len(table)]
         bad = undeclared | infinite | lost | (incomplete & (not blanks))
         for name, which in zip(counts, (undeclared, infinite, incomplete, bad), strict=True):
             counts[name] += int(which.sum())
-        done += len(table)
+        start += len(table)
     return Checked(
         records=tables.n_records,
         without_unit=int((~present).sum()),

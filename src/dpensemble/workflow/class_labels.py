@@ -25,12 +25,12 @@ def declared_labels(classes: Sequence[Any] | None) -> list[Any]:
             f'classes={classes!r} must be a list of labels, for example ["no", "yes"].', parameter="classes"
         )
     names = [str(label).strip() for label in classes]
-    given = ",".join(map(str, classes))
+    joined = ",".join(map(str, classes))
     if "" in names:
-        raise InvalidParameterError(f"classes={given!r} names an empty label; remove a comma.")
+        raise InvalidParameterError(f"classes={joined!r} names an empty label; remove a comma.")
     if len({name.casefold() for name in names}) < len(names):
         raise InvalidParameterError(
-            f"classes={given!r} names a label twice, or two that differ only in capitals; name each once."
+            f"classes={joined!r} names a label twice, or two that differ only in capitals; name each once."
         )
     try:
         numbers = [float(name) for name in names]

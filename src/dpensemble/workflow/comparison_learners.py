@@ -65,8 +65,8 @@ def compared_learner(name: str, data: ComparisonData) -> ComparedLearner:
 
 
 def _classical(name: str, n_rows: int) -> Any:
-    found = learner("learner", name)
-    return found.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else found
+    estimator = learner("learner", name)
+    return estimator.set_params(tol=_TOLERANCE) if name == LINEAR and n_rows > _LARGE else estimator
 
 
 def _network(data: ComparisonData) -> ComparedLearner:

@@ -90,9 +90,9 @@ def _sums(model: Any) -> Bought:
 
 
 def _averages(model: Any) -> Bought:
-    asked = len(model.averages_)
-    bought = {"averages": asked, "teachers": model.n_teachers, "spread": model.spread_}
-    return bought, f"{asked:,} averages", "averages, student"
+    averages = len(model.averages_)
+    bought = {"averages": averages, "teachers": model.n_teachers, "spread": model.spread_}
+    return bought, f"{averages:,} averages", "averages, student"
 
 
 def _models(model: Any) -> Bought:
@@ -126,9 +126,9 @@ def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> Compared
 def _planned(model: Any, trial: Trial) -> dict[str, Any]:
     """Return settings that add-or-remove-one forbids to compute from the number of records."""
     design = model.design(n_classes=len(trial.classes), n_records=trial.n_records)
-    found = plan(design, epsilon=trial.budget.epsilon, delta=trial.budget.delta)
-    labels = min(found.labels, len(trial.rows.X_public))
-    return {"subsample": model.subsample, "law": found.design.law, "max_labels": labels}
+    best = plan(design, epsilon=trial.budget.epsilon, delta=trial.budget.delta)
+    labels = min(best.labels, len(trial.rows.X_public))
+    return {"subsample": model.subsample, "law": best.design.law, "max_labels": labels}
 
 
 def _darrm(trial: Trial) -> PrivateMajorityClassifier:
@@ -274,8 +274,8 @@ def _without_privacy(trial: Trial) -> TrialResult:
     # Fitted in the way of a student, so that labels of a single class are accepted.
     rows, estimator = trial.rows, trial.learner.alone(trial.n_records)
     model = fit_student(estimator, rows.X_private, rows.y_private, trial.seed)
-    accuracy, found = _measured(model, trial, rows.X_test)
-    return TrialResult(accuracy=accuracy, measures=found, text=f"all {trial.n_records:,} records")
+    accuracy, measures = _measured(model, trial, rows.X_test)
+    return TrialResult(accuracy=accuracy, measures=measures, text=f"all {trial.n_records:,} records")
 
 
 def _commonest(trial: Trial) -> TrialResult:

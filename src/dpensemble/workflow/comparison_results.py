@@ -97,7 +97,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, ready for JSON."""
-        found = {"schema": 1} | asdict(self)
+        content = {"schema": 1} | asdict(self)
         for name, rows in (("methods", self.methods), ("references", self.references)):
-            found[name] = [asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in rows]
-        return found | {"together": self.together}
+            content[name] = [asdict(row) | {"accuracy": row.accuracy, "spread": row.spread} for row in rows]
+        return content | {"together": self.together}

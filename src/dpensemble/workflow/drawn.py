@@ -36,20 +36,20 @@ class DrawnFile:
     def once(self, name: str, draw: Callable[[], Any]) -> Any:
         """Return the next stored value, or draw it and write it to the disk."""
         if self._n_used < len(self._kept):
-            kept = self._kept[self._n_used]
-            if kept["name"] != name:
+            entry = self._kept[self._n_used]
+            if entry["name"] != name:
                 raise FileError(
-                    f"{self._path} holds {kept['name']}, but this run draws {name}; finish the run with the version "
+                    f"{self._path} holds {entry['name']}, but this run draws {name}; finish the run with the version "
                     "and the files of its start."
                 )
             self._n_used += 1
-            return _as_value(kept["value"])
+            return _as_value(entry["value"])
         value = draw()
-        kept = {"name": name, "value": _as_json(value)}
+        entry = {"name": name, "value": _as_json(value)}
         if self._waiting is None:
-            self._append([kept])
+            self._append([entry])
         else:
-            self._waiting.append(kept)
+            self._waiting.append(entry)
         return value
 
     @contextmanager
@@ -108,7 +108,7 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _as_value(kept: Any) -> Any:
-    if isinstance(kept, dict) and _ARRAY in kept:
-        return np.array(kept[_ARRAY], dtype=kept["dtype"]).reshape(kept["shape"])
-    return kept
+def _as_value(entry: Any) -> Any:
+    if isinstance(entry, dict) and _ARRAY in entry:
+        return np.array(entry[_ARRAY], dtype=entry["dtype"]).reshape(entry["shape"])
+    return entry

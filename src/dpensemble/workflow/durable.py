@@ -146,15 +146,15 @@ def signals_later() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    kept: dict[int, Any] = {}
+    handlers: dict[int, Any] = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             # None is a handler that was not set from Python. It cannot be restored.
             if signal.getsignal(number) not in (None, signal.SIG_IGN):
-                kept[number] = signal.signal(number, lambda number, _frame: came.append(number))
+                handlers[number] = signal.signal(number, lambda number, _frame: came.append(number))
         yield
     finally:
-        for heeded, handler in kept.items():
+        for heeded, handler in handlers.items():
             signal.signal(heeded, handler)
         for waiting in dict.fromkeys(came):
             signal.raise_signal(waiting)

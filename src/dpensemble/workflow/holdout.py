@@ -112,7 +112,7 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
     held = chosen[unit_of]
-    kept = replace(
+    training = replace(
         tables,
         X_private=tables.X_private[~held].reset_index(drop=True),
         y_private=tables.y_private[~held].reset_index(drop=True),
@@ -120,7 +120,7 @@ def hold_back(tables: Tables, model: Any, share: float) -> tuple[Tables, HeldBac
     )
     numbers = np.unique(unit_of[held], return_inverse=True)[1]
     by_unit = tables.units is not None
-    return kept, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
+    return training, HeldBack(tables.X_private[held], tables.y_private[held], numbers, n_held, by_unit)
 
 
 @guard_private_rows()
@@ -132,9 +132,9 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
     # A record with an undeclared label counts as wrong, whatever the student answers.
-    truth, known = np.maximum(ids, 0), ids != BAD
-    right = ((probable.argmax(axis=1) == truth) & known).astype(np.int64)
-    usable = readable & known if zeroes_bad(model) else np.ones(len(known), dtype=bool)
+    truth, has_class = np.maximum(ids, 0), ids != BAD
+    right = ((probable.argmax(axis=1) == truth) & has_class).astype(np.int64)
+    usable = readable & has_class if zeroes_bad(model) else np.ones(len(has_class), dtype=bool)
     cells = None
     if len(classes) == 2:
         # Without public rows, bins of equal width.
@@ -152,9 +152,9 @@ def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Any, Any]:
         rows, readable = read(held.X)
         return model.predict_proba(rows), readable
     # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-    found, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
+    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
     order = np.argsort(held.unit_of, kind="stable")
     for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
         rows, readable[places] = read(held.X.iloc[places])
-        found[places] = model.predict_proba(rows)
-    return found, readable
+        probabilities[places] = model.predict_proba(rows)
+    return probabilities, readable

@@ -50,23 +50,23 @@ def public_alone(reader: Reader, tables: Tables) -> dict[str, Any]:
     # Numbers may be too large to be squared.
     if not np.isfinite(rows).all():
         return {}
-    found = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
-    return {"public_alone": {"rows": len(y), "accuracy": float(found.mean())}}
+    accuracies = cross_val_score(LogisticRegression(C=0.1, max_iter=1000), rows, y, cv=_FOLDS)
+    return {"public_alone": {"rows": len(y), "accuracy": float(accuracies.mean())}}
 
 
-def about_teachers(found: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
+def about_teachers(diagnostics: PrivateDiagnostics, n_teachers: int | None) -> tuple[str, ...]:
     """Return warnings about the teachers. They are for the owner of the private records only."""
     if not n_teachers:
         return ()
-    told = []
-    if found.n_failed > _MANY_FAILED * n_teachers:
-        told.append(
-            f"{found.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote for the most common label of "
-            "their own records; check the teacher's settings, or use fewer teachers."
+    warnings = []
+    if diagnostics.n_failed > _MANY_FAILED * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_failed:,} of {n_teachers:,} teachers could not be fitted, and vote for the most common "
+            "label of their own records; check the teacher's settings, or use fewer teachers."
         )
-    if found.n_constant > _MOST_CONSTANT * n_teachers:
-        told.append(
-            f"{found.n_constant:,} of {n_teachers:,} teachers saw records of only one label, and always vote for it; "
-            "use fewer teachers."
+    if diagnostics.n_constant > _MOST_CONSTANT * n_teachers:
+        warnings.append(
+            f"{diagnostics.n_constant:,} of {n_teachers:,} teachers saw records of only one label, and always vote for "
+            "it; use fewer teachers."
         )
-    return tuple(told)
+    return tuple(warnings)

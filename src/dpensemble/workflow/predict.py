@@ -75,7 +75,7 @@ def _features(student: Any, table: pd.DataFrame, rows: Path) -> pd.DataFrame:
 
 
 def _with_labels(
-    student: Any, table: pd.DataFrame, known: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
+    student: Any, table: pd.DataFrame, features: pd.DataFrame, rows: Path, keep: Sequence[str], probabilities: bool
 ) -> pd.DataFrame:
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
@@ -85,10 +85,10 @@ def _with_labels(
     taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result; rename it.", parameter="keep")
-    columns[_LABEL] = student.predict(known)
+    columns[_LABEL] = student.predict(features)
     labels = pd.DataFrame(columns, index=table.index)
     if names:
-        labels[names] = student.predict_proba(known)
+        labels[names] = student.predict_proba(features)
     return labels
 
 

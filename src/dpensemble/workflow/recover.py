@@ -79,8 +79,8 @@ def _recovered(claim: Claim, folder: Path, *, overwrite: bool) -> Recovered:
         return Recovered(out=str(folder), placed=True, budgets=journal.budgets, account=None, what=what)
     account = _account(folder)
     # Finishing a run requires its command and digests of its tables. Digests would allow checking guesses at a table.
-    kept = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
-    replace(journal, about=kept).write(path)
+    facts = {name: fact for name, fact in journal.about.items() if name not in (COMMAND, WORKING_FOLDER, INPUTS)}
+    replace(journal, about=facts).write(path)
     os.link(path, account)
     durable.sync_folder(account.parent)
     what = (

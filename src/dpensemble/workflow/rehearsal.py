@@ -88,14 +88,14 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     whose: Any = None
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
         whose = np.arange(n_records) // 2
-    kept = replace(tables, X_public=public, y_public=truth)
+    result = replace(tables, X_public=public, y_public=truth)
     if tables.X_test is not None:
-        kept = replace(kept, X_test=test, y_test=test_labels)
+        result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:
-        return replace(kept, stream=_stream(rows, labels, whose))
+        return replace(result, stream=_stream(rows, labels, whose))
     if tables.budgets is not None:
         whose = tables.units
-    return replace(kept, X_private=rows, y_private=labels, units=whose)
+    return replace(result, X_private=rows, y_private=labels, units=whose)
 
 
 def _n_records(tables: Tables, model: Any) -> int:

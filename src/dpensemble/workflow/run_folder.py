@@ -245,7 +245,7 @@ def _refuse_taken(folder: Path, overwrite: bool, inputs: Sequence[Path]) -> None
             "up; choose another folder, or give --overwrite."
         )
     for path in taken:
-        if path.is_dir() or any(given.exists() and path.samefile(given) for given in inputs):
+        if path.is_dir() or any(table.exists() and path.samefile(table) for table in inputs):
             raise FileError(f"{path} is a folder or one of the tables, and would be replaced; choose another --out.")
 
 

@@ -62,9 +62,9 @@ def run_record(
     )
 
 
-def _in_declared_order(effects: list[dict[str, Any]], found: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
+def _in_declared_order(effects: list[dict[str, Any]], present: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
     """Return effects on classes in the order of the declared classes, which the record uses."""
-    places = [found.index(label) for label in declared]
+    places = [present.index(label) for label in declared]
 
     def moved(values: list[float]) -> list[float]:
         if len(places) > 2:

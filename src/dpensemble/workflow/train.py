@@ -160,17 +160,17 @@ def _prepare(tables: Tables, model: Any, *, fill: bool, holdout_score: float | N
 def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | None) -> Any:
     """Fit the model to private records in memory or in blocks, and return it."""
     tables, model = run.teaching, run.model
-    given: dict[str, Any] = {"X_public": run.public, "units": tables.units, "ledger": run.ledger}
+    arguments: dict[str, Any] = {"X_public": run.public, "units": tables.units, "ledger": run.ledger}
     if fewest_units is not None:
-        given["fewest_units"] = fewest_units
+        arguments["fewest_units"] = fewest_units
     if model.votes:
-        given["diagnostics"] = diagnostics
+        arguments["diagnostics"] = diagnostics
     if run.personal is not None:
-        given |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
+        arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
-        return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **given)
+        return model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
     # Records are counted first, so that every record is checked before anything is spent.
-    return model.fit_blocks(run.reader.each(tables.stream.read), **given | {"units": tables.stream.units})
+    return model.fit_blocks(run.reader.each(tables.stream.read), **arguments | {"units": tables.stream.units})
 
 
 def _certified(model: Any, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
@@ -206,8 +206,8 @@ def _measured(run: _Prepared, *, baseline: bool) -> Measured:
     tables, model, seconds = run.tables, run.model, run.seconds | run.model.result_.seconds
     student = plain = None
     if tables.X_test is not None and tables.y_test is not None:
-        found = model.predict_proba(run.reader.transform(tables.X_test))
-        student = scores(found, tables.y_test.to_numpy(), model.classes_)
+        probabilities = model.predict_proba(run.reader.transform(tables.X_test))
+        student = scores(probabilities, tables.y_test.to_numpy(), model.classes_)
     if baseline:
         start = perf_counter()
         plain = _baseline_scores(tables, model, run.reader)
@@ -229,21 +229,21 @@ def _baseline_scores(tables: Tables, model: Any, reader: Reader) -> dict[str, fl
     table, readable = readable_rows(tables.X_private)
     rows, labels = reader.encoded(table), tables.y_private.to_numpy()
     # Bad records are left out, because they must not stop a paid run.
-    known = np.isin(labels, model.classes_) & readable & ~np.isnan(rows).any(axis=1)
-    if tables.X_test is None or tables.y_test is None or not known.any():
+    usable = np.isin(labels, model.classes_) & readable & ~np.isnan(rows).any(axis=1)
+    if tables.X_test is None or tables.y_test is None or not usable.any():
         return None
-    plain = fit_student(estimator, rows[known], labels[known], seed=0)
-    found = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
-    return scores(found, tables.y_test.to_numpy(), model.classes_)
+    plain = fit_student(estimator, rows[usable], labels[usable], seed=0)
+    probabilities = class_probabilities(plain, reader.encoded(tables.X_test), model.classes_)
+    return scores(probabilities, tables.y_test.to_numpy(), model.classes_)
 
 
-def _private_record(found: PrivateDiagnostics, record: RunRecord) -> PrivateRecord:
+def _private_record(diagnostics: PrivateDiagnostics, record: RunRecord) -> PrivateRecord:
     return PrivateRecord(
-        epsilon_spent=found.spend[-1][1],
-        spend=[list(point) for point in found.spend],
-        margins=sorted(found.margins),
-        constant_teachers=found.n_constant,
-        failed_teachers=found.n_failed,
-        group_spent=list(found.group_spent) if record.groups else [],
+        epsilon_spent=diagnostics.spend[-1][1],
+        spend=[list(point) for point in diagnostics.spend],
+        margins=sorted(diagnostics.margins),
+        constant_teachers=diagnostics.n_constant,
+        failed_teachers=diagnostics.n_failed,
+        group_spent=list(diagnostics.group_spent) if record.groups else [],
         for_release=record.statement().for_release,
     )

@@ -46,7 +46,7 @@ class UnseenValues:
         return f"of {self.rows:,} rows some have {'; and '.join(sentences)}." if sentences else None
 
 
-def _columns(found: Counter[str]) -> str:
-    named = [f"{name!r} ({count:,})" for name, count in found.most_common(_MOST_NAMED)]
-    rest = len(found) - len(named)
+def _columns(counts: Counter[str]) -> str:
+    named = [f"{name!r} ({count:,})" for name, count in counts.most_common(_MOST_NAMED)]
+    rest = len(counts) - len(named)
     return ", ".join([*named, f"{rest:,} more columns"] if rest else named)
