@@ -47,7 +47,7 @@ def integer_between(name: str, value: object, minimum: int, maximum: int = 2**31
 
 
 def shown(value: object) -> str:
-    """Return a setting's text, cut if it would fill the screen; for public values only."""
+    """Return a setting's text, cut if it would fill the screen. For public values only."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**40:
         return "a huge integer"
     try:

@@ -51,7 +51,7 @@ def guard_private_rows() -> Iterator[None]:
 
     Warnings are dropped, except for those of this library, whose texts state only public or released facts. An error of
     this library passes. Any other error becomes a `DataError` with its type and the public part of its
-    text. Set ``DPENSEMBLE_TRACEBACK=1`` to see the error itself; the screen may then show private rows.
+    text. Set ``DPENSEMBLE_TRACEBACK=1`` to see the error itself. The screen may then show private rows.
     """
     if _IS_PUBLIC.get() or _OUTER.get() is not None:
         yield

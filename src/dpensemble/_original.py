@@ -45,8 +45,8 @@ class _Mark:
         # A fork in C runs no hook, so the number of the process is compared as well.
         if self._process is not _PROCESS or self._process.number != os.getpid():
             raise DuplicateError(
-                f"this {name} was made before the process forked, and both processes would spend the same budget; make "
-                f"one {name} in one process, or use a ledger and make one with the same grant in each process."
+                f"this {name} was made before the process forked, so both processes would spend the same budget; make "
+                f"one {name} in one process, or use a ledger with the same grant in each process."
             )
 
 

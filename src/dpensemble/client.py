@@ -134,7 +134,7 @@ class Client:
         Raises
         ------
         BudgetError
-            If the request exceeds what is left; ``figures`` holds what would fit. Nothing was charged.
+            If the request exceeds what is left. ``figures`` holds what would fit. Nothing was charged.
         InvalidParameterError
             If the name of the grant or of the request cannot be sent. Nothing was charged.
         DataError

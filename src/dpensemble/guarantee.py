@@ -54,7 +54,7 @@ class Guarantee:
         Whether the number of queries was public from the start. If False, the spend determined it. Only a
         data-dependent basis depends on this.
     groups : tuple of GroupGuarantee
-        The guarantee of each group, if groups of records have their own budgets; `epsilon` is then
+        The guarantee of each group, if groups of records have their own budgets. Then `epsilon` is
         the largest of theirs.
     n_units : int, optional
         Number of private records (or units), if it is public. If delta is not below 1 / `n_units`, the text

@@ -19,7 +19,7 @@ class Relation(StrEnum):
 
 
 class Basis(StrEnum):
-    """Data sets for which a guarantee holds.
+    """Data sets that a guarantee covers.
 
     Attributes
     ----------

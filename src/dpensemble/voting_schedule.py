@@ -52,7 +52,7 @@ class VotingSchedule:
     """A public schedule of votes. All stages share their pools.
 
     Teachers are numbered pool after pool. Within a pool they are dealt to the queries like cards. After every full
-    deck each has voted equally often, and the next deck is shuffled again, so that no group of teachers stays
+    deck each has voted equally often. The next deck is shuffled again, so that no group of teachers stays
     together (Mühl and Boenisch 2022, definitions 7 and 8 and appendix B).
     """
 

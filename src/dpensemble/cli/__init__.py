@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None, *, app: str = "dpensemble.cli.a
     Parameters
     ----------
     arguments : sequence of str, optional
-        Arguments without the program's name; ``sys.argv`` by default.
+        Arguments without the program's name. By default those of ``sys.argv``.
     app : str
         Module whose function ``run`` takes the arguments and returns the exit code.
 

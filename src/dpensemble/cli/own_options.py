@@ -51,7 +51,7 @@ _TRAIN_BY_GROUP = (
     own("--levels", "Epsilons of that column's entries: a=0.5,b=2.", panel=PRIVACY),
 )
 _PLAN = (
-    own("--labels", "Number of labels; left out: computed.", int),
+    own("--labels", "Number of labels; computed if left out.", int),
     own("--classes", "Number of classes [2]", int, default=2),
 )
 _PLAN_ALIKE = (own("--agreement", "Share of teachers that agree on a row [0.8]", float),)

@@ -87,7 +87,7 @@ def _show(scheme: BootstrapScheme, records: int, answer: dict[str, Any]) -> None
     exposed = math.floor(round(answer["delta"] * records, 6))
     console.print(
         f"Delta {_figure(answer['delta'])} at epsilon 0: about {exposed:,} of {records:,} records may be "
-        "exposed; the others are protected whatever the models learn.",
+        "exposed; the others are protected for all possible models.",
         markup=False,
     )
     table = Table(show_header=False)

@@ -41,14 +41,14 @@ _TITLE = Markup('<text class="{css}" x="4" y="{y}">{text}</text>')
 
 
 def check_plot_file(path: Path | None) -> None:
-    """Raise if the file is not named .svg or cannot be written. Called before any long work; None is fine."""
+    """Raise if the file is not named .svg or cannot be written. Called before any long work. None is fine."""
     if path is not None and path.suffix.lower() != ".svg":
         raise InvalidParameterError(f"plot must be a file that ends in .svg; got {str(path)!r}.")
     check_folder("plot", path)
 
 
 def check_folder(name: str, path: Path | None) -> None:
-    """Raise if the file cannot be written. Called before any long work; None is fine."""
+    """Raise if the file cannot be written. Called before any long work. None is fine."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise FileError(f"{name}={str(path)!r} must be a file in an existing folder; choose another file.")
 

@@ -61,7 +61,7 @@ def _answered(record: RunRecord) -> list[str]:
 
 
 def _released(record: RunRecord) -> list[str]:
-    """Return lines about what was released when there was no vote."""
+    """Return lines about what was released without a vote."""
     unit = record.guarantee["unit"]
     each, only = ("to it", "the noisy sum leaves") if record.n_sums == 1 else ("to each", "the noisy sums leave")
     teachers = record.settings.get("n_teachers")

@@ -117,7 +117,7 @@ def _print_budgets(console: Console, plan: Plan, budgets: Budgets) -> None:
     if in_paper:
         console.print(
             "The DPBag paper also counts the query that breaches the budget, which is not answered here; "
-            "its tables say delta 1e-5 but were computed at 1e-3.",
+            "its tables state delta 1e-5 but were computed at 1e-3.",
             markup=False,
         )
 

@@ -34,7 +34,7 @@ def compare(
     classes: Annotated[str | None, _option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, _option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, _option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
-    delta: Annotated[float, _option(PRIVACY, "Bagging needs at least 1/records. [1e-05]")] = 1e-5,
+    delta: Annotated[float, _option(PRIVACY, "Delta of each method; bagging needs 1/records or more. [1e-05]")] = 1e-5,
     relation: Annotated[
         Relation,
         _option(PRIVACY, "add-or-remove-one (default), as DP-SGD is accounted; or replace-one, which costs it twice."),
@@ -53,9 +53,7 @@ def compare(
     learner: Annotated[
         str, _option(METHOD, "Base learner, as for train --teacher, or cnn. [logistic-regression]")
     ] = "logistic-regression",
-    teachers: Annotated[
-        int | None, _option(METHOD, "Teachers that vote; left out: one for 25 records, at most 250.")
-    ] = None,
+    teachers: Annotated[int | None, _option(METHOD, "Teachers that vote. [one for 25 records, at most 250]")] = None,
     repeats: Annotated[int, _option(METHOD, "Runs of each method. [3]")] = 3,
     seed: Annotated[int | None, _option(METHOD, "Public seed; not of the noise.")] = None,
     jobs: Annotated[int, _option(METHOD, "Parallel workers; -1 takes all cores. [-1]")] = -1,
@@ -93,7 +91,7 @@ def gamma(
     certificate: Annotated[Path | None, _option(OUTPUT, "Also write what 'dpensemble verify' checks.")] = None,
     as_json: _Json = False,
 ) -> None:
-    """Find the private majority of private teachers with the least error (two classes; no data are read).
+    """Find the private majority of private teachers with the least error (two classes). No data are read.
 
     Given the votes, the answer is the majority with probability gamma. Otherwise it is a fair coin.
 
@@ -104,7 +102,7 @@ def gamma(
 
 def report(
     run: Annotated[Path, typer.Argument(help="Folder that `dpensemble train` wrote.")],
-    out: Annotated[Path | None, _option(OUTPUT, "Where to write the page; left out: in the folder.")] = None,
+    out: Annotated[Path | None, _option(OUTPUT, "Path of the page. [in the folder of the run]")] = None,
     private: Annotated[
         bool, _option(OUTPUT, "Write the page with secret vote statistics: not for sharing.", "--private")
     ] = False,
@@ -126,7 +124,7 @@ def recover(
     give_up: Annotated[bool, _option(OUTPUT, "File the account instead of finishing.", "--give-up")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Finish a failed or killed run from the noise and answers that it has drawn, without a second charge.
+    """Finish a failed or killed run from what it has drawn, without a second charge.
 
     The finished run is put in its folder. With --give-up, the account of what was spent is filed instead, and
     the folder is free again.
@@ -204,7 +202,7 @@ def ledger_open(
         Relation, _option(PRIVACY, "Neighbouring relation of all releases. [replace-one]")
     ] = Relation.REPLACE_ONE,
     order: Annotated[
-        float | None, _option(PRIVACY, "Renyi order. Left out: the order at which Gaussian noise costs least.")
+        float | None, _option(PRIVACY, "Renyi order. [the order at which Gaussian noise costs least]")
     ] = None,
     group: Annotated[str | None, _option(PRIVACY, "Refused: a later run may name the same people otherwise.")] = None,
     as_json: _Json = False,
@@ -362,7 +360,7 @@ def add_static_commands(app: typer.Typer) -> None:
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _LEDGER.items():
         group.command(action, cls=PlainCommand)(function)
-    app.add_typer(group, name="ledger", help="Keep account of what is spent on data sets, for good.")
+    app.add_typer(group, name="ledger", help="Keep a permanent account of what is spent on data sets.")
     group = typer.Typer(cls=PlainGroup, rich_markup_mode=None)
     for action, function in _KEYS.items():
         group.command(action, cls=PlainCommand)(function)

@@ -13,7 +13,7 @@ from dpensemble.workflow.outputs import CERTIFICATE, PRIVATE_RECORD, RECORD
 
 
 def run(file: Path, as_json: bool) -> None:
-    """Print what the verifier reports; end with exit code 1 unless the certificate is confirmed and for release."""
+    """Print what the verifier reports. End with exit code 1 unless the certificate is confirmed and for release."""
     if file.is_dir():
         if not (file / CERTIFICATE).is_file():
             raise FileError(

@@ -1,9 +1,9 @@
 """Which records are bad. This depends only on each record, and is the same in every round and in a held-out score.
 
-A record is bad if its label is not declared, if an entry is infinite, if an entry is missing and the method takes no
-blanks, or if a feature map cannot read the row. A bad record adds a zero vector to every sum, and no teacher learns
-from it. The record still counts in the number of records, in its unit and in noisy counts. So one person cannot stop a
-run, and the number of bad records appears only in what is released with noise.
+A record is bad if its label is not declared, if an entry is infinite, or if a feature map cannot read the row. It is
+also bad if an entry is missing and the method takes no blanks. A bad record adds a zero vector to every sum, and no
+teacher learns from it. The record still counts in the number of records, in its unit and in noisy counts. So one person
+cannot stop a run, and the number of bad records appears only in what is released with noise.
 
 Replacing a record by a zero vector depends only on that record, so neighbouring data sets stay neighbours. The vector
 of a bad record is no longer than any other, so every sensitivity holds unchanged.

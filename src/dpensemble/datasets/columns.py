@@ -78,7 +78,7 @@ def _each_number(entries: NDArray[Any]) -> Floats:
 
 def entries_of(part: pd.DataFrame) -> NDArray[Any]:
     """Return entries as objects, exactly as they are stored, shape (n_rows, n_columns)."""
-    # `to_numpy` alone would round all integer categories if one entry is missing.
+    # `to_numpy` would round all integer categories if one entry is missing.
     return part.astype(object).to_numpy(dtype=object)
 
 

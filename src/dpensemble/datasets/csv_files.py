@@ -21,7 +21,7 @@ import pandas as pd
 from dpensemble.datasets.csv_lines import header_of, tables_of_lines, wrong_length
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
-#: Endings of text files, alone or before ``.gz`` and ``.zip``.
+#: Endings of text files, optionally followed by ``.gz`` or ``.zip``.
 ENDINGS = (".csv", ".tsv", ".txt")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

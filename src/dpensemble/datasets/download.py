@@ -58,7 +58,7 @@ def _words(error: Exception) -> str:
 
 
 def store(content: bytes, target: Path) -> None:
-    """Write a file so that no reader ever sees a part of it, whatever interrupts the process or also writes it."""
+    """Write a file so that no reader ever sees a part of it, even after an interrupt or beside another writer."""
     # In the same folder, so that renaming moves no data, and under a name that no other writer uses.
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:

@@ -28,7 +28,7 @@ class ImageDataset:
     name : str
         Display name.
     X_train, X_test : ndarray of uint8, shape (n_images, n_pixels)
-        Pixels row by row from the top left, 0 for background; see `scaled`.
+        Pixels row by row from the top left, 0 for background. See `scaled`.
     y_train, y_test : ndarray of int64, shape (n_images,)
         Class of each image.
     image_shape : tuple of int
@@ -52,7 +52,7 @@ class ImageDataset:
     licence: str
 
     def scaled(self, X: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return pixels as numbers from 0 to 1, from which estimators learn best.
+        """Return pixels as numbers from 0 to 1, the best range for most estimators.
 
         The divisor is public (`brightest`), so private rows may be scaled too.
 

@@ -135,7 +135,7 @@ class ParquetBlocks:
 
 
 def _unit_numbers(table: ParquetTable, unit: str, keep_bad: bool) -> Integers:
-    """Return a number for the unit of each record, wherever the record is stored. 5 and 5.0 are one unit.
+    """Return a number for the unit of each record, in any part of the table. 5 and 5.0 are one unit.
 
     A record without a unit raises an error, or has the number -1.
     """

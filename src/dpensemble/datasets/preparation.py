@@ -57,8 +57,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     (both numbers) and weekday (a text). Parts that are the same in all public rows are left out. Each entry is read
     separately, so that no private row affects how another is read. An entry that is not such a date becomes blank.
 
-    Two kinds of columns are left out: texts of which hardly any occur in several public rows, such as ids and remarks,
-    and columns without a name that count the rows. New rows have other entries, so nothing can be learned from them.
+    Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
+    remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
+    learned from such columns.
 
     Examples
     --------

@@ -62,7 +62,7 @@ def read_table(
         are decoded as Windows writes them (cp1252), each separately.
     guess : bool, default=False
         Read a CSV column whose entries are all numbers as numbers. Only for public
-        tables. Otherwise every CSV column is text; see `take_kinds`.
+        tables. Otherwise every CSV column is text. See `take_kinds`.
     sep : str, optional
         Separator of columns of a CSV file: one character or ``"tab"``. By default a comma, a tab in ``.tsv``
         files, and a semicolon if ``decimal`` is a comma.

@@ -31,7 +31,7 @@ from dpensemble.teachers.separate import fit_separately
 
 
 class BaggingSteps(Steps):
-    """Models of secretly drawn subsamples. The draw protects the release, and there is no other noise."""
+    """Models of secretly drawn subsamples. Only the draw protects the release, without other noise."""
 
     stage: ClassVar[tuple[str, str]] = ("models", "Fitting models")
     design: BaggedModels

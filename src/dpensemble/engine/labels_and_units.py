@@ -73,7 +73,7 @@ class Owners:
 
     @classmethod
     def of(cls, units: ArrayLike | None, n_records: int, *, zeroes: bool) -> Owners:
-        """Return the owner of each record. If bad records are zeroed, a record without a unit is no data."""
+        """Return the owner of each record. If bad records are zeroed, a record without a unit is left out."""
         # Such a record is left out before units are numbered, so that it does not change the number of another unit.
         zeroes = units is not None and zeroes
         require_readable("units", units, keep_bad=zeroes)

@@ -130,7 +130,7 @@ class MomentsSteps(Steps):
         if getattr(self.feature_map, "reads_rows_alone", False):
             return False
         # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
-        # it. An image with an unusable pixel is bad alone, and must not end the reading of all rows.
+        # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
         by_place = statements_of(self.feature_map).reads_rows_by_place
         return not by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
 

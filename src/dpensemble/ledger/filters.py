@@ -33,8 +33,8 @@ the best order. It never admits more than the Renyi filter at that order, and de
 
 *GDP.* A grant declares that it is ``mu``-Gaussian private. While the sum of ``mu**2`` is at most ``m**2``, all grants
 together are ``m``-Gaussian private (A. Smith and A. Thakurta, "Fully adaptive composition for Gaussian differential
-privacy", arXiv 2210.17520, 2022). The proof is by induction from the end: what may still come after a grant, whatever
-its result, is ``sqrt(m**2 - mu**2)``-Gaussian private. A composition of a ``mu`` with such a rest is ``m``-Gaussian
+privacy", arXiv 2210.17520, 2022). The proof is by induction from the end: what may still come after a grant, for
+each result, is ``sqrt(m**2 - mu**2)``-Gaussian private. A composition of a ``mu`` with such a rest is ``m``-Gaussian
 private (J. Dong, A. Roth and W. Su, "Gaussian differential privacy", 2022, Theorem 3.2 and Corollary 3.3). Losses are
 whole numbers, so there is an end. The conversion is exact (Balle and Wang 2018, Theorem 8). Label moments and soft
 votes declare it. Their noise is rounded: its probabilities are within a factor of ``exp(1e-6)`` of Gaussian noise's.
@@ -201,7 +201,7 @@ class Terms:
         assert self.order is not None  # noqa: S101
         if cost.orders[-1] < self.order:
             return None
-        # A divergence at a larger order is no smaller.
+        # A divergence at a larger order is at least as large.
         return _up(float(cost.rdp[int(np.searchsorted(cost.orders, self.order))]), LOSS_UNITS)
 
     def _of_randomized_response(self, epsilon: float) -> int:

@@ -81,7 +81,7 @@ class Ledger(EntryLog):
         LedgerError
             If there already is a ledger, or if a file cannot be written.
         ReplacedLedgerError
-            If a ledger was charged in this place before; see `forget`.
+            If a ledger was charged in this place before. See `forget`.
         """
         store, name = Store(where), str(uuid.uuid4())
         places = Places(folder_of(witness))

@@ -126,7 +126,7 @@ class Transaction:
     def append(self, kind: str, fields: dict[str, Any]) -> Entry:
         """Add an entry to the chain."""
         if kind != "ledger" and self.standing.schema > 1:
-            # Two copies of a ledger never have the same entry, whatever both are charged for.
+            # Two copies of a ledger never have the same entry, even for the same charge.
             fields = fields | {"nonce": secrets.token_hex(8)}
         entry = following(self.last(), kind, fields)
         self.standing = self.standing.after(entry)

@@ -77,7 +77,7 @@ class Witness:
     def note(self, entry: Entry) -> bool:
         """Record an entry as seen. Return False if a newer one was seen. The file is on the disk when this returns.
 
-        If a newer entry was seen, the ledger must contain that entry too; see `check`. Another entry with the same
+        If a newer entry was seen, the ledger must contain that entry too. See `check`. Another entry with the same
         number raises, because it means that two copies of the ledger are in use.
         """
         try:

@@ -64,7 +64,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
     guarantee_ : Guarantee
         The worst-case guarantee. It warns about what such a delta permits.
     published_ : (float, float) or None
-        The paper's epsilon and delta, which the guarantee implies; None for subsets.
+        The paper's epsilon and delta, which the guarantee implies. None for subsets.
     subsample_ : int
         Records (or units) drawn for each model.
     classes_ : ndarray of shape (n_classes,)
@@ -143,7 +143,7 @@ class BaggingPrivacyClassifier(ArrayClassifier):
 
     @property
     def models_(self) -> list[Any]:
-        """Models, each of which may be published."""
+        """The models. Each of them may be published."""
         models: list[Any] = self.result_.student
         return models
 

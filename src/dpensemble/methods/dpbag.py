@@ -36,7 +36,7 @@ class DPBaggingClassifier(DPBagging, VotesInBlocks):
     accounting, epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; decides how records are allocated. With two classes, a data-dependent analysis gains
+        Neighbouring relation. It decides how records are allocated. With two classes, a data-dependent analysis gains
         nothing under add-or-remove-one, because an added record is charged for joining any teachers.
     max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`.

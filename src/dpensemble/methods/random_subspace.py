@@ -39,7 +39,7 @@ class RandomSubspaceClassifier(RandomSubspace, VotesInBlocks):
     The columns are drawn without reading any record. So for every choice of columns, each teacher is a function of its
     own records, and a record changes as many votes as in `PATEClassifier`. That guarantee holds for each choice and,
     because divergences are jointly convex, on average over the choices. The guarantee is also not better, even if the
-    choice is secret: protecting a record must count its teacher's vote, whichever columns the teacher saw.
+    choice is secret: protecting a record must count its teacher's vote for every choice of columns.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ class SubsampleAggregateClassifier(SubsampleAggregate, VotesInBlocks):
     epsilon : float, default=1.0
         Budget of one fit.
     delta : float, default=1e-5
-        Probability that epsilon may not hold; must be below 1 / n_records.
+        Probability that epsilon may not hold. Must be below 1 / n_records.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Neighbouring relation; decides how records are allocated.
+        Neighbouring relation. It decides how records are allocated.
     max_labels : int, optional
         Number of public rows to query. By default all, as far as the budget lasts.
     random_state : int, RandomState or None

@@ -25,7 +25,7 @@ class WeightingPATEClassifier(WeightingPATE, PersonalisedPATEClassifier):
     epsilon : float, default=1.0
         Budget of every record if `fit` gets none.
     delta : float, default=1e-5
-        Delta of every budget; must be below 1 / n_records.
+        Delta of every budget. Must be below 1 / n_records.
     relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs
         As for `SubsampleAggregateClassifier`. Neighbours differ within one group: group membership is public.
 

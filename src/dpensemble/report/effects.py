@@ -73,7 +73,7 @@ def importances(effects: Sequence[dict[str, Any]]) -> Markup:
 
 
 def picture(effect: dict[str, Any], most: float, towards: str, ident: str) -> Markup:
-    """Draw one column's pushes for two classes; `most` is the largest push in any such picture."""
+    """Draw one column's pushes for two classes. `most` is the largest push in any such picture."""
     words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
     points = [(entry, values[0]) for entry, values in effect["points"]]
     if effect["kind"] == "number":

@@ -56,7 +56,7 @@ class RunRecord:
     seconds : dict
         Wall-clock seconds by stage. For the owner. Not in the shareable report.
     experiment : list of str
-        Reasons why this run is an experiment and not a release; empty for a release.
+        Reasons why this run is an experiment and not a release. Empty for a release.
     created : str
         Date and time, ISO 8601, UTC.
     groups : list of dict
@@ -70,7 +70,7 @@ class RunRecord:
     plain_labels : list of dict
         ``name``, ``epsilon`` and ``labels`` of that ensemble at the smallest, average and largest budget.
     effects : list of dict
-        How strongly each column pushes towards each class, if the student has effects; see
+        How strongly each column pushes towards each class, if the student has effects. See
         `moments.effects.column_effects`.
     releases : list of dict
         Each release computed from the private records, labels or a noisy sum: its ``description``, its ``table``

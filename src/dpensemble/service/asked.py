@@ -42,9 +42,9 @@ def prediction_model(most_queries: int) -> type[BaseModel]:
     }
     return create_model(
         "Prediction",
-        # An error for each unknown name would take a thousand times as much memory; see `read_prediction`.
+        # An error for each unknown name would take a thousand times as much memory. See `read_prediction`.
         __config__=ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False}),
-        __doc__="One request for answers: a list of queries, as votes or rows, whichever the grant takes.",
+        __doc__="One request for answers: a list of queries, as the votes or rows that the grant takes.",
         **fields,
     )
 

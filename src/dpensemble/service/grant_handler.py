@@ -57,7 +57,7 @@ class GrantHandler:
 
     @property
     def most(self) -> int:
-        """Number of answers of the grant; public."""
+        """Number of answers of the grant. Public."""
         return self._asked.design.most_answers
 
     @property
@@ -73,7 +73,7 @@ class GrantHandler:
         return list(self._asked.classes)
 
     def remaining(self) -> int:
-        """Return how many answers are left; public."""
+        """Return how many answers are left. Public."""
         return self._asked.remaining()
 
     def to_dict(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class HostedEnsemble:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Columns of a row, and whether each is a number or a text; public."""
+        """Columns of a row, and whether each is a number or a text. Public."""
         numeric = set(self._encoder.numeric_columns)
         return {str(name): "number" if name in numeric else "text" for name in self._public.columns}
 
@@ -97,7 +97,7 @@ class HostedEnsemble:
         return encoded
 
     def vote(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        """Return every teacher's ballot on rows, as labels, shape (n_rows, n_teachers); private."""
+        """Return every teacher's ballot on rows, as labels, shape (n_rows, n_teachers). Private."""
         return self._labels[self._place[self._teachers.vote(X).ballots.astype(np.int64)]]
 
 

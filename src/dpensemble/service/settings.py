@@ -60,7 +60,7 @@ class EnsembleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantSettings:
-    """One grant that a service answers under; `docs/service.md` describes the settings.
+    """One grant that a service answers under. `docs/service.md` describes the settings.
 
     The account `data_set` pays `epsilon` and `delta` for all answers together. Without `answers`, there are as many
     answers as the budget allows. `votes_per_unit` is the largest number of voters that one unit reaches. `unit` names
@@ -103,11 +103,11 @@ class GrantSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """A whole configuration; `docs/service.md` describes the settings.
+    """A whole configuration. `docs/service.md` describes the settings.
 
     Relative file names begin at `folder`. `secure_cookie` is whether the page's cookie goes only over HTTPS,
-    whatever scheme the service itself sees. The default is yes, unless `dpensemble.service.serve.serve` listens on a
-    loopback address. Over HTTPS it is always yes.
+    even if the service itself sees another scheme. The default is yes, unless `dpensemble.service.serve.serve` listens
+    on a loopback address. Over HTTPS it is always yes.
     """
 
     ledger: str

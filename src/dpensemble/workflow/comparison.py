@@ -50,7 +50,7 @@ def compare(
     Parameters
     ----------
     data : ComparisonData
-        Public; see `comparison_data`.
+        Public. See `comparison_data`.
     epsilon, delta : float
         Budget of each method. If delta is not below one over the records, methods that release labels run just
         below one over the records.

@@ -112,7 +112,7 @@ def _voting_estimator(kind: type[Any], law: LawChoice | None = None) -> Compared
     def make(trial: Trial) -> Any:
         settings = _voting(trial) | ({} if law is None else {"law": law})
         if kind is PrivateMajorityClassifier:
-            # As in `train`: private logistic regressions that learn from all records, whatever the learner.
+            # As in `train`: private logistic regressions that learn from all records, for every learner.
             settings |= {"teacher": None, "n_teachers": _PRIVATE_TEACHERS}
         if kind is BaggedPATEClassifier:
             subsample = max(1, trial.n_records // (2 * trial.n_teachers))

@@ -8,7 +8,7 @@ from typing import Any
 
 WARNING = (
     "Every method had the whole budget. On real private records, the losses of all methods and repeats would add "
-    "up, and the rows without privacy would void every guarantee: compare on public data, then "
+    "up, and the rows without privacy would void every guarantee. Compare on public data, then "
     "run one method."
 )
 

@@ -1,4 +1,4 @@
-"""Write files and folders that are complete or absent, whatever interrupts the process."""
+"""Write files and folders that are complete or absent, even after an interrupt."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def file_tables(
     options : ReadOptions, optional
         What the method can read.
     budgets : BudgetRequest, optional
-        Source of the records' budgets; see `parse_budgets`.
+        Source of the records' budgets. See `parse_budgets`.
     seed : int, optional
         Public seed of budgets that are assigned at random.
 

@@ -24,7 +24,7 @@ _FEWEST = 20
 # A figure needs no more units than this, and each is read separately.
 _MOST_UNITS = 5_000
 ASSUMPTIONS = (
-    "Which units (or records) are held back follows from their places in the private table and a public seed; nothing "
+    "Which units (or records) are held back follows from their places in the private table and a public seed. Nothing "
     "is learned from them, and only a noisy score of the released student on them is published.",
     "Neighbouring data sets list their units in the same order, each by its first record.",
 )
@@ -131,7 +131,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
         paid.require_paid(stated.epsilon, stated.delta)
     probable, readable = _probabilities(model, held, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
-    # A record with an undeclared label counts as wrong, whatever the student answers.
+    # A record with an undeclared label always counts as wrong.
     truth, has_class = np.maximum(ids, 0), ids != BAD
     right = ((probable.argmax(axis=1) == truth) & has_class).astype(np.int64)
     usable = readable & has_class if zeroes_bad(model) else np.ones(len(has_class), dtype=bool)

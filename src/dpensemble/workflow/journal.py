@@ -14,7 +14,7 @@ from dpensemble.errors import FileError
 from dpensemble.workflow.durable import OWN_FILE, replace_file
 
 _SCHEMA = 1
-#: Entries of ``about`` with which the run can be finished: the command and inputs of its start.
+#: Entries of ``about`` for finishing the run: the command and inputs of its start.
 COMMAND, WORKING_FOLDER, INPUTS = "command", "working_folder", "inputs"
 #: Entry of ``about`` that locates the run's charge in a ledger.
 CHARGE = "charge"

@@ -60,7 +60,7 @@ class Outcome:
 def write_outcome(outcome: Outcome, folder: Path) -> None:
     """Write a run's files into an empty folder. Only the owner can read those that must not be shared.
 
-    Each file of a run with seeded noise is marked: ``for_release`` is false, or the page states that it is no release.
+    Each file of a run with seeded noise is marked: ``for_release`` is false, or the page is marked as an experiment.
     """
     for name, (text, mode) in file_contents(outcome).items():
         write_file(folder / name, text, mode)

@@ -173,10 +173,10 @@ def claimed_folder(
 ) -> Iterator[RunFolder]:
     """Claim a folder for one run, and clean up afterwards. The block records the run's progress.
 
-    Raises before the block runs if `folder` cannot be written, or is being written by another run, or is the folder of
-    a run that was killed after it had spent something. Raises if it holds one of the `inputs` under the name of an
-    output. Without `overwrite`, raises if it holds files of an earlier run, because their record is the only account
-    of what that run spent.
+    Raises before the block runs if `folder` cannot be written, or if another run is writing it. Raises if it is the
+    folder of a run that was killed after it had spent something. Raises if it holds one of the `inputs` under the name
+    of an output. Without `overwrite`, raises if it holds files of an earlier run, because their record is the only
+    account of what that run spent.
     """
     folder = checked_folder(folder)
     _refuse_taken(folder, overwrite, inputs)
@@ -266,7 +266,7 @@ def _in_place(folder: Path, journal: Journal) -> bool:
 
 
 def place_waiting(claim: Claim, journal: Journal, *, overwrite: bool) -> None:
-    """Move a finished run into place, at whichever step an earlier move was interrupted."""
+    """Move a finished run into place, even if an earlier move was interrupted."""
     new, old = claim.beside / _NEW, claim.beside / _OLD
     if not _in_place(claim.folder, journal):
         _put(new, old, claim.folder, overwrite=overwrite or journal.overwrite)

@@ -27,7 +27,7 @@ class TableFiles:
     target : str
         Column to predict.
     classes : sequence of str, int or float, or None
-        All possible labels; public. They are numbers if all of them can be read as numbers.
+        All possible labels. Public. They are numbers if all of them can be read as numbers.
     declared_columns : path, optional
         JSON file that declares columns in place of a public table.
     test : path, optional
@@ -54,7 +54,7 @@ class TableFiles:
     form: CSVFormat = field(default_factory=CSVFormat)
 
     def read(self, path: Path, *, guess: bool = False, keep_broken: bool = False) -> pd.DataFrame:
-        """Read one of the files; see `read_table`."""
+        """Read one of the files. See `read_table`."""
         return read_table(
             path,
             guess=guess,

@@ -69,7 +69,7 @@ class Tables:
 def adult_tables(seed: int | None, *, budgets: str | None = None, levels: str | None = None) -> Tables:
     """Return UCI Adult in the paper's split: a third private, a third public, a third test.
 
-    The public seed determines the split and the budgets, which are groups with shares; see `parse_budgets`. Packaged
+    The public seed determines the split and the budgets, which are groups with shares. See `parse_budgets`. Packaged
     data have no column of budgets, so `levels` raise an error.
     """
     request = parse_budgets(budgets, levels)
