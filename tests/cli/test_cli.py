@@ -214,7 +214,7 @@ BAD = [
     ({"student": "boosting"}, None, "student='boosting' is unknown"),
     ({"teacher": "oracle"}, None, "teacher='oracle' is unknown"),
     ({"classes": "no,yes,"}, None, "names an empty label"),
-    ({"drop": "cty"}, None, "drop='cty' is no column"),
+    ({"drop": "cty"}, None, "drop='cty' is not a column"),
     ({"partitions": 5}, None, "--partitions; it belongs to the method dpbag"),
     ({"analysis": "personalised"}, None, "--analysis; it belongs to the methods dpbag, pate"),
     ({"method": "dpbag", "analysis": "personalised"}, None, "'data-dependent', 'until-spent'"),

@@ -32,7 +32,7 @@ def test_the_table_says_what_was_compared(run):
     assert "commonest class" in out
     assert "pate cannot run: epsilon=1" in out
     assert "pate: ran at delta=0.008395, just below one over the records" in out
-    assert "compare on public data" in out
+    assert "Compare on public data" in out
 
 
 def test_json_goes_to_the_screen_and_to_a_file(run, tmp_path):
@@ -139,7 +139,7 @@ def test_a_public_table_of_ones_own(run, own):
     ("options", "words"),
     [
         (["--table", "own.csv"], "requires --target"),
-        (["--table", "own.csv", "--target", "z"], "is no column"),
+        (["--table", "own.csv", "--target", "z"], "target must be a column of"),
         (["--table", "own.csv", "--target", "y", "--dataset", "adult"], "excludes --dataset"),
         (["--table", "own.csv", "--target", "y", "--classes", "no,yes"], "excludes --dataset and --classes"),
         (["--table", "own.csv", "--target", "x"], "without a label"),

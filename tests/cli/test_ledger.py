@@ -43,7 +43,7 @@ def test_an_account_from_its_opening_to_a_checkpoint(capsys, tmp_path):
     [
         ("ledger show none.db", "there is no ledger"),
         ("ledger create ledger.db", "already"),
-        ("ledger open ledger.db patients --epsilon 1 --delta 1e-5", "open already"),
+        ("ledger open ledger.db patients --epsilon 1 --delta 1e-5", "is already open"),
         ("ledger open ledger.db others --epsilon 1", "--delta is missing"),
         ("ledger open ledger.db patients --epsilon 1 --group few", "whom='few' cannot have a separate account"),
         ("ledger forget ledger.db --id other", "id='other' is not the ledger"),

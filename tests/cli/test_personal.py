@@ -171,7 +171,7 @@ BAD = [
     ({"budgets": "nothing"}, (), "budgets='nothing' is not a column of the private table"),
     ({"budgets": None, "levels": "a=1"}, (), "name the column by --budgets COLUMN"),
     ({"budgets": "consent", "drop": "budget,person"}, (), "budgets is not an epsilon in row 0"),
-    ({"budgets": "consent", "drop": "budget,person", "levels": "high=1,lo=2"}, (), "none of levels=['high',"),
+    ({"budgets": "consent", "drop": "budget,person", "levels": "high=1,lo=2"}, (), "which is not in levels=['high',"),
     ({"levels": "high=x"}, (), "the part 'high=x'"),
     ({"levels": "high=1:50%,low=2:60%"}, (), "add up to 110%"),
     ({"budgets": "high=2:50%,low=4:40%"}, (), "add up to 90%"),

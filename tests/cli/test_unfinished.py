@@ -151,7 +151,7 @@ def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
     if not (charged or not can_look):
         return
     assert main(command("label-moments", *more)) == 2
-    assert "looks into the ledger" in capsys.readouterr().err
+    assert "checks the ledger" in capsys.readouterr().err
     assert main(["recover", "run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["placed"], found["account"]) == (charged, None)

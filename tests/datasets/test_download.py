@@ -94,7 +94,7 @@ def test_nobody_answers():
 
 @pytest.mark.parametrize("address", ["file:///etc/hostname", "ftp://127.0.0.1/a", "/etc/hostname", ""])
 def test_only_the_web_is_read(address):
-    with pytest.raises(NotDelivered, match="no web address"):
+    with pytest.raises(NotDelivered, match="not a web address"):
         get(address)
 
 

@@ -184,7 +184,7 @@ def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger
         ("UPDATE dpensemble_entries SET body = ?, hash = ? WHERE number = 4", new),
     )
     # A process that has read the old entry notices.
-    with pytest.raises(TamperedLedgerError, match="lacks entry 4 as it was"):
+    with pytest.raises(TamperedLedgerError, match="entry 4 of the ledger is missing or different"):
         ledger.verify()
     assert Ledger(where).verify().entries == 4
     with pytest.raises(TamperedLedgerError, match="lacks entry 4 of a signed checkpoint"):
@@ -280,7 +280,7 @@ def test_a_witness_that_cannot_be_kept_stops_the_release(ledger, patients):
         ({"delta": 0}, InvalidParameterError, "delta=0"),
         ({"relation": "swap"}, InvalidParameterError, "relation='swap'"),
         ({"filter": "none"}, InvalidParameterError, "filter='none'"),
-        ({"data_set": "patients"}, LedgerError, "open already"),
+        ({"data_set": "patients"}, LedgerError, "is already open"),
     ],
     ids=str,
 )

@@ -48,7 +48,7 @@ def test_what_is_promised_is_the_chance_of_being_drawn(blobs, scheme, relation):
     assert "of every published result by at most an additive 0.0" in text
     assert "WARNING: delta is not below 1 / 600" in text
     exposed = {"distinct": 30}.get(scheme, 29)
-    assert f"Publishing about {exposed} of the 600 records in full" in text
+    assert f"a program that publishes about {exposed} of the 600 records in full" in text
     assert "Which records were drawn stays secret." in guarantee.assumptions
     assert "The subsamples hold at most 30 records" in text
     assert ("one more or one fewer" in text) == (relation == "add-or-remove-one")

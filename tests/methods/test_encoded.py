@@ -117,7 +117,7 @@ def test_an_encoder_that_reads_rows_together_gets_each_private_row_by_itself():
         fitted(EncodedClassifier(METHOD, encoder=Watched()))
     assert seen.count(1) >= 1000
     seen.clear()
-    with pytest.warns(UserWarning, match="makes other numbers"):
+    with pytest.warns(UserWarning, match="encodes a row differently beside other rows"):
         fitted(EncodedClassifier(METHOD, encoder=Watched(), in_batches=True))
     assert seen.count(1) <= 20
 
@@ -133,7 +133,7 @@ def test_an_encoder_that_changes_itself_is_refused():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidParameterError, match="method=None is no estimator"):
+    with pytest.raises(InvalidParameterError, match=r"method must be an estimator, .*; got None"):
         fitted(EncodedClassifier())
     with pytest.raises(InvalidParameterError, match="fill='nan' is a setting of the default encoder"):
         fitted(EncodedClassifier(METHOD, encoder=OneHotEncoder(), fill="nan"))

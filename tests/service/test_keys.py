@@ -46,9 +46,9 @@ def test_keys_expire(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"holder": "a b"}, "is no name"),
-        ({"holder": "a:b"}, "is no name"),
-        ({"scopes": []}, "needs a scope"),
+        ({"holder": "a b"}, "holder must be 1 to 40 letters"),
+        ({"holder": "a:b"}, "holder must be 1 to 40 letters"),
+        ({"scopes": []}, "requires a scope"),
         ({"scopes": ["all"]}, "'read' or"),
         ({"days": 0}, "days=0"),
     ],

@@ -72,7 +72,7 @@ def test_the_cookie_of_the_set_up_in_containers_is_for_https():
 
 def test_the_setting_of_the_cookie_is_checked(home):
     (home / "service.toml").write_text("secure_cookie = 1" + CONFIG)
-    with pytest.raises(InvalidParameterError, match="secure_cookie=1"):
+    with pytest.raises(InvalidParameterError, match="secure_cookie must be true or false; got 1"):
         read_settings(home / "service.toml")
 
 

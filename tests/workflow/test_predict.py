@@ -116,7 +116,7 @@ def test_bad_input(folder, tmp_path):
     rows.rename(columns={"age": " Age"}).to_csv(tmp_path / "other.csv", index=False)
     with pytest.raises(DataError, match=r"lacks the columns \['age'\] .* 'age' has other capitals or spaces"):
         list(predictions(student, tmp_path / "other.csv"))
-    with pytest.raises(InvalidParameterError, match="keep='shoe' is no column"):
+    with pytest.raises(InvalidParameterError, match="keep='shoe' is not a column"):
         list(predictions(student, folder / "new.csv", keep=["shoe"]))
     rows.assign(label=1).to_csv(tmp_path / "label.csv", index=False)
     with pytest.raises(InvalidParameterError, match="keep='label' is also a column of the result"):
