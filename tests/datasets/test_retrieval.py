@@ -138,10 +138,8 @@ def test_when_nothing_helps_the_message_says_where_and_how(tmp_path, cache, publ
     message = str(found.value)
     assert message.startswith(f"train-labels.gz of Tiny is not in {tmp_path / 'tiny'} or {cache / 'tiny'} and could")
     assert f"{first}train-labels.gz (the server answered 404) or {second}train-labels.gz (its SHA-256 is" in message
-    assert (
-        f"from one of these addresses into {cache / 'tiny'}, or into a folder tiny inside the folder that data_home "
-        in message
-    )
+    named = "or into a folder tiny inside the folder that data_home or DPENS"
+    assert f"from one of these addresses into {cache / 'tiny'}, {named}" in message
     assert "\n" not in message
     assert not cache.exists()
 

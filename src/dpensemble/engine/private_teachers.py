@@ -143,7 +143,7 @@ def _drawn(voters: Voters, design: Any, source: NoiseSource) -> Voters:
 
 
 def _pay(meter: Any, fitted: PrivateTeachers, allocation: Allocation) -> tuple[tuple[float, float], ...]:
-    """Charge for fitted models what their own accountants report, before anything is computed from them."""
+    """Charge for fitted models what their accountants report, before anything is computed from them. Return it."""
     touched = allocation.votes_per_unit
     share = meter.budget.delta / (2 * touched)
     spent = tuple(spent_privacy(model, share, allocation.relation) for model in fitted.models)
