@@ -140,7 +140,7 @@ class SettingWarning(LibraryWarning):
 class RepeatedReleaseWarning(LibraryWarning):
     """Several private fits used the same records, so their losses add up.
 
-    For the owner of the records only: whether the warning is raised, and its numbers, depend on private rows.
+    For the owner of the records only: whether the warning is raised, and its numbers, depend exactly on private rows.
     """
 
 

@@ -27,7 +27,7 @@ class Basis(StrEnum):
         Every possible private data set. The numbers may be published.
     DATA_DEPENDENT
         Only this private data set. The guarantee is computed from its votes, so neither
-        the amount spent nor the number of answers is itself private.
+        the amount spent nor the number of answers is itself protected.
     """
 
     WORST_CASE = "worst-case"

@@ -144,8 +144,8 @@ class Ledger(EntryLog):
         Parameters
         ----------
         data_set : str
-            Name of the data set, in ASCII, and different from existing names. Using another name for the same records
-            gives them a second budget, so name them only once.
+            Name of the data set, in ASCII, and not to be confused with an existing name. Using another name for the
+            same records gives them a second budget, so name them only once.
         epsilon, delta : float
             Budget of all releases of the data set, now and later.
         filter : {"renyi", "gdp", "zcdp", "basic"}, default="renyi"
