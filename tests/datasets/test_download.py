@@ -121,7 +121,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch, stop, before
     monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises(
         KeyboardInterrupt if stop is KeyboardInterrupt else FileError,
-        match=None if stop is KeyboardInterrupt else r"a cannot be written .No space left on device.; let",
+        match=None if stop is KeyboardInterrupt else r"a cannot be written .No space left on device.; make",
     ):
         store(b"whole", target)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == ([] if before is None else [before])

@@ -42,7 +42,7 @@ def test_what_is_named_must_be_a_folder(tmp_path, monkeypatch):
         with pytest.raises(InvalidParameterError, match=r"data_home='.*' is not a folder; give the folder that holds"):
             named_home(value)
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(InvalidParameterError, match=r"DPENSEMBLE_DATA='.*none' is no folder"):
+    with pytest.raises(InvalidParameterError, match=r"DPENSEMBLE_DATA='.*none' is not a folder"):
         named_home(None)
 
 

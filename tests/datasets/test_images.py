@@ -120,7 +120,7 @@ def test_files_that_disagree_are_refused(cache, monkeypatch, publish, contents, 
     contents["train-labels"] = idx([1, 2, 3, 4, 5, 6])
     fill(cache / "tiny", packed=False)
     monkeypatch.setattr(images, "MNIST", publish())
-    with pytest.raises(FileError, match=r"Tiny test images is no 3-dimensional IDX file"):
+    with pytest.raises(FileError, match=r"Tiny test images must be a 3-dimensional IDX file"):
         load_mnist()
 
 
@@ -138,7 +138,7 @@ def test_a_folder_may_be_named(tmp_path, cache, monkeypatch, publish, fill):
     fill(tmp_path / "mine" / "tiny", packed=False)
     monkeypatch.setattr(images, "FASHION_MNIST", publish())
     assert load_fashion_mnist(data_home=tmp_path / "mine").y_test.tolist() == [8, 3, 1]
-    with pytest.raises(InvalidParameterError, match=r"data_home='.*none' is no folder"):
+    with pytest.raises(InvalidParameterError, match=r"data_home='.*none' is not a folder"):
         load_fashion_mnist(data_home=tmp_path / "none")
 
 

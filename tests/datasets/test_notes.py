@@ -67,7 +67,7 @@ def test_doubts_are_refused_and_what_was_done_is_not():
 def test_of_many_notes_some_are_shown():
     many = notes_of({f"c{i}": ["same"] * N for i in range(30)})
     assert lines(many)[-1] == "and 18 more columns."
-    with pytest.raises(DataError, match="and 18 more; see to"):
+    with pytest.raises(DataError, match="and 18 more; check these"):
         refuse_doubts(many)
 
 

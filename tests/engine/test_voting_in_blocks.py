@@ -92,7 +92,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_spent(blobs):
         model.fit_blocks(in_blocks(X, wrong), X_public=public)
     with pytest.raises(ValueError, match="has 2 features"):
         model.fit_blocks(in_blocks(X[:, :2], y), X_public=public)
-    with pytest.raises(DataError, match="70 rows and 600 labels"):
+    with pytest.raises(DataError, match="70 rows but 600 labels"):
         model.fit_blocks(lambda: iter([(X[:70], y)]), X_public=public)
     with pytest.raises(DataError, match="the blocks hold 0 records"):
         model.fit_blocks(lambda: iter([]), X_public=public)

@@ -22,7 +22,7 @@ def test_what_fits_is_charged_and_what_would_pass_the_budget_is_refused_and_char
     spend(account, 0.6)
     before = account.state()
     assert before.spent.loss == 600_000
-    with pytest.raises(BudgetError, match=r"takes 0.5 of epsilon, and 0.4 of 1 is left.*up to 0.3999 .*would fit"):
+    with pytest.raises(BudgetError, match=r"takes 0.5 of epsilon, but 0.4 of 1 is left.*up to 0.3999 .*would fit"):
         spend(account, 0.5)
     with pytest.raises(BudgetError, match=r"takes a delta of 1e-05"):
         spend(account, 0.1, 1e-5)

@@ -325,7 +325,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         ),
         ({"teacher_privacy": (None, 0.1)}, InvalidParameterError, "must be an epsilon, a pair of epsilon and delta"),
         ({"teacher_privacy": [0.1] * 5}, InvalidParameterError, "or a sequence of such pairs; got"),
-        ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "a teacher of your own"),
+        ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "or your own teacher"),
         ({"teacher_privacy": float("nan")}, InvalidParameterError, "epsilon=nan"),
         ({"teacher": GaussianNB()}, InvalidParameterError, "says nothing of its privacy"),
         (
