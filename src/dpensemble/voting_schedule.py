@@ -66,7 +66,9 @@ class VotingSchedule:
         if len(sizes) != 1 or any(stage.total < 1 for stage in self.stages):
             raise InvalidParameterError("stages must share their pools, and have at least one voter each.")
         if any(stage.n_queries is None for stage in self.stages[:-1]):
-            raise InvalidParameterError("only the last stage may be without a number of queries.")
+            raise InvalidParameterError(
+                "only the last stage may be without a number of queries; give one to every other stage."
+            )
 
     @classmethod
     def everyone(cls, law: ReleaseLaw, n_teachers: int) -> VotingSchedule:

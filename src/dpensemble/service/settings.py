@@ -218,7 +218,7 @@ def _from_fields(kind: type[Made], called: str, content: Mapping[str, Any]) -> M
     if unknown:
         raise InvalidParameterError(f"{called}: {unknown[0]!r:.60} is unknown; use {', '.join(field_of)}.")
     if lacking:
-        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}.")
+        raise InvalidParameterError(f"{called} lacks {', '.join(lacking)}; add it.")
     for name, value in content.items():
         if "str" in str(field_of[name].type).split(" | ") and not isinstance(value, str):
             raise InvalidParameterError(f"{called}: {name} must be a text; got {value!r:.60}.")
