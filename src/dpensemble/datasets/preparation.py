@@ -45,7 +45,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     kinds_ : list of str
         How each column is read: ``"number"``, ``"category"``, ``"date"`` or ``"left out"``. May be published.
     medians_ : ndarray of shape (n_columns,)
-        Public medians of numbers. 0 elsewhere, and if there is no median.
+        Public medians of numbers. 0 elsewhere, and for columns without a median.
     dates_ : dict
         ``format``, ``parts`` and their medians (``fill``) of each column of dates.
     feature_names_in_ : ndarray

@@ -85,7 +85,7 @@ def _downloaded_archive(published: PublishedArchive, searched: list[Path], progr
 
 
 def _stored(folder: Path, file: PublishedFile) -> bytes | None:
-    """Return the content of the file in a folder, packed or not, or None if there is no file."""
+    """Return the content of the file in a folder, packed or not, or None if the file is missing."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         content = _read(path, file.largest, file.unpack)
         if content is not None:
@@ -94,7 +94,7 @@ def _stored(folder: Path, file: PublishedFile) -> bytes | None:
 
 
 def _read(path: Path, largest: int, unpack: Callable[[bytes], _Content]) -> _Content | None:
-    """Return the unpacked content of a file, or None if there is no file."""
+    """Return the unpacked content of a file, or None if the file is missing."""
     try:
         with path.open("rb") as opened:
             raw = opened.read(largest + 1)

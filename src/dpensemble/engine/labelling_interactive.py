@@ -33,7 +33,7 @@ def label_interactively(
             break
         batch = order[n_asked : n_asked + size]
         student = learner.fit(released.lesson_rows, released.lesson_labels) if released.answered.size else None
-        # Without a student there are no expectations, and the threshold is on the highest count.
+        # Without a student nothing is expected, and the threshold is on the highest count.
         expected = np.zeros((len(batch), n_classes)) if student is None else learner.probabilities(student, batch)
         outcomes = ask(questions, batch, schedule, meter, noise, diagnostics, n_asked, expected)
         admitted = batch[: len(outcomes)]

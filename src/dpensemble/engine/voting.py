@@ -73,7 +73,7 @@ class VotingEnsembleClassifier(Planned, ArrayClassifier):
         InvalidParameterError
             If a setting is out of range, or if there are more teachers than units.
         DataError
-            If rows or labels cannot be used, or there are no public rows.
+            If rows or labels cannot be used, or public rows are missing.
         BudgetError
             If delta is not below 1 / n_units, the budget does not cover one label, or the ledger does not allow it.
         TeacherError

@@ -42,7 +42,7 @@ class Ledger(EntryLog):
     Raises
     ------
     LedgerError
-        If there is no ledger, or it has another version or lacks an entry of the witness.
+        If the ledger is missing, has another version, or lacks an entry of the witness.
     ReplacedLedgerError
         If another ledger was charged in this place before.
     TamperedLedgerError

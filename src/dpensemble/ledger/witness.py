@@ -48,7 +48,7 @@ class Witness:
         self.path = path
 
     def seen(self) -> tuple[int, str] | None:
-        """Return number and hash of the newest known entry, or None if there is no file yet."""
+        """Return number and hash of the newest known entry, or None before the file exists."""
         try:
             places = _places(self.path.read_bytes())
         except FileNotFoundError:
@@ -95,7 +95,7 @@ class Witness:
                 if len(places) == 2:
                     self._write_over(1 if places[0] == seen else 0, _line(entry))
                 else:
-                    # There is no file yet, or a file with one line from an earlier version.
+                    # The file is missing, or has one line from an earlier version.
                     self._begin(2 * _line(entry))
                 return True
         except (OSError, TimeoutError) as error:

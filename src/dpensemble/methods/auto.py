@@ -42,7 +42,7 @@ class AutoClassifier(TableClassifier):
     classes : sequence
         All possible labels. They must be declared, because reading them from private labels would leak information.
     declared_columns : mapping, optional
-        Declares columns if there are no public rows. See `LabelMomentsClassifier`.
+        Declares columns in a run without public rows. See `LabelMomentsClassifier`.
     epsilon, delta
         As for `SubsampleAggregateClassifier`.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"

@@ -105,7 +105,7 @@ class DiscriminantClassifier(ArrayClassifier):
 
     name: ClassVar[str] = "discriminant"
     title: ClassVar[str] = "A Gaussian distribution for each class"
-    #: No teachers are fitted, so there is no work for several workers.
+    #: Without teachers, several workers have nothing to do.
     n_jobs: ClassVar[None] = None
 
     def __init__(

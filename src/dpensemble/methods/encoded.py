@@ -113,7 +113,7 @@ class EncodedClassifier(PrivateClassifier):
         InvalidParameterError
             If the method is missing, both an encoder and ``fill`` are given, or the encoder changes its own state.
         DataError
-            If there are no public rows, or the encoder cannot read a private row.
+            If public rows are missing, or the encoder cannot read a private row.
         """
         if self.method is None or not hasattr(self.method, "fit"):
             raise InvalidParameterError(

@@ -19,7 +19,7 @@ class VanishingPATEClassifier(VanishingPATE, PersonalisedPATEClassifier):
         As for `PATEClassifier`. Noise and threshold are for `n_teachers` votes, and lower if fewer vote.
     rule : {"solved", "published"} or InfluenceRule, default="solved"
         Frequencies at which all groups run out of budget on the same query, as nearly as whole numbers of voters allow,
-        or proportional to the squares of epsilons. There is no precision to set, because voters are whole teachers.
+        or proportional to the squares of epsilons. A precision cannot be set, because voters are whole teachers.
     analysis, accounting
         As for `PATEClassifier`, for each teacher on the queries that it votes on.
     epsilon, delta, relation, max_labels, random_state, on_bad_record, insecure_release_seed, n_jobs

@@ -173,7 +173,7 @@ def _score(record: RunRecord) -> dict[str, str] | None:
     score = record.data.get("released_score")
     if not score:
         return None
-    # There is no area for three or more classes, nor if the noise hides one of two classes.
+    # The area is missing for three or more classes, and if the noise hides one of two classes.
     view = {"units": wording.number(score["units"]), "noise": wording.number(score["sigma"], 3), "auroc": ""}
     for name, write in (("accuracy", wording.percent), ("auroc", wording.measure)):
         if score[name] is not None:

@@ -35,7 +35,7 @@ class Journal:
     """The account of one run that spends `budgets`. `what` describes everything in one sentence.
 
     In the stage ``"asking"``, a ledger is about to be charged, and the ledger shows whether it was. In ``"spent"``, the
-    budgets count as spent, and there is no release. In ``"finished"``, the release waits beside the folder. `record` is
+    budgets count as spent, without a release. In ``"finished"``, the release waits beside the folder. `record` is
     the SHA-256 of the record, once there is one.
     """
 

@@ -26,7 +26,7 @@ class Tables:
     record, or the name of its consent level. `levels` holds the epsilon of each level, and `group_shares` the public
     share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
     private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `declared_columns` has the
-    range or the categories of each column if there are no public rows.
+    range or the categories of each column in a run without public rows.
     """
 
     name: str

@@ -23,7 +23,7 @@ def about_run(command: Sequence[str], inputs: Sequence[Path], **facts: Any) -> d
 
 
 def unfinished_run(folder: Path) -> Journal | None:
-    """Return the journal of a run that spent its budget and can be finished, or None if there is no such run."""
+    """Return the journal of a run that spent its budget and can be finished, or None."""
     journal = read_journal(journal_path(checked_folder(folder)))
     if journal is None or journal.stage != Stage.SPENT or COMMAND not in journal.about:
         return None
