@@ -81,7 +81,7 @@ def declared_features(
     if public is not None:
         raise InvalidParameterError(
             f"declared_columns={str(columns)!r} are only for runs without public rows, but public={str(public)!r} has "
-            "some; give only one of them.",
+            "some; give one of them.",
             parameter="declared_columns",
         )
     declared = {name: one for name, one in _read_columns(columns).items() if name not in drop}
