@@ -38,7 +38,7 @@ def test_train_report_and_predict(folder, capsys):
     assert record["student"]["accuracy"] > 0.75
     assert record["guarantee"]["unit"] == "unit"
     page = (folder / "run" / "report.html").read_text()
-    assert "synthetic rows that were drawn by what was released" in page
+    assert "synthetic rows that were drawn from what was released" in page
     assert "public rows without labels" not in page
     assert "dpensemble verify certificate.json" in page
     assert main(["verify", "run/certificate.json"]) == 0
