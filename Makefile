@@ -39,6 +39,7 @@ check: lint types docs test
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/prose.py --changed
 
 # After a change of a constructor or its docstring; a test fails when the file is out of date.
 manifest: $(VENV)/.installed-dev

@@ -39,7 +39,7 @@ def encoded():
 
 
 def straightforward(X, y, public, n, k, epsilon):
-    """One fit a teacher, every vote, dense moments; returns the student and the number of labels."""
+    """One fit a teacher, every vote, dense moments. Returns the student and the number of labels."""
     rng = np.random.default_rng(0)
     stages = {}
     start = perf_counter()
@@ -114,7 +114,7 @@ def main() -> None:
     library(*data[:3], 100, 2, 1.0)  # warm up imports and thread pools
     rows = []
     for epsilon in (1.0, 5.0):
-        # Many small fits are fastest on one BLAS thread; the straightforward way is given that.
+        # Many small fits are fastest on one BLAS thread, which the straightforward way also gets.
         with threadpool_limits(1):
             slow = [measure(straightforward, data, 100, 10, epsilon) for _ in range(options.repeats)]
         fast = [measure(library, data, 100, 10, epsilon) for _ in range(options.repeats)]

@@ -56,9 +56,9 @@ def fresh() -> None:
             for rate in (None, 0.1, 0.02):
                 start = perf_counter()
                 sampling = {} if rate is None else {"sampling": "fresh", "rate": rate}
-                found = Aggregator(LaplaceNoisyMax(3.0), classes, 10, relation=relation, budget=budget, **sampling)
+                aggregator = Aggregator(LaplaceNoisyMax(3.0), classes, 10, relation=relation, budget=budget, **sampling)
                 what = "fixed" if rate is None else f"fresh, rate {rate}"
-                print(f"  {classes:2d} classes, {relation:18s}{what:18s}{found.remaining():8,}"
+                print(f"  {classes:2d} classes, {relation:18s}{what:18s}{aggregator.remaining():8,}"
                       f"{perf_counter() - start:8.1f} s")  # fmt: skip
 
 

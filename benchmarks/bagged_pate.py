@@ -1,8 +1,8 @@
 """Bagged PATE: certified delta by subsample size, the noise that a budget needs, where it beats one partition.
 
-Run ``python benchmarks/bagged_pate.py`` (about 5 minutes on two cores; ``--tables`` for the first two parts
-alone, two minutes). Sizes are those of UCI Adult's private third: 16,281 records, 250 teachers, of which a
-partition gives 65 records to each.
+Run ``python benchmarks/bagged_pate.py`` (about 5 minutes on two cores, or two minutes with ``--tables`` for the first
+two parts). Sizes are those of UCI Adult's private third: 16,281 records and 250 teachers. A partition gives 65 records
+to each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARGINS = (50, 100)
 
 
 def delta_table(epsilon: float = 1.0, labels: int = 100, sigma: float = 40.0) -> None:
-    """Print the certified delta of so many labels, by subsample size and scheme."""
+    """Print the certified delta of a number of labels, by subsample size and scheme."""
     print(
         f"Delta at epsilon {epsilon:g} of {labels} labels, Gaussian noise of {sigma:g} votes, {TEACHERS} "
         f"teachers, {RECORDS:,} records; the models alone (bagging without noise) in brackets"
@@ -93,7 +93,7 @@ def on_adult(seeds: int = 2) -> None:
     }
     settings = ((0.1, 30), (0.3, 100), (1.0, 100), (1.0, 300))
     print(f"{'epsilon, labels':>30}" + "".join(f"{f'{e:g}, {n}':>17}" for e, n in settings))
-    found = {(case, setting): [] for case in cases for setting in settings}
+    scores = {(case, setting): [] for case in cases for setting in settings}
     for seed in range(seeds):
         split = three_way_split(len(y), seed)
         encoder = fit_encoder(adult.X.iloc[split.public])
@@ -116,9 +116,9 @@ def on_adult(seeds: int = 2) -> None:
                     model = BaggedPATEClassifier(**common, scheme=draws[0], subsample=draws[1])
                 model.fit(private, y[split.private], X_public=public)
                 right = np.mean(model.labels_.labels == y[split.public][model.labels_.indices])
-                found[case, (epsilon, labels)].append((right, model.score(test, y[split.test])))
+                scores[case, (epsilon, labels)].append((right, model.score(test, y[split.test])))
     for case in cases:
-        cells = [np.mean(found[case, setting], axis=0) for setting in settings]
+        cells = [np.mean(scores[case, setting], axis=0) for setting in settings]
         print(f"{case:>30}" + "".join(f"{f'{right:.3f} / {student:.3f}':>17}" for right, student in cells))
 
 

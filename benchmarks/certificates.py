@@ -1,6 +1,6 @@
 """Certificates and what the independent verifier makes of them: labels claimed and confirmed, CPU seconds, bytes.
 
-Run ``python benchmarks/certificates.py``; parts of names as arguments choose cases.
+Run ``python benchmarks/certificates.py``. Parts of names as arguments choose cases.
 """
 
 import json
@@ -28,16 +28,16 @@ DELTA = 1e-5
 
 
 def votes(law, epsilon, n_classes=2, n_teachers=250):
-    found = plan(
+    planned = plan(
         PATEClassifier(law=law, n_teachers=n_teachers).design(n_classes=n_classes), epsilon=epsilon, delta=DELTA
     )
-    return found.labels, certificate_of(found.design, found.labels)
+    return planned.labels, certificate_of(planned.design, planned.labels)
 
 
 def bagged(scheme, subsample, noise, epsilon):
     model = BaggedPATEClassifier(law=GaussianNoisyMax(noise), n_teachers=250, scheme=scheme, subsample=subsample)
-    found = plan(model.design(n_classes=2, n_records=16_281), epsilon=epsilon, delta=DELTA)
-    return found.labels, certificate_of(found.design, found.labels)
+    planned = plan(model.design(n_classes=2, n_records=16_281), epsilon=epsilon, delta=DELTA)
+    return planned.labels, certificate_of(planned.design, planned.labels)
 
 
 def personal():
@@ -46,13 +46,13 @@ def personal():
         budgets=(Budget(epsilon=0.5, delta=DELTA), Budget(epsilon=2.0, delta=DELTA)),
         shares=(8_000, 8_000),
     )
-    found = plan(WeightingPATEClassifier(n_teachers=250).design(n_classes=2, census=census))
-    return found.labels, certificate_of(found.design, found.labels)
+    planned = plan(WeightingPATEClassifier(n_teachers=250).design(n_classes=2, census=census))
+    return planned.labels, certificate_of(planned.design, planned.labels)
 
 
 def majority(n_teachers):
-    found = optimise_gamma(n_teachers, epsilon=0.05, m=10)
-    return 1, certificate_of_majority(found.law, found.allowance)
+    solution = optimise_gamma(n_teachers, epsilon=0.05, m=10)
+    return 1, certificate_of_majority(solution.law, solution.allowance)
 
 
 def sums():
@@ -96,23 +96,23 @@ def seconds(who):
 
 
 def main():
-    wanted = sys.argv[1:]
+    parts = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json"
         print("| case | claimed | confirmed | written in | verified in CPU seconds | kB |\n|---|---|---|---|---|---|")
         for name, make in CASES.items():
-            if wanted and not any(part in name for part in wanted):
+            if parts and not any(part in name for part in parts):
                 continue
             start = seconds(resource.RUSAGE_SELF)
             claimed, certificate = make()
             wrote = seconds(resource.RUSAGE_SELF) - start
             path.write_text(json.dumps(certificate, separators=(",", ":")))
             start = seconds(resource.RUSAGE_CHILDREN)
-            yes, said = confirmed(path)
+            yes, sentence = confirmed(path)
             took = seconds(resource.RUSAGE_CHILDREN) - start
             size = path.stat().st_size / 1000
             print(
-                f"| {name} | {claimed:,} | {claimed if yes else said} | {wrote:.1f} | {took:.1f} | {size:.0f} |",
+                f"| {name} | {claimed:,} | {claimed if yes else sentence} | {wrote:.1f} | {took:.1f} | {size:.0f} |",
                 flush=True,
             )
 

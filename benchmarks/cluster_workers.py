@@ -1,7 +1,8 @@
 """Teachers on a local Dask cluster of 1, 2 and 4 worker processes, beside joblib's own workers on the same machine.
 
-Needs dpensemble[dask]. Says seconds for fitting and asking all teachers, which are the same in every row, and the CPU
-seconds of all processes together, scheduler and workers with their starts included: what a busy machine changes least.
+Needs dpensemble[dask]. Prints the seconds for fitting and asking all teachers, which are the same in every row. Also
+prints the CPU seconds of all processes together, scheduler and workers with their starts included, which a busy machine
+changes least.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ def main() -> None:
     parser.add_argument("--teachers", type=int, default=64)
     parser.add_argument("--records", type=int, default=32_000)
     parser.add_argument("--trees", type=int, default=50)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rng = np.random.default_rng(0)
-    X, public = rng.normal(size=(given.records, 20)), rng.normal(size=(2_000, 20))
+    X, public = rng.normal(size=(options.records, 20)), rng.normal(size=(2_000, 20))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
 
     def seconds(n_jobs: int) -> tuple[float, list[int]]:
         model = SubsampleAggregateClassifier(
-            RandomForestClassifier(given.trees, n_jobs=1), classes=[0, 1], n_teachers=given.teachers, max_labels=200,
-            random_state=0, insecure_release_seed=0, n_jobs=n_jobs,
+            RandomForestClassifier(options.trees, n_jobs=1), classes=[0, 1], n_teachers=options.teachers,
+            max_labels=200, random_state=0, insecure_release_seed=0, n_jobs=n_jobs,
         )  # fmt: skip
         start = perf_counter()
         model.fit(X, y, X_public=public)
@@ -83,22 +84,22 @@ def main() -> None:
     def show(name: str, took: float, cpu: float) -> None:
         print(f"{name:24s} {took:7.1f} s   {one / took:5.2f} x   {cpu:7.1f} CPU s", flush=True)
 
-    print(f"{given.teachers} forests of {given.trees} trees, {given.records:,} records, {os.cpu_count()} cores")
+    print(f"{options.teachers} forests of {options.trees} trees, {options.records:,} records, {os.cpu_count()} cores")
     before = cpu_seconds()
     one, labels = seconds(1)
     show("one process", one, cpu_seconds() - before)
     for n_jobs in (2, 4):
         before = cpu_seconds()
-        took, found = seconds(n_jobs)
+        took, votes = seconds(n_jobs)
         # Their CPU time is known once they have ended.
         get_reusable_executor().shutdown(wait=True)
-        assert found == labels  # noqa: S101
+        assert votes == labels  # noqa: S101
         show(f"joblib, {n_jobs} workers", took, cpu_seconds() - before)
     for n_workers in (1, 2, 4):
         before = cpu_seconds()
         with local_cluster(n_workers) as address, on_cluster("dask", address):
-            took, found = seconds(1)
-        assert found == labels  # noqa: S101
+            took, votes = seconds(1)
+        assert votes == labels  # noqa: S101
         show(f"dask, {n_workers} workers", took, cpu_seconds() - before)
 
 

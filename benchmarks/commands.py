@@ -49,7 +49,7 @@ _LIGHT = {
 
 
 def measured(command: list[str], sources: Path | None = None) -> tuple[float, float]:
-    """Run a command; return the processor seconds and the peak megabytes of it and its own children."""
+    """Run a command, and return the processor seconds and the peak megabytes of it and its own children."""
     environment = os.environ if sources is None else os.environ | {"PYTHONPATH": str(sources)}
     process = subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
@@ -62,8 +62,8 @@ def measured(command: list[str], sources: Path | None = None) -> tuple[float, fl
 
 def best(command: list[str], runs: int) -> tuple[float, float]:
     """Return the least of each figure."""
-    found = [measured(command) for _ in range(runs)]
-    return min(seconds for seconds, _ in found), min(peak for _, peak in found)
+    measurements = [measured(command) for _ in range(runs)]
+    return min(seconds for seconds, _ in measurements), min(peak for _, peak in measurements)
 
 
 def write_tables(folder: Path) -> None:
@@ -81,8 +81,8 @@ def beside(other: Path, runs: int) -> None:
     ours = Path(__file__).parents[1] / "src"
     print(f"{'command':16s} {'there':>8s} {'here':>8s}   ratio")
     for name, command in _LIGHT.items():
-        found = [[measured(command, sources)[0] for sources in (other, ours)] for _ in range(runs)]
-        there, here = (min(column) for column in zip(*found, strict=True))
+        measurements = [[measured(command, sources)[0] for sources in (other, ours)] for _ in range(runs)]
+        there, here = (min(column) for column in zip(*measurements, strict=True))
         print(f"{name:16s} {there:6.2f} s {here:6.2f} s   {here / there:.2f}")
 
 
@@ -90,10 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--beside", type=Path, help="folder of other sources, such as ../older/src")
-    given = parser.parse_args()
-    runs = given.runs
-    if given.beside is not None:
-        beside(given.beside.absolute(), runs)
+    options = parser.parse_args()
+    runs = options.runs
+    if options.beside is not None:
+        beside(options.beside.absolute(), runs)
         return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -112,13 +112,13 @@ def main() -> None:
             "predict": ([*_DPENSEMBLE, "predict", str(folder / "run"), str(folder / "test.csv")], plain_predict),
         }
         print(f"{'command':24s} {'processor s':>12s} {'peak MB':>9s}   {'the straightforward way':>24s}   ratio")
-        known: dict[str, tuple[float, float]] = {}
+        times: dict[str, tuple[float, float]] = {}
         for name, (ours, plain) in compared.items():
             seconds, peak = best(ours, runs)
             key = " ".join(plain)
-            if key not in known:
-                known[key] = best(plain, runs)
-            plain_seconds, plain_peak = known[key]
+            if key not in times:
+                times[key] = best(plain, runs)
+            plain_seconds, plain_peak = times[key]
             print(
                 f"{name:24s} {seconds:12.1f} {peak:9.0f}   {plain_seconds:13.1f} s {plain_peak:6.0f} MB   "
                 f"{seconds / plain_seconds:.1f} x time, {peak / plain_peak:.1f} x memory"

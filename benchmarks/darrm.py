@@ -1,4 +1,4 @@
-"""Optimised private majorities: time, rounds and constraints by size; what monotony costs; the paper's settings.
+"""Optimised private majorities: time, rounds and constraints by size, the cost of monotony, the paper's settings.
 
 Run ``python benchmarks/darrm.py``. Errors are expected total-variation distances to the true majority.
 """
@@ -11,7 +11,7 @@ from dpensemble.darrm.composition import general_composition
 from dpensemble.laws import RandomizedResponseMajority
 
 EPSILON = 0.1
-# Uniform on [1/2, 1]; uniform on [0.7, 1], the paper's second; one common probability in [0, 1].
+# Uniform on [1/2, 1], then uniform on [0.7, 1], the paper's second, then one common probability in [0, 1].
 PRIORS: dict[str, VotePrior] = {
     "mean 0.75": IndependentTeachers(0.75),
     "mean 0.85": IndependentTeachers(0.85),
@@ -27,12 +27,12 @@ def sizes() -> None:
         for epsilon in (0.01, 0.1, 1.0):
             for slack in (0.0, 1e-5):
                 for name in ("mean 0.75", "alike"):
-                    found = optimise_gamma(k, epsilon=epsilon, m=m, Delta=slack, delta=m * slack, prior=PRIORS[name])
+                    solution = optimise_gamma(k, epsilon=epsilon, m=m, Delta=slack, delta=m * slack, prior=PRIORS[name])
                     print(
-                        f"  {k:4d}  {epsilon:7g}  {slack:7g}  {name:10s}  {found.seconds:8.2f}  "
-                        f"{found.rounds:6d}  "
-                        f"{found.n_constraints:4d} of {found.certificate.n_placements:11,}  "
-                        f"{found.upper_bound - found.objective:12.1e}  {found.certificate.shrunk_by:9.1e}"
+                        f"  {k:4d}  {epsilon:7g}  {slack:7g}  {name:10s}  {solution.seconds:8.2f}  "
+                        f"{solution.rounds:6d}  "
+                        f"{solution.n_constraints:4d} of {solution.certificate.n_placements:11,}  "
+                        f"{solution.upper_bound - solution.objective:12.1e}  {solution.certificate.shrunk_by:9.1e}"
                     )
 
 
@@ -95,14 +95,14 @@ def paper() -> None:
         if slack == 0:
             laws["DSub"] = RandomizedResponseMajority.double_subsampling(k, drawn)
         for name, prior in PRIORS.items():
-            found = optimise_gamma(k, epsilon=EPSILON, m=m, Delta=slack, delta=delta, prior=prior)
+            solution = optimise_gamma(k, epsilon=EPSILON, m=m, Delta=slack, delta=delta, prior=prior)
             errors = {law: expected_error(laws[law], prior) for law in laws}
-            checked = check_gamma(found.law, epsilon=EPSILON, m=m, Delta=slack, delta=delta)
+            checked = check_gamma(solution.law, epsilon=EPSILON, m=m, Delta=slack, delta=delta)
             how = "every corner" if checked.exhaustive else "search"
             verdict = "yes" if checked.load <= 1 else "NO"
             dsub = f"{errors['DSub']:9.3e}" if "DSub" in errors else "        -"
             print(
-                f"  {k:3d}  {drawn:2d}  {m:9.4f}  {slack:5.0e}  {name:10s}  {found.error:9.3e}  "
+                f"  {k:3d}  {drawn:2d}  {m:9.4f}  {slack:5.0e}  {name:10s}  {solution.error:9.3e}  "
                 f"{errors['Sub']:9.3e}  {dsub}  {errors['RR']:9.3e}  {verdict}, {how}"
             )
 

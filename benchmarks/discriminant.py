@@ -1,7 +1,7 @@
 """Discriminant analysis beside label moments on tables of numbers: python benchmarks/discriminant.py.
 
 Accuracy and log-loss of labels and probabilities for test rows, at the defaults of both methods. Splits are those of
-the arena (a third private, a third public, a third for testing). Nobody looked at splits 8 and above while the method
+the arena (a third private, a third public, a third for testing). Splits 8 and above were not used while the method
 was designed.
 """
 

@@ -22,8 +22,8 @@ def labels() -> None:
     law = LaplaceNoisyMax(125)
     published = SubsampleAggregateClassifier(law=law, accounting="published").design()
     print(f"SAA, 250 teachers, scale 125 votes, epsilon {EPSILON:g}, delta {DELTA:g}")
-    found = plan(published, epsilon=EPSILON, delta=DELTA)
-    print(f"  published moments                  {found.labels:6,} labels")
+    planned = plan(published, epsilon=EPSILON, delta=DELTA)
+    print(f"  published moments                  {planned.labels:6,} labels")
     one = price(law, Change(ballots=250, classes=2)).label
     for conversion in (Conversion.CLASSICAL, Conversion.IMPROVED, Conversion.PLD, Conversion.EXACT):
         start = perf_counter()

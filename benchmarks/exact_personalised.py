@@ -1,6 +1,6 @@
 """Time exact per-record accounting at full size, beside the published meter on the same votes.
 
-Simulated votes, from even to unanimous; by default 1,000 queries, 16,000 records, 100 partitions of 160 teachers.
+Simulated votes, from even to unanimous. By default 1,000 queries, 16,000 records, 100 partitions of 160 teachers.
 Prints seconds, peak memory and what each accounting charges, and writes nothing.
 
 Run ``python benchmarks/exact_personalised.py``.

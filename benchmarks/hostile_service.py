@@ -1,4 +1,4 @@
-"""How long others wait, and how much memory a service takes, while somebody sends it hostile requests.
+"""How long others wait, and how much memory a service takes, during hostile requests.
 
 Usage: ``python benchmarks/hostile_service.py [--seconds 10] [--senders 8] [--connections 1100] [SCENARIO...]``.
 A real server runs in a process of its own. In each scenario hostile threads of another process send one kind of request
@@ -96,12 +96,12 @@ class Service:
 
     def connected(self, sent: bytes = b"") -> socket.socket:
         """Return a new connection on which something was sent."""
-        found = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        found.sendall(sent)
-        return found
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.sendall(sent)
+        return connection
 
     def say(self, sent: bytes) -> int:
-        """Send a whole request and return the status of the answer; 0 where there was none."""
+        """Send a whole request and return the status of the answer, or 0 without an answer."""
         with suppress(OSError, ValueError, IndexError), self.connected(sent) as connection:
             answer = connection.recv(65_536)
             return int(answer.split()[1])
@@ -166,7 +166,7 @@ def hold(half: Callable[[Service], bytes], connections: int) -> Attack:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Tell whether the other side has not closed a connection."""
+    """Return whether the other side has not closed a connection."""
     try:
         return bool(connection.recv(4096))
     except BlockingIOError:
@@ -177,16 +177,16 @@ def is_open(connection: socket.socket) -> bool:
 
 def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
     """Return hostile threads by the name of what they do."""
-    found: dict[str, list[Attack]] = {"nobody hostile": []}
+    attacks: dict[str, list[Attack]] = {"nobody hostile": []}
     for name, body in bodies().items():
-        found[name] = [flood(body, "mallory")] * senders
+        attacks[name] = [flood(body, "mallory")] * senders
     first = next(iter(bodies().values()))
-    found["600,000 empty objects, 4 holders"] = [flood(first, f"mallory{one % 4}") for one in range(2 * senders)]
-    found["600,000 empty objects, no key"] = [flood(first, None)] * senders
+    attacks["600,000 empty objects, 4 holders"] = [flood(first, f"mallory{one % 4}") for one in range(2 * senders)]
+    attacks["600,000 empty objects, no key"] = [flood(first, None)] * senders
     form = b"key=" + b"%61" * 600_000
-    found["a form of 1.8 MB, no key"] = [flood(form, None, "/login", "application/x-www-form-urlencoded")] * senders
-    found["chunks of one byte"] = [chunks("mallory")] * senders
-    found["chunks of one byte, no key"] = [chunks(None)] * senders
+    attacks["a form of 1.8 MB, no key"] = [flood(form, None, "/login", "application/x-www-form-urlencoded")] * senders
+    attacks["chunks of one byte"] = [chunks("mallory")] * senders
+    attacks["chunks of one byte, no key"] = [chunks(None)] * senders
     halves: dict[str, Callable[[Service], bytes]] = {
         "nothing": lambda _: b"",
         "half a head": lambda _: b"GET /health HTTP/1.1\r\nHost: a\r\n",
@@ -195,8 +195,8 @@ def scenarios(senders: int, connections: int) -> dict[str, list[Attack]]:
         "half a body of 1.8 MB, with a key": lambda service: service.head("mallory", 1_800_000) + b" " * 900_000,
     }
     for name, half in halves.items():
-        found[f"{connections:,} connections with {name}"] = [hold(half, connections // 4)] * 4
-    return found
+        attacks[f"{connections:,} connections with {name}"] = [hold(half, connections // 4)] * 4
+    return attacks
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Records in blocks: peak memory and processor time, beside all records in memory at once.
 
-Records are made block by block, so that nothing but the block is in memory; each way runs in a process of its own. With
-the default 200,000 rows the second way needs about 500 MB; `--rows 10000000 --blocks-only` is what it cannot do.
+Records are made block by block, so that only the block is in memory. Each way runs in a process of its own. With
+the default 200,000 rows the second way needs about 500 MB. The second way cannot do `--rows 10000000 --blocks-only`.
 `--teachers 1000` is of teachers that vote (subsample-and-aggregate), fitted in turns, in place of label moments.
 """
 
@@ -76,25 +76,25 @@ def main() -> None:
     parser.add_argument("--teachers", type=int, default=0)
     parser.add_argument("--blocks-only", action="store_true")
     parser.add_argument("--way", choices=("blocks", "memory"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.way is not None:
-        print(json.dumps(measure(given.way, given.rows, given.columns, given.teachers)))
+    options = parser.parse_args()
+    if options.way is not None:
+        print(json.dumps(measure(options.way, options.rows, options.columns, options.teachers)))
         return
-    what = f"{given.teachers:,} teachers" if given.teachers else "label moments"
-    print(f"{what}, {given.rows:,} rows, {given.columns} columns, {_PUBLIC_ROWS} public rows")
-    found = {}
-    for way in ("blocks",) if given.blocks_only else ("blocks", "memory"):
-        sizes = ["--rows", str(given.rows), "--columns", str(given.columns), "--teachers", str(given.teachers)]
+    what = f"{options.teachers:,} teachers" if options.teachers else "label moments"
+    print(f"{what}, {options.rows:,} rows, {options.columns} columns, {_PUBLIC_ROWS} public rows")
+    results = {}
+    for way in ("blocks",) if options.blocks_only else ("blocks", "memory"):
+        sizes = ["--rows", str(options.rows), "--columns", str(options.columns), "--teachers", str(options.teachers)]
         command = [sys.executable, __file__, *sizes, "--way", way]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-        one = found[way] = json.loads(shown)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+        one = results[way] = json.loads(output)
         print(
             f"{way:8s} {one['seconds']:8.1f} s  {one['processor']:8.1f} s of processor  peak {one['peak']:7.0f} MB "
             f"({one['before']:.0f} MB before)  accuracy {one['accuracy']:.3f}"
         )
-    if len(found) == 2:
-        same = found["blocks"]["released"] == found["memory"]["released"]
-        ratios = {name: found["blocks"][name] / found["memory"][name] for name in ("peak", "processor")}
+    if len(results) == 2:
+        same = results["blocks"]["released"] == results["memory"]["released"]
+        ratios = {name: results["blocks"][name] / results["memory"][name] for name in ("peak", "processor")}
         print(f"ratio    peak {ratios['peak']:.2f}, processor {ratios['processor']:.2f}; the same release: {same}")
 
 

@@ -79,10 +79,10 @@ def table(n_teachers: int, epsilon: float, labels: int, n_classes: int) -> None:
     for name, method, asked, accounting in cases:
         start = time.perf_counter()
         design = method(law=asked, n_teachers=n_teachers, accounting=accounting).design(n_classes=n_classes)
-        found = plan(design, epsilon=epsilon, delta=DELTA, labels=labels)
-        law, seconds = found.design.law, time.perf_counter() - start
+        planned = plan(design, epsilon=epsilon, delta=DELTA, labels=labels)
+        law, seconds = planned.design.law, time.perf_counter() - start
         full = f"{name}, shape {law.shape:g}" if name == "optimal" else name
-        row(full, law, counts, f"{law.noise:.1f} votes, epsilon {found.epsilon_spent:.4f}, {seconds:.0f} s")
+        row(full, law, counts, f"{law.noise:.1f} votes, epsilon {planned.epsilon_spent:.4f}, {seconds:.0f} s")
     if n_classes == 2:
         row(
             "no law is below",

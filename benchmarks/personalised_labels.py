@@ -1,7 +1,7 @@
 """Time personalised label production: 250 teachers, three groups, from 875 to 7,000 queries, 49 Renyi orders.
 
-Simulated votes. For each variant it times, on the same votes: the published data-dependent costs of every group
-at 49 orders with the drawing of labels; the exact data-dependent meter with the same; and the straightforward
+Simulated votes. Each variant is timed on the same votes. The variants are the published data-dependent costs of every
+group at 49 orders with the drawing of labels, the exact data-dependent meter with the same, and the straightforward
 way, one query, group and order at a time with the published loose bound. Prints seconds, the growth from one size
 to the next (2 is linear), and writes nothing.
 

@@ -1,6 +1,6 @@
 """Private majorities of private teachers at equal total loss, by aggregator, agreement and number of answers.
 
-Run ``python benchmarks/private_majority.py`` (some minutes; ``--adult`` prints the last part only). The settings
+Run ``python benchmarks/private_majority.py`` (some minutes, and ``--adult`` prints the last part only). The settings
 are like those of the text's experiments (11 teachers, m = 3, 20 to 100 answers), once with records that touch all
 teachers and once with a partition, where a record touches one: its private majority then needs no noise at all.
 Then students are trained on simulated records, and at last on Adult, with the private teachers that are shipped.
@@ -29,7 +29,7 @@ def tables() -> None:
         for epsilon, Delta in ((0.1, 0.0), (0.0892, 1e-4)):
             for queries in (20, 50, 100):
                 start = perf_counter()
-                found = compare_aggregators(
+                comparison = compare_aggregators(
                     11,
                     epsilon=epsilon,
                     Delta=Delta,
@@ -40,11 +40,11 @@ def tables() -> None:
                     touched=touched,
                     prior=0.75,
                 )
-                print(f"{found}\n  ({perf_counter() - start:.1f} s)\n")
+                print(f"{comparison}\n  ({perf_counter() - start:.1f} s)\n")
 
 
 def students() -> None:
-    """Total epsilon 4 at delta 1e-5, 4,000 records, 5 columns, 11 teachers, 100 labels; mean of three runs."""
+    """Total epsilon 4 at delta 1e-5, 4,000 records, 5 columns, 11 teachers, 100 labels, as the mean of three runs."""
     print("Students: accuracy of released labels, accuracy on fresh rows, epsilon spent, labels, seconds")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10_000, 5))
@@ -84,7 +84,7 @@ def students() -> None:
 
 
 def adult() -> None:
-    """Train on 16,281 private records of 107 columns and as many public rows; five splits."""
+    """Train on 16,281 private records of 107 columns and as many public rows, in five splits."""
     print("Adult, delta 1e-5, 11 teachers: accuracy of released labels and of the student on test rows")
     data = load_adult()
     output = {
@@ -93,7 +93,7 @@ def adult() -> None:
     }
     rows: list[tuple[str, float, dict[str, Any]]] = [("gradients, everyone", e, {}) for e in (0.5, 1.0, 2.0, 4.0)]
     rows.append(("gradients, partition", 1.0, {"sharing": "partition"}))
-    # Of the same zero-concentrated privacy as the default ones; and pure ones, the default of old.
+    # Of the same zero-concentrated privacy as the default teachers, then pure ones, the former default.
     shared = default_teacher(PrivateWhat.MODELS, Budget(epsilon=1.0, delta=DELTA), 11, (None, None)).epsilon
     for (name, chosen), epsilon in zip(output.items(), (shared, 1 / 11), strict=True):
         rows.append((name, 1.0, {"teacher": OutputPerturbedLogisticRegression(epsilon=epsilon, **chosen)}))

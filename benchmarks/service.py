@@ -1,8 +1,8 @@
 """How many answers a second a service gives, how late the latest are, and whether its memory grows.
 
 Usage: ``python benchmarks/service.py [--answers 100000] [--batch 10] [--clients 8] [--ledger postgresql://...]``.
-Clients are threads of this process, each with a connection of its own; every request is charged, drawn, stored and on
-the disk twice before it is told.
+Clients are threads of this process, each with a connection of its own. Every request is charged, drawn, stored and on
+the disk twice before it is answered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> None:
 def measure(folder: Path, answers: int, batch: int, clients: int, ledger: str) -> None:
     Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
     _, token = create_key(folder / "keys.json", "load", ["read", "predict"])
-    # Noise for so many answers within epsilon 2.
+    # Noise for this many answers within epsilon 2.
     sigma = 3.0 * answers**0.5
     (folder / "service.toml").write_text(CONFIG.format(ledger=ledger, answers=answers, sigma=sigma))
     with socket.socket() as free:
@@ -69,8 +69,8 @@ def measure(folder: Path, answers: int, batch: int, clients: int, ledger: str) -
     finally:
         service.terminate()
         service.wait()
-    found = Ledger(ledger).verify()
-    print(f"the ledger holds: {found.entries:,} entries, {found.requests:,} requests")
+    verified = Ledger(ledger).verify()
+    print(f"the ledger holds: {verified.entries:,} entries, {verified.requests:,} requests")
 
 
 def wait(port: int) -> None:

@@ -1,13 +1,13 @@
 """250 convolutional teachers of 240 images each, trained together and one at a time with the same settings.
 
-Run ``python benchmarks/torch_teachers.py``; needs the extra ``dpensemble[torch]``. Images are those of MNIST
-where the environment variable ``DPENSEMBLE_DATA`` names a folder with it, else synthetic ones of its shape.
+Run ``python benchmarks/torch_teachers.py``, which needs the extra ``dpensemble[torch]``. Images are those of MNIST
+if the environment variable ``DPENSEMBLE_DATA`` names a folder with it, otherwise synthetic ones of its shape.
 
 The two ways are compared in one process on one thread, turn by turn: some teachers as one stack, then some of the
-same teachers one at a time by the plain PyTorch loop of `TorchClassifier.fit`. Both are told in microseconds an
-image and epoch, on the clock and of the processor; the latter suffers less from other work on the machine. Then
+same teachers one at a time by the plain PyTorch loop of `TorchClassifier.fit`. Both are reported in microseconds an
+image and epoch, of wall-clock and of processor time. The latter suffers less from other work on the machine. Then
 all teachers are trained together by all workers (``--no-all`` leaves that out). One at a time is never run for
-all: its total is a projection, and says so.
+all: its total is marked as a projection.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def main() -> None:
     # What is loaded on first use is not to be timed.
     fit_together(stacked, X, y, shards[:1], 1)
     alone(0)
-    found = []
+    times = []
     for _ in range(chosen.turns):
         together_time, teachers = timed(lambda: fit_together(stacked, X, y, shards[: chosen.stack], 1))
         alone_time, singles = timed(lambda: [alone(t) for t in range(chosen.alone)])
-        found.append([together_time / chosen.stack, alone_time / chosen.alone])
-    each = np.array(found) / (chosen.records * chosen.epochs) * 1e6
+        times.append([together_time / chosen.stack, alone_time / chosen.alone])
+    each = np.array(times) / (chosen.records * chosen.epochs) * 1e6
     for number, unit in enumerate(("clock", "processor")):
         stack, single = each[:, 0, number], each[:, 1, number]
         ratios = single / stack
@@ -122,7 +122,7 @@ def main() -> None:
     print(f"  accuracy of the same {chosen.alone}: together {together_score:.4f}, alone {alone_score:.4f}")
     if not chosen.no_all:
         total, everyone = timed(lambda: fit_together(stacked, X, y, shards, chosen.jobs))
-        projected = np.median(np.array(found)[:, 1, 0]) * chosen.teachers
+        projected = np.median(np.array(times)[:, 1, 0]) * chosen.teachers
         print(f"  all {chosen.teachers} together, {chosen.jobs} workers: {total[0]:.0f} s on the clock")
         print(f"  alone, one after another (projected from {chosen.alone}): {projected:.0f} s on the clock")
         asking, ballots = timed(lambda: everyone.vote(X_test[:1000]))

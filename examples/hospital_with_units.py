@@ -2,7 +2,8 @@
 # # A hospital whose patients come several times
 #
 # The registry has a row for each visit. What has to be protected is a patient, with all visits together, so the
-# patients are the `units`. Volunteers gave rows without a diagnosis; they are public. The rows are made up here.
+# patients are the `units`. Volunteers gave rows without a diagnosis; they are public. A volunteer has several rows, so
+# the volunteers are the `public_units`. The rows are made up here.
 
 # %%
 import numpy as np
@@ -31,7 +32,7 @@ def visits(n_patients, seed):
 
 
 private, diagnosis, patient = visits(400, 1)
-public, _, _ = visits(300, 2)
+public, _, volunteer = visits(300, 2)
 test, truth, _ = visits(1000, 3)
 
 # %% [markdown]
@@ -41,7 +42,7 @@ test, truth, _ = visits(1000, 3)
 curve = []
 for epsilon in (0.1, 0.3, 1.0, 3.0):
     model = LabelMomentsClassifier(classes=["ill", "well"], epsilon=epsilon, delta=1e-4, insecure_release_seed=0)
-    model.fit(private, diagnosis, X_public=public, units=patient)
+    model.fit(private, diagnosis, X_public=public, units=patient, public_units=volunteer)
     curve.append((epsilon, model.score(test, truth)))
     print(f"epsilon {epsilon:g}: {curve[-1][1]:.3f} right")
 

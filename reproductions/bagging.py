@@ -23,7 +23,7 @@ BAGGING, DP_SGD, PATE, VALUE = "Bagging", "DPSGD", "PATE", "value"
 EXACT, STANDARD = "exact", "delta 1e-5"
 WITH, WITHOUT = "with-replacement", "distinct"
 MOMENTS = "Label moments, epsilon 1, delta 1e-5"
-# A pass over one image on one core, and one with its own clipped gradient; what a deeper network takes.
+# A pass over one image on one core, and one with its own clipped gradient. Then the factor of a deeper network.
 _A_PASS, _A_GRADIENT = 1.2e-4, 6e-4
 _DEEPER = {"mnist": 1, "cifar-10": 400}
 _SAME_DISTRIBUTION = 1000
@@ -35,7 +35,7 @@ def row_of(k: int) -> str:
 
 
 def drawn_row(draws: int, scheme: str) -> str:
-    """Return how a row of so many draws by a scheme is called."""
+    """Return the name of a row with a number of draws by a scheme."""
     return f"N k={draws:,}, {'with' if scheme == WITH else 'without'} replacement"
 
 
@@ -121,9 +121,9 @@ def _bagged(settings: Settings, k: int, repeat: int, place: Workplace) -> Figure
 
 
 def _dp_sgd(settings: Settings, k: int, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
-    """Train by DP-SGD at bagging's budget; where no noise is enough, there is no figure."""
+    """Train by DP-SGD at bagging's budget. If no noise is enough, there is no figure."""
     load, network = _images(settings)
-    data, found = load(), {}
+    data, figures = load(), {}
     n = len(data.X_train)
     budgets = {"": (k * np.log1p(1 / n), -np.expm1(k * np.log1p(-1 / n))), STANDARD: (1.0, 1e-5)}
     for beside, (epsilon, delta) in budgets.items():
@@ -147,8 +147,8 @@ def _dp_sgd(settings: Settings, k: int, repeat: int, place: Workplace) -> Figure
             model.fit(data.scaled(data.X_train), data.y_train)
         except BudgetError:
             continue
-        found[figure(row_of(k), ACCURACY, DP_SGD, beside)] = _scored(model, data)
-    return found
+        figures[figure(row_of(k), ACCURACY, DP_SGD, beside)] = _scored(model, data)
+    return figures
 
 
 def _moments(repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
@@ -184,11 +184,11 @@ def _fine_tuned(settings: Settings, k: int, repeat: int, place: Workplace) -> Fi
 
 
 def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
-    """Label the first test images by 250 fine-tuned teachers, and train students on so many answers."""
+    """Label the first test images by 250 fine-tuned teachers, and train students on several numbers of answers."""
     data = load_mnist()
     network = _tuned(settings, data, repeat, epochs=settings["pate_epochs"])
     X, X_test = data.scaled(data.X_train), data.scaled(data.X_test)
-    found = {}
+    figures = {}
     for k, answers in zip(settings["sizes"], settings["answers"], strict=True):
         model = PATEClassifier(
             network,
@@ -203,8 +203,8 @@ def _pate(settings: Settings, repeat: int, place: Workplace) -> Figures:
             insecure_release_seed=repeat,
             n_jobs=place.n_jobs,
         ).fit(X, data.y_train, X_public=X_test[:_SAME_DISTRIBUTION])
-        found[figure(row_of(k), ACCURACY, PATE)] = _scored(model, data, _SAME_DISTRIBUTION)
-    return found
+        figures[figure(row_of(k), ACCURACY, PATE)] = _scored(model, data, _SAME_DISTRIBUTION)
+    return figures
 
 
 def _split_up(settings: Settings, draws: int, n_models: int, scheme: str, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001

@@ -51,7 +51,7 @@ def reproduce(
         return
     if not tables:
         raise InvalidParameterError(f"no table was named; use all, or some of {', '.join(t.name for t in TABLES)}.")
-    wanted, everything = chosen(tables)
+    selected, everything = chosen(tables)
     if out.exists() and not out.is_dir():
         raise FileError(f"out={str(out)!r} is a file; give a folder.")
     settings = RunSettings(
@@ -69,7 +69,7 @@ def reproduce(
             typer.echo(line, err=True)
 
     with warnings_as_lines():
-        results = run_tables(wanted, settings, report, strict=not everything)
+        results = run_tables(selected, settings, report, strict=not everything)
         write_results(results, out)
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in results], indent=2))

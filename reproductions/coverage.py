@@ -1,4 +1,4 @@
-"""Every table and figure of the five texts, and its status; read from `tables/coverage.toml`."""
+"""Every table and figure of the five texts, and its status, from `tables/coverage.toml`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Covered:
     Parameters
     ----------
     text : str
-        Author, year and short name of the text; one of `TEXTS`.
+        Author, year and short name of the text, one of `TEXTS`.
     number : str
         As it is called there.
     what : str

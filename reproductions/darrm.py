@@ -36,7 +36,7 @@ def row_of(m: int) -> str:
 
 
 def simulated(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell an allowance; nothing is drawn, so the seed is not used."""
+    """Return one cell for each allowance. Nothing is drawn, so the seed is not used."""
     for m in settings["allowances"]:
         seconds = 2 if settings["teachers"] <= _FEW else 20
         yield Cell(name=f"m{m}", seconds=seconds, work=partial(_simulated, settings, m))
@@ -66,31 +66,31 @@ def _baselines(settings: Settings, m: int) -> dict[str, RandomizedResponseMajori
     k, epsilon = settings["teachers"], settings["epsilon"]
     answer = _allowance(settings, m)
     whole = general_composition(epsilon, settings["Delta"], k, settings["slack"])
-    found = {
+    laws = {
         SUB: RandomizedResponseMajority.subsampling(k, m),
         CONSTANT: RandomizedResponseMajority.constant(
             k, ballots_epsilon=whole[0], ballots_delta=whole[1], epsilon=answer[0], delta=answer[1]
         ),
     }
     if settings["Delta"] == 0 and settings["slack"] == 0:
-        found[DSUB] = RandomizedResponseMajority.double_subsampling(k, m)
-    return found
+        laws[DSUB] = RandomizedResponseMajority.double_subsampling(k, m)
+    return laws
 
 
 def _simulated(settings: Settings, m: int, place: Workplace) -> Figures:  # noqa: ARG001
-    """Solve for gamma; the paper's own program competes among all gammas, ours among monotone ones."""
+    """Solve for gamma. The paper's own program competes among all gammas, ours among monotone ones."""
     row, prior, baselines = row_of(m), IndependentTeachers(settings["prior"]), _baselines(settings, m)
     ours = solved(settings, m)
     every = solved(settings, m, "all") if settings["teachers"] <= _FEW else ours
-    found: Figures = {
+    figures: Figures = {
         figure(row, ERROR, OPTIMISED): expected_error(every.law, prior),
         figure(row, ERROR, OPTIMISED, "monotone"): expected_error(ours.law, prior),
         figure(row, DISTANCE, OPTIMISED): float(np.abs(np.subtract(every.gamma, baselines[SUB].gamma)).max()),
     }
     for name, law in baselines.items():
-        found[figure(row, ERROR, name)] = expected_error(law, prior)
+        figures[figure(row, ERROR, name)] = expected_error(law, prior)
     for votes, gamma in list(enumerate(every.gamma))[settings["teachers"] // 2 + 1 :]:
-        found[figure(row, TELLING, f"{votes} votes")] = gamma
+        figures[figure(row, TELLING, f"{votes} votes")] = gamma
     epsilon, delta = _allowance(settings, m)
     whole = general_composition(settings["epsilon"], settings["Delta"], settings["teachers"], settings["slack"])
     for panel, value in (
@@ -100,8 +100,8 @@ def _simulated(settings: Settings, m: int, place: Workplace) -> Figures:  # noqa
         ("Overall privacy loss", epsilon),
         ("Overall failure probability", delta),
     ):
-        found[figure(row, panel, "value")] = value
-    return found
+        figures[figure(row, panel, "value")] = value
+    return figures
 
 
 def believed(settings: Settings, seed: int) -> Iterator[Cell]:
@@ -111,7 +111,7 @@ def believed(settings: Settings, seed: int) -> Iterator[Cell]:
 
 
 def _believed(settings: Settings, place: Workplace) -> Figures:  # noqa: ARG001
-    """Optimise for two priors; judge by three kinds of teachers."""
+    """Optimise for two priors, and judge by three kinds of teachers."""
     m = settings["m"]
     # Uniform on [0, 0.3] and [0.7, 1]: on the likelier side, independent with mean 0.85.
     laws: dict[str, RandomizedResponseMajority] = {
@@ -132,7 +132,7 @@ def _believed(settings: Settings, place: Workplace) -> Figures:  # noqa: ARG001
 
 
 def images(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell a data set and repeat; teachers are trained anew in each."""
+    """Return one cell for each data set and repeat. Teachers are trained again in each."""
     for name in settings["data"]:
         for repeat in range(seed, seed + settings["repeats"]):
             yield Cell(name=f"{name}-run{repeat}", seconds=40, work=partial(_images, settings, name, repeat))
@@ -145,7 +145,7 @@ def _images(settings: Settings, name: str, repeat: int, place: Workplace) -> Fig
     y, truth = (data.y_train == _CLASSES[1]).astype(int), (data.y_test == _CLASSES[1]).astype(int)
     rng = np.random.default_rng(repeat)
     order, k = rng.permutation(len(X)), settings["teachers"]
-    asked = rng.permutation(len(X_test))[: max(settings["queries"])]
+    queries = rng.permutation(len(X_test))[: max(settings["queries"])]
     epsilon, Delta = settings["teacher_epsilon"][name], settings["Delta"]
     private, plain = [], []
     for teacher in range(k):
@@ -163,7 +163,7 @@ def _images(settings: Settings, name: str, repeat: int, place: Workplace) -> Fig
             random_state=seed,
             insecure_release_seed=seed,
         ).fit(X[shard], y[shard])
-        private.append(model.predict(X_test[asked]))
+        private.append(model.predict(X_test[queries]))
         ordinary = TorchClassifier(
             bagging_cnn,
             input_shape=data.image_shape,
@@ -172,12 +172,12 @@ def _images(settings: Settings, name: str, repeat: int, place: Workplace) -> Fig
             batch_size=settings["ordinary_batch_size"],
             random_state=seed,
         ).fit(X[shard], y[shard])
-        plain.append(ordinary.predict(X_test[asked]))
+        plain.append(ordinary.predict(X_test[queries]))
     counts = [Votes(np.stack(ballots, axis=1), 2).counts for ballots in (private, plain)]
-    found: Figures = {}
+    figures: Figures = {}
     for m in settings["allowances"]:
-        _label(found, settings, name, m, (epsilon, Delta), counts, truth[asked], repeat)
-    return found
+        _label(figures, settings, name, m, (epsilon, Delta), counts, truth[queries], repeat)
+    return figures
 
 
 def _label(

@@ -28,7 +28,7 @@ class PublicTable:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Encoded rows of a split; of public rows the classes too, to tell how many labels are right."""
+    """Encoded rows of a split. Public rows also have classes, to count correct labels."""
 
     X: NDArray[Any]
     y: NDArray[np.int64]

@@ -10,11 +10,11 @@ from typing import Any
 from dpensemble.errors import InvalidParameterError
 from reproductions.store import Workplace
 
-#: Numbers by key; see `figure`.
+#: Numbers by key. See `figure`.
 Figures = dict[str, float]
 Settings = Mapping[str, Any]
 
-# The one setting that says how much is run, not what: more repeats go on from fewer.
+# The one setting that changes how much is run rather than what. More repeats continue from fewer.
 REPEATS = "repeats"
 
 
@@ -26,7 +26,7 @@ class Status(StrEnum):
     STAND_IN = "stand-in"
     """On other data, since the paper's are private."""
     NEEDS_DATA = "needs data"
-    """Declared; runs where the data are."""
+    """An experiment as declared. It runs where the data are."""
     NOT_APPLICABLE = "not applicable"
     """Nothing to compute."""
 
@@ -42,7 +42,7 @@ class Cell:
     seconds : float
         About how long it takes on one core.
     work : callable
-        Takes a `Workplace`; returns numbers by key.
+        Takes a `Workplace`, and returns numbers by key.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Need:
     name : str
         What it is.
     missing : callable
-        Returns None where it is there, else a sentence that says where to put it, without full stop.
+        Returns None if the data exist, and otherwise a sentence that names their place, without a full stop.
     """
 
     name: str
@@ -75,11 +75,11 @@ class Experiment:
     name : str
         Names the folder of its results.
     settings : mapping
-        Plain values, all that results depend on; ``repeats`` says how often.
+        Plain values, all that results depend on. ``repeats`` is the number of runs.
     quick : mapping
         What ``--quick`` changes.
     cells : callable
-        Takes settings and a seed; returns the cells.
+        Takes settings and a seed, and returns the cells.
     needs : tuple of Need
         What has to be there.
     revision : int, default=1
@@ -95,10 +95,10 @@ class Experiment:
 
     def chosen(self, *, quick: bool, repeats: int | None = None) -> dict[str, Any]:
         """Return the settings of a full or quick run, with another number of repeats if one is asked for."""
-        found = dict(self.settings) | (dict(self.quick) if quick else {})
-        if repeats is not None and REPEATS in found:
-            found[REPEATS] = repeats
-        return found
+        settings = dict(self.settings) | (dict(self.quick) if quick else {})
+        if repeats is not None and REPEATS in settings:
+            settings[REPEATS] = repeats
+        return settings
 
     def missing(self) -> str | None:
         """Return what is missing and where to put it, or None."""
@@ -141,11 +141,11 @@ class Table:
     panels : tuple of Panel
         Quantities.
     published : mapping
-        Rows in order; each maps (panel's title, column) to the printed number. Absent where nothing was printed.
+        Rows in order. Each maps (panel's title, column) to the printed number, or has no entry if none was printed.
     beside : mapping of str to str
-        Further figures of each entry, which nobody printed: key and heading. The last one is our extension.
+        Further figures of each entry that no paper printed: key and heading. The last one is our extension.
     ours : tuple of str
-        Rows that nobody printed.
+        Rows that no paper printed.
     about : str
         Conventions, in a few sentences.
     why : str
@@ -185,10 +185,10 @@ def rows_of(panels: tuple[Panel, ...], printed: Mapping[str, str]) -> dict[str, 
     A row is text as printed, panel after panel: one word an entry, and ``-`` for none. An empty row has no numbers.
     """
     places = [(panel.title, column) for panel in panels for column in panel.columns]
-    found = {}
+    rows = {}
     for row, text in printed.items():
         words = text.replace(",", "").split()
         if words and len(words) != len(places):
             raise InvalidParameterError(f"published row {row!r} has {len(words)} entries and not {len(places)}.")
-        found[row] = {place: float(word) for place, word in zip(places, words, strict=False) if word != "-"}
-    return found
+        rows[row] = {place: float(word) for place, word in zip(places, words, strict=False) if word != "-"}
+    return rows

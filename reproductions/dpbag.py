@@ -1,7 +1,7 @@
 """What the tables of differentially private bagging run: teachers once, every row's labels from prefixes of them.
 
 The noise and the votes of a row do not depend on epsilon, which only decides how many of the noisy labels the student
-sees. Partitions are drawn one by one, so 10 of them are the first 10 of 100; SAA is the first alone.
+sees. Partitions are drawn one by one, so 10 of them are the first 10 of 100. SAA is the first alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from reproductions.declared import Cell, Figures, Settings, figure
 from reproductions.store import Workplace
 
 LABELS, ACCURACY, AUROC, AUPRC = "Labels", "Accuracy", "AUROC", "AUPRC"
-#: The published label counts belong to this delta, whatever the paper says; see the pages.
+#: The published label counts belong to this delta, although the paper states another. See the pages.
 PUBLISHED_DELTA, STATED_DELTA = 1e-3, 1e-5
 AS_STATED, EXACT = "stated", "exact"
 MOMENTS, NO_PRIVACY = "Label moments", "NPB"
@@ -88,12 +88,12 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
     free = {k: _data_independent(n, k, epsilons, place) for k in (1, *ks)}
     bounds = _bounds(n, free, epsilons, len(order))
     counts, spent = _counted(ensemble, rows.X_public[order], bounds, memberships_of(allocation))
-    found: Figures = {}
+    figures: Figures = {}
     for k in (1, *ks):
         law = LaplaceNoisyMax(k * n / 2)
         labels = sample(law, counts[k], SeededNoise(1000 * repeat + k))
         if k == 1:
-            _learn(found, f"SAA n={n}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+            _learn(figures, f"SAA n={n}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
             continue
         own = {
             (epsilon, name): _fitting(spent[k], k * n / 2, epsilon, delta) + breach
@@ -101,14 +101,14 @@ def _teachers(settings: Settings, n: int, ks: Sequence[int], repeat: int, place:
             for name, delta, breach in (("", PUBLISHED_DELTA, 1), (AS_STATED, STATED_DELTA, 0))
         }
         own |= {(epsilon, EXACT): free[k][epsilon, EXACT] for epsilon in epsilons}
-        _learn(found, f"DPBag n={n} k={k}", rows, order, _Labelled(labels, own), epsilons, repeat)
+        _learn(figures, f"DPBag n={n} k={k}", rows, order, _Labelled(labels, own), epsilons, repeat)
         if k in settings["data_independent"].get(str(n), ()):
-            _learn(found, f"DPBag- n={n} k={k}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
-    return found
+            _learn(figures, f"DPBag- n={n} k={k}", rows, order, _Labelled(labels, free[k]), epsilons, repeat)
+    return figures
 
 
 def learner_of(settings: Settings) -> Any:
-    """Return the base learner; boosting by LightGBM, which on small shards is about seven times faster."""
+    """Return the base learner. Boosting uses LightGBM, which is about seven times faster on small shards."""
     if settings["learner"] == "boosting":
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
@@ -129,13 +129,13 @@ def published_labels(scale: float, votes: int, epsilon: float, delta: float) -> 
 
 def _data_independent(n: int, k: int, epsilons: Sequence[float], place: Workplace) -> dict[tuple[float, str], int]:
     """Return the labels of SAA and DPBag-: the paper counts the one that breaches the budget, too."""
-    found = {}
+    counts = {}
     exact = place.kept(("exact labels", n, k, list(epsilons)), lambda: _exact_labels(n, k, epsilons))
     for epsilon, labels in zip(epsilons, exact.tolist(), strict=True):
-        found[epsilon, ""] = published_labels(k * n / 2, k, epsilon, PUBLISHED_DELTA) + 1
-        found[epsilon, AS_STATED] = published_labels(k * n / 2, k, epsilon, STATED_DELTA)
-        found[epsilon, EXACT] = labels
-    return found
+        counts[epsilon, ""] = published_labels(k * n / 2, k, epsilon, PUBLISHED_DELTA) + 1
+        counts[epsilon, AS_STATED] = published_labels(k * n / 2, k, epsilon, STATED_DELTA)
+        counts[epsilon, EXACT] = labels
+    return counts
 
 
 def _fitting(spent: NDArray[np.int64], scale: float, epsilon: float, delta: float) -> int:
@@ -192,7 +192,7 @@ def _counted(
 def charged(
     ballots: NDArray[np.unsignedinteger], members: NDArray[np.int64], sums: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Add each record's squared changeable votes to `sums`; return the largest sum after each query.
+    """Add each record's squared changeable votes to `sums`, and return the largest sum after each query.
 
     The paper's personalised moments (section 4.3) for all queries alike, whether they fit a budget or not.
     """
@@ -220,9 +220,9 @@ def _learn(
     scored: dict[int, Mapping[str, float]] = {}
     for epsilon in epsilons:
         for account in ("", AS_STATED, EXACT):
-            asked = labelled.bought[epsilon, account]
-            found[figure(row, LABELS, column(epsilon), account)] = asked
-            used = min(asked, len(labelled.labels))
+            n_labels = labelled.bought[epsilon, account]
+            found[figure(row, LABELS, column(epsilon), account)] = n_labels
+            used = min(n_labels, len(labelled.labels))
             if not used:
                 continue
             if used not in scored:
@@ -246,16 +246,16 @@ def _note(found: Figures, row: str, epsilon: float, account: str, scored: Mappin
 def _alone(settings: Settings, repeat: int, place: Workplace) -> Figures:  # noqa: ARG001
     """Fit the model without privacy, and label moments at each budget."""
     rows = _rows(settings, repeat)
-    found: Figures = {}
+    figures: Figures = {}
     plain = _scored(fit_student(learner_of(settings), rows.X, rows.y, repeat), rows)
     table = load_table(settings["data"])
     split = three_way_split(len(table.X), random_state=repeat)
     X, X_public, X_test = (table.X.iloc[getattr(split, name)] for name in ("private", "public", "test"))
     for epsilon in settings["epsilons"]:
-        _note(found, NO_PRIVACY, epsilon, "", plain)
+        _note(figures, NO_PRIVACY, epsilon, "", plain)
         model = LabelMomentsClassifier(
             classes=[0, 1], epsilon=epsilon, delta=STATED_DELTA, random_state=repeat, insecure_release_seed=repeat
         ).fit(X, rows.y, X_public=X_public)
         own = scores(model.predict_proba(X_test), rows.y_test, np.array([0, 1]))
-        _note(found, MOMENTS, epsilon, "", own)
-    return found
+        _note(figures, MOMENTS, epsilon, "", own)
+    return figures

@@ -31,7 +31,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; ``*emphasis*``, ``**bold**`` and code in backquotes as in Markdown."""
+    """Sentences with ``*emphasis*``, ``**bold**`` and code in backquotes, as in Markdown."""
 
     text: str
 
@@ -60,22 +60,22 @@ def blocks_of(table: Table, result: TableResult) -> list[Block]:
     kind = "quick settings, which are smaller than the paper's" if result.quick else "full settings"
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
     ran = (
-        f"{counted}, first seed {result.seed}, {kind}; the experiment took {duration(result.seconds)}. "
+        f"{counted}, first seed {result.seed}, {kind}. The experiment took {duration(result.seconds)}. "
         f"Again: `python -m reproductions {table.name}{' --quick' if result.quick else ''}`. {result.note}"
     ).strip()
-    found: list[Block] = [
+    blocks: list[Block] = [
         Heading(3, f"{table.name}: {table.title}"),
         Paragraph(f"{table.where}. {table.about}".strip()),
     ]
     for panel in table.panels:
         entries = [entry for entry in result.entries if entry.panel == panel.title]
         if entries:
-            found.append(_grid(table, panel, entries))
-    found.append(Paragraph(f"**Verdict.** {result.verdict()} {table.why}".strip()))
+            blocks.append(_grid(table, panel, entries))
+    blocks.append(Paragraph(f"**Verdict.** {result.verdict()} {table.why}".strip()))
     if table.extension:
-        found.append(Paragraph(f"**Beyond the paper.** {table.extension}"))
-    found.append(Paragraph(ran))
-    return found
+        blocks.append(Paragraph(f"**Beyond the paper.** {table.extension}"))
+    blocks.append(Paragraph(ran))
+    return blocks
 
 
 def _grid(table: Table, panel: Panel, entries: Sequence[Entry]) -> Grid:
@@ -191,8 +191,8 @@ def _html(block: Block) -> Markup:
 
 def _inline(text: str) -> Markup:
     """Return Markdown's bold, emphasis, code and links as HTML."""
-    found = str(escape(text))
+    html = str(escape(text))
     for pattern, element in ((r"`([^`]*)`", "code"), (r"\*\*([^*]+)\*\*", "strong"), (r"\*([^*]+)\*", "em")):
-        found = re.sub(pattern, rf"<{element}>\1</{element}>", found)
-    # Escaped above; the elements are ours.
-    return Markup(re.sub(r"\[([^\]]*)\]\(([^)]*)\)", r'<a href="\2">\1</a>', found))  # noqa: S704
+        html = re.sub(pattern, rf"<{element}>\1</{element}>", html)
+    # The text is escaped above. The elements are ours.
+    return Markup(re.sub(r"\[([^\]]*)\]\(([^)]*)\)", r'<a href="\2">\1</a>', html))  # noqa: S704

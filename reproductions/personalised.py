@@ -1,8 +1,8 @@
 """What the tables of personalised PATE run: ensembles by group of records, counted by several accounts.
 
 Conventions that the paper leaves open, found by trying: rows of Adult with a missing entry are dropped and categories
-are numbered alphabetically; a check is charged on every query; the average baseline is the logarithm of the mean of
-exp(epsilon); vanishing teachers take part in the squared, not the fourth, power of the ratio of budgets.
+are numbered alphabetically. A check is charged on every query. The average baseline is the logarithm of the mean of
+exp(epsilon). Vanishing teachers take part in the squared, not the fourth, power of the ratio of budgets.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def baseline_of(power: int) -> str:
 
 
 def cells(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell an ensemble's budgets and method; votes are shared by way of the workplace."""
+    """Return one cell for each ensemble's budgets and method. Methods share votes through the workplace."""
     fit = settings["seconds_an_ensemble"]
     for repeat in range(seed, seed + settings["repeats"]):
         for power in (LOW, *settings["highs"]):
@@ -62,7 +62,7 @@ def cells(settings: Settings, seed: int) -> Iterator[Cell]:
         for high in settings["highs"]:
             for share in settings["shares"]:
                 for kind in (AVERAGE, *settings["methods"]):
-                    # Upsampled records need as many more teachers; both other ways share theirs, for every budget.
+                    # Upsampled records need as many more teachers. Both other ways share theirs, for every budget.
                     more = share / 100 * (np.log(high) / np.log(LOW) - 1)
                     cost = fit * (1 + more) if kind == UPSAMPLED else fit / 6 * (kind != AVERAGE)
                     work = partial(_cell, settings, kind, high, share, repeat)
@@ -143,7 +143,7 @@ class Run:
     def ballots(
         self, design: ByGroup, group: NDArray[np.int64], asked: NDArray[np.float64]
     ) -> NDArray[np.unsignedinteger]:
-        """Return the ballots of an ensemble on rows, taught where it was not before; `group` is that of each record."""
+        """Return the ballots of an ensemble on rows, after training it if necessary. `group` is that of each record."""
         rows, allocation = self.rows, self._allocation(design, group)
         learner = _learner(self.settings)
         learned = (type(learner), learner.get_params())
@@ -199,7 +199,7 @@ def _one_budget(run: Run, epsilon: float, row: str, first: int) -> Figures:
 def _counted(
     run: Run, designs: tuple[ByGroup, ByGroup | None], share: int, place: tuple[str, str], first: int
 ) -> Figures:
-    """Count labels by each account, the mean of several votings; score students of the paper's own count."""
+    """Count labels by each account, as the mean of several votings. Score students of the paper's own count."""
     (ruled, solved), (row, column) = designs, place
     values: dict[str, list[float]] = {}
 
@@ -239,7 +239,7 @@ def ratio_row(c: int) -> str:
 
 
 def ratios(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return the cells of figure 4: two groups of one size, one of which counts several times as much."""
+    """Return the cells of figure 4: two groups of equal size, one of which counts several times as much."""
     for repeat in range(seed, seed + settings["repeats"]):
         for c in settings["ratios"]:
             for kind in settings["methods"]:
@@ -259,8 +259,8 @@ def _ratio(settings: Settings, kind: str, c: int, repeat: int, place: Workplace)
     with high_threshold():
         design = run.design(method, census, published=True)
         votes = run.votes(design, 50)
-        found = []
+        ratios = []
         for voting in range(1000 * repeat, 1000 * repeat + settings["votings"]):
             low, high = by_the_paper(votes, design, voting).at_end
-            found.append(high / low)
-    return {figure(ratio_row(c), RATIO, kind): float(np.mean(found))}
+            ratios.append(high / low)
+    return {figure(ratio_row(c), RATIO, kind): float(np.mean(ratios))}

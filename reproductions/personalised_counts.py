@@ -77,8 +77,8 @@ def by_the_paper(votes: Votes, design: ByGroup, voting: int) -> Counted:
 
 def _running(rdp: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the epsilon after each query by the classical conversion."""
-    found: NDArray[np.float64] = (np.cumsum(rdp, axis=0) + np.log(1 / DELTA) / (_ORDERS - 1)).min(axis=1)
-    return found
+    epsilons: NDArray[np.float64] = (np.cumsum(rdp, axis=0) + np.log(1 / DELTA) / (_ORDERS - 1)).min(axis=1)
+    return epsilons
 
 
 def by_meter(

@@ -1,4 +1,4 @@
-"""The tables of personalised PATE in which higher budgets are those of one class's records."""
+"""The tables of personalised PATE in which the records of one class have higher budgets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRECISION, RECALL, VOTING = "Teachers' precision in %", "Teachers' recall in %",
 
 
 def skewed(settings: Settings, seed: int) -> Iterator[Cell]:
-    """Return one cell a higher budget and share of the rarer class that has it; upsampling only."""
+    """Return one cell for each higher budget and share of the rarer class that has it. Upsampling only."""
     for repeat in range(seed, seed + settings["repeats"]):
         yield Cell(
             name=f"plain-run{repeat}",
@@ -77,7 +77,7 @@ def _of_skewed(
     truth = run.rows.y_test
     said = on_test == 1
     hits = (said & (truth[:, None] == 1)).sum(axis=0)
-    found: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = {}
     scores: Sequence[tuple[str, float]] = (
         (PRECISION, 100 * float(np.mean(hits / np.maximum(said.sum(axis=0), 1)))),
         (RECALL, 100 * float(np.mean(hits / truth.sum()))),
@@ -87,8 +87,8 @@ def _of_skewed(
         right = float(np.mean(counted.labels == run.rows.y_public[counted.asked])) if len(counted.asked) else 0.0
         student = accuracy(run, counted, voting)
         for panel, value in ((LABELS, len(counted.asked)), (VOTING, 100 * right), (ACCURACY, 100 * student), *scores):
-            found.setdefault(figure(row, panel, UPSAMPLED), []).append(value)
+            figures.setdefault(figure(row, panel, UPSAMPLED), []).append(value)
         for beside, accounting in ((WORST, Accounting.PUBLISHED), (EXACT, Accounting.EXACT)):
             counted_by = by_meter(votes, design, voting, accounting)
-            found.setdefault(figure(row, LABELS, UPSAMPLED, beside), []).append(counted_by)
-    return {key: float(np.mean(values)) for key, values in found.items()}
+            figures.setdefault(figure(row, LABELS, UPSAMPLED, beside), []).append(counted_by)
+    return {key: float(np.mean(values)) for key, values in figures.items()}

@@ -27,7 +27,7 @@ def write_results(found: Sequence[TableResult], out: Path) -> None:
 
 def read_results(folder: Path) -> dict[str, TableResult]:
     """Return the results in a folder by table."""
-    found = {}
+    results = {}
     for path in sorted(folder.glob("*.json")):
         try:
             result = TableResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
@@ -35,8 +35,8 @@ def read_results(folder: Path) -> dict[str, TableResult]:
             raise FileError(
                 f"{path} is no result of python -m reproductions ({type(error).__name__}); remove it."
             ) from None
-        found[result.table] = result
-    return found
+        results[result.table] = result
+    return results
 
 
 def page_of(results: dict[str, TableResult]) -> list[Block]:

@@ -27,7 +27,7 @@ LEFT_OUT = (
         "The delta behind the published label counts",
         "DPBag's tables state delta 1e-5, but their data-independent counts come out, to the label, at delta 1e-3, and "
         "only if the query that breaches the budget is counted. At the stated delta the same analysis allows 162 "
-        "labels where 264 are printed; exact accounting allows 1,122.",
+        "labels where 264 are printed. Exact accounting allows 1,122.",
         "dpensemble plan saa --teachers 250 --scale 125 --accounting published --epsilon 1 --delta 1e-5",
     ),
     (
@@ -38,15 +38,15 @@ LEFT_OUT = (
     ),
     (
         "Data-dependent bounds that hold in one direction",
-        "The tight bounds of PATE, and personalised PATE's, bound the divergence from the votes at hand to a "
-        "neighbour's; the reverse can be many orders of magnitude larger, and differential privacy needs both. The "
+        "The tight bounds of PATE, and personalised PATE's, bound the divergence from the present votes to a "
+        "neighbour's. The reverse can be many orders of magnitude larger, and differential privacy needs both. The "
         "test enumerates tiny ensembles in both directions.",
         "python -m pytest tests/accounting/published/test_pate.py",
     ),
     (
         "Guarantees that cannot be published",
         "An epsilon computed from the private votes, and a number of labels that stops when it is used up, depend on "
-        "the records. The guarantee of such a run says so; the worst case is the default.",
+        "the records. The guarantee of such a run states this. The worst case is the default.",
         "dpensemble train dpbag --dataset adult --analysis until-spent --teachers 100 --epsilon 1 --out spent",
     ),
     (
@@ -58,15 +58,16 @@ LEFT_OUT = (
     ),
     (
         "A wrong corner",
-        "With three of the four corners of the teachers' region in the linear program, a slip seen in published code, "
-        "the best gamma for 15 teachers of epsilon 1 and m = 2 reveals more than 2.03 where 2 are allowed. Every gamma "
+        "Published code has three of the four corners of the teachers' region in the linear program. The best gamma "
+        "for 15 teachers of epsilon 1 and m = 2 then reveals more than 2.03 where 2 are allowed. Every gamma "
         "here is certified against all corners.",
         "python -m pytest tests/darrm/test_check.py -k corner",
     ),
     (
         "Answers of the same private models do not compose",
         "DaRRM adds up the privacy of single answers. Teachers that are trained once share their randomness over all "
-        "queries, so many answers reveal more than that sum; the test lists every behaviour of up to three models.",
+        "queries, and the answers together reveal more than that sum. The test lists every behaviour of up to three "
+        "models.",
         "python -m pytest tests/oracle/test_private_teachers.py",
     ),
 )
@@ -76,6 +77,10 @@ def page(results: Mapping[str, TableResult]) -> list[Block]:
     """Return the page of all results."""
     blocks: list[Block] = [
         Heading(1, "The papers, table by table"),
+        Paragraph(
+            "This page is for readers of the papers. After it you know which printed figures can be reproduced, and "
+            "what the same budgets buy in this library."
+        ),
         Paragraph(
             "`python -m reproductions.results_page` generates this page from the files in `docs/results`, which "
             "`python -m reproductions` wrote. Each figure is the mean over independent runs, ± their standard "
@@ -109,7 +114,7 @@ def _state(how: str, status: str, results: Mapping[str, TableResult]) -> str:
         return "stand-in, not run for this page" if status == "stand-in" else "declared, not run for this page"
     result = results[name]
     counted = f"{result.runs} run{'' if result.runs == 1 else 's'}"
-    return f"{status}; {'quick, ' if result.quick else ''}{counted}"
+    return f"{status}, {'quick, ' if result.quick else ''}{counted}"
 
 
 def _value(result: TableResult, row: str, column: str, beside: str = "", *, printed: bool = False) -> float | None:
@@ -207,11 +212,11 @@ def draw(results: Mapping[str, TableResult], folder: Path) -> None:
 
 def _draw_answers(results: Mapping[str, TableResult], folder: Path) -> None:
     tables = {1: "darrm-d.2-m1", 3: "darrm-1", 5: "darrm-d.2-m5", 7: "darrm-d.2-m7"}
-    found = {m: results[name] for m, name in tables.items() if name in results}
+    present = {m: results[name] for m, name in tables.items() if name in results}
 
     def by_m(name: str, css: str, column: str, beside: str = "", *, printed: bool = False) -> Series:
         row = "mnist, m={}, 100 queries"
-        values = {m: _value(result, row.format(m), column, beside, printed=printed) for m, result in found.items()}
+        values = {m: _value(result, row.format(m), column, beside, printed=printed) for m, result in present.items()}
         return Series(name, [(m, 1 - value) for m, value in values.items() if value is not None], css)
 
     write_charts(

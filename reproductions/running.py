@@ -28,7 +28,7 @@ class RunSettings:
     quick : bool, default=False
         Smaller settings, minutes for all.
     seed : int, default=0
-        Of the first repeat; later ones count on.
+        Seed of the first repeat. Later repeats count on from it.
     repeats : int, optional
         Independent runs, instead of the declared number.
     n_jobs : int, optional
@@ -60,7 +60,7 @@ class _Part:
 
 
 def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, strict: bool = True) -> list[TableResult]:
-    """Run what tables need and is not there yet; return what they show.
+    """Run what tables need and is not there yet, and return their results.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, str
     settings : RunSettings
         How.
     tell : callable
-        Takes a line for people.
+        Takes a line of progress for people.
     strict : bool, default=True
-        Raise where data are missing; else leave those tables out, and say so.
+        Whether to raise if data are missing. Otherwise those tables are left out, with a message.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def reproduce(tables: Sequence[Table], settings: RunSettings, tell: Tell, *, str
     Raises
     ------
     FileError
-        If data are missing, or a result cannot be written; what was finished before is kept.
+        If data are missing, or a result cannot be written. Results that were finished before are kept.
     """
     parts: dict[str, _Part] = {}
     wanted = []
@@ -137,7 +137,7 @@ def _run(parts: Sequence[_Part], settings: RunSettings) -> None:
 
 
 def _estimate(parts: Sequence[_Part]) -> str:
-    """Say beforehand what is to be done, and about how long that takes on one core."""
+    """Report the work ahead, and about how long it takes on one core."""
     cells = [cell for part in parts for cell in part.to_do]
     there = sum(len(part.found) for part in parts)
     kept = f"; {there} are there already" if there else ""

@@ -35,12 +35,12 @@ class Stored:
 
 @dataclass
 class CellStore:
-    """Cells of one run by name, each in a file; what was made by other versions or settings is not used.
+    """Cells of one run by name, each in a file. Cells of other versions or settings are not used.
 
     Parameters
     ----------
     folder : Path
-        Where the files are; made when the first is written.
+        Folder of the files, created with the first file.
     stamp : mapping
         Everything that the results depend on, as plain values.
     """
@@ -107,7 +107,7 @@ class Workplace:
         try:
             found: NDArray[Any] = np.load(path, allow_pickle=False)
         except (FileNotFoundError, ValueError, EOFError):
-            # Nothing there, or no whole file, which is made anew.
+            # The file is missing or incomplete, so it is made again.
             found = make()
             self._keep(path, found)
         return found
@@ -146,14 +146,14 @@ def _plain(value: Any) -> Any:
 
 
 def _word(value: Any) -> str:
-    """Return a word that is the same in every process; a function's representation holds its address."""
+    """Return a word that is the same in every process, unlike a function's representation, which holds its address."""
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     return repr(value)
 
 
 def _difference(theirs: Any, ours: dict[str, Any]) -> str:
-    """Say in a few words in what an older result differs."""
+    """Return in a few words how an older result differs."""
     if not isinstance(theirs, dict):
         return "no stamp"
     changed = [name for name in ours if theirs.get(name) != ours[name]]

@@ -11,7 +11,7 @@ import numpy as np
 from reproductions.declared import Table, figure
 from reproductions.store import Stored, versions
 
-# A difference of more standard deviations of one run than this is told apart from chance, if so many runs tell them.
+# A difference of more standard deviations of one run than this counts as more than chance, given enough runs.
 _SPREADS, _RUNS = 2.0, 3
 
 
@@ -28,7 +28,7 @@ class Entry:
     reproduced : float or None
         Mean over runs.
     spread : float or None
-        Standard deviation from run to run; None of a single run.
+        Standard deviation from run to run, or None for a single run.
     runs : int
         Number of runs.
     beside : dict of str to float
@@ -52,7 +52,7 @@ class Entry:
         return self.reproduced - self.published
 
     def agrees(self, digits: int) -> bool | None:
-        """Tell whether the difference is within twice the spread and the rounding; None where runs are too few."""
+        """Return whether the difference is within twice the spread and the rounding, or None if runs are too few."""
         difference, rounding = self.difference, 0.5 * 10.0**-digits + 1e-12
         if difference is None:
             return None
@@ -97,7 +97,7 @@ class TableResult:
     note: str = ""
 
     def counts(self) -> dict[str, int]:
-        """Return how many printed figures were reproduced, how many agree, differ, or have no spread to tell by."""
+        """Return how many printed figures were reproduced, how many agree, differ, or lack a spread."""
         found = {"published": 0, "agree": 0, "differ": 0, "unknown": 0, "missing": 0}
         for entry in self.entries:
             if entry.published is None:
@@ -126,7 +126,7 @@ class TableResult:
         if counts["differ"]:
             parts.append(f"{counts['differ']} differ by more")
         if counts["unknown"]:
-            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to tell")
+            parts.append(f"{counts['unknown']} were run too few times (below {_RUNS}) to judge")
         if counts["missing"]:
             parts.append(f"{counts['missing']} were not run")
         return f"Of {counts['published']} published figures {', '.join(parts)}."

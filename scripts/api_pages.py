@@ -1,7 +1,7 @@
-"""Hook of mkdocs: one reference page for every package and module that exports something, none written by hand.
+"""Hook of mkdocs: one generated reference page for every package and module that exports names.
 
-A package exports the names in its ``__all__``; a module without one, the public functions and classes it
-defines. What the top package exports is described on its page, and linked from the package it lives in.
+A package exports the names in its ``__all__``. A module without ``__all__`` exports the public functions and classes it
+defines. The exports of the top package are described on its page, and linked from the package that defines them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def public_modules() -> dict[str, list[str]]:
         parts = info.name.split(".")[1:]
         if (info.ispkg or len(parts) == 1) and not any(part.startswith("_") for part in parts):
             names.append(info.name)
-    found = {name: exported(importlib.import_module(name)) for name in names}
-    return {name: offers for name, offers in found.items() if offers}
+    exports = {name: exported(importlib.import_module(name)) for name in names}
+    return {name: offers for name, offers in exports.items() if offers}
 
 
 def origin(module: str, name: str) -> int:

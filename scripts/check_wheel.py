@@ -20,7 +20,7 @@ TRAIN = "train --dataset adult --method saa --teachers 20 --epsilon 1 --delta 1e
 
 
 def output(folder: Path, *command: str | Path) -> str:
-    """Run a command in a folder, with nothing added to its imports; return what it prints."""
+    """Run a command in a folder, with nothing added to its imports, and return its output."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(command, cwd=folder, env=clean, check=True, text=True, stdout=subprocess.PIPE).stdout
 

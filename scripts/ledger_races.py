@@ -36,7 +36,7 @@ def charge(where: str, barrier: Barrier, told: Connection) -> None:
 
 
 def main() -> None:
-    """Run the rounds and say how they went."""
+    """Run the rounds and print the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ledger")
     parser.add_argument("--rounds", type=int, default=1000)
@@ -64,10 +64,10 @@ def main() -> None:
             ours.send("")
         for worker in workers:
             worker.join()
-        found = ledger.verify()
+        verified = ledger.verify()
     print(
-        f"{asked.rounds:,} rounds of {asked.processes} processes in {seconds:.0f} s: {found.grants:,} charges, none "
-        "too many, none lost; the chain holds."
+        f"{asked.rounds:,} rounds of {asked.processes} processes in {seconds:.0f} s: {verified.grants:,} charges, none "
+        "too many, none lost. The chain holds."
     )
 
 

@@ -31,9 +31,9 @@ def notebook(source: str) -> dict[str, Any]:
 
 
 def main(folder: Path) -> list[Path]:
-    """Write a notebook of every example into a folder, and what they draw with; return the notebooks."""
+    """Write a notebook of every example, and the files it needs to draw, into a folder. Return the notebooks."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    notebooks = []
     for example in sorted(EXAMPLES.glob("*.py")):
         source = example.read_text(encoding="utf-8")
         if not source.startswith("# %%"):
@@ -41,8 +41,8 @@ def main(folder: Path) -> list[Path]:
             continue
         place = folder / f"{example.stem}.ipynb"
         place.write_text(json.dumps(notebook(source), indent=1) + "\n", encoding="utf-8")
-        written.append(place)
-    return written
+        notebooks.append(place)
+    return notebooks
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ LOWER_BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*>=\s*([0-9][0-9.]
 
 
 def oldest(requirements: list[str]) -> list[str]:
-    """Return each requirement at its lower bound; one without a bound would be tested at its newest."""
+    """Return each requirement at its lower bound. A requirement without a bound would be tested at its newest."""
     pins = []
     for requirement in requirements:
-        found = LOWER_BOUND.match(requirement)
-        if found is None:
+        match = LOWER_BOUND.match(requirement)
+        if match is None:
             sys.exit(f"{requirement!r} declares no lower bound such as >=1.2.")
-        pins.append(f"{found[1]}=={found[2]}")
+        pins.append(f"{match[1]}=={match[2]}")
     return pins
 
 

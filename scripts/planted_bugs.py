@@ -54,8 +54,8 @@ BUGS = (
     Bug(
         "cost",
         "a Renyi curve becomes too small an epsilon",
-        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)",
-        "found = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / orders",
+        "epsilons = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)",
+        "epsilons = rdp + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / orders",
         ("tests/cost", "tests/oracle"),
     ),
     Bug(
@@ -118,19 +118,19 @@ BUGS = (
 
 
 def place(bug: Bug, root: Path) -> tuple[Path, int]:
-    """Return the file and the number of a bug's line; end the script if there is not exactly one."""
-    found = [
+    """Return the file and the number of a bug's line. End the script if there is not exactly one."""
+    places = [
         (path.relative_to(root), number)
         for path in sorted((root / SOURCES).rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines())
         if line.strip() == bug.line
     ]
-    if len(found) != 1:
+    if len(places) != 1:
         raise SystemExit(
-            f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(found)} times instead of once; write "
+            f"bug {bug.subject!r}: the line {bug.line!r} is in {SOURCES} {len(places)} times instead of once; write "
             "another line of the same meaning into scripts/planted_bugs.py."
         )
-    return found[0]
+    return places[0]
 
 
 def plant(bug: Bug, root: Path) -> None:
@@ -148,13 +148,15 @@ def caught_by(root: Path, targets: list[str], jobs: int) -> tuple[str, str]:
     for level, mark in LEVELS.items():
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", mark, *targets]
         command += ["-n", str(jobs)] if jobs > 1 else []
-        shown = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-        # 5: there are no tests of this level.
-        if shown.returncode not in (0, 5):
-            failed = [line for line in shown.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        process = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        # 5: this level has no tests.
+        if process.returncode not in (0, 5):
+            failed = [line for line in process.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
             # 2: several processes were stopped after the first failure.
-            if shown.returncode not in (1, 2) or not failed:
-                raise SystemExit(f"pytest ended with {shown.returncode}:\n{shown.stdout[-3000:]}{shown.stderr[-1000:]}")
+            if process.returncode not in (1, 2) or not failed:
+                raise SystemExit(
+                    f"pytest ended with {process.returncode}:\n{process.stdout[-3000:]}{process.stderr[-1000:]}"
+                )
             return level, failed[0].split(" ", 1)[1].split(" - ")[0]
     return "none", ""
 
@@ -166,23 +168,23 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="run all tests, not only those of the subject")
     parser.add_argument("--check", action="store_true", help="only look whether every line is there")
     parser.add_argument("--jobs", type=int, default=1, help="processes of pytest (default 1)")
-    given = parser.parse_args()
-    chosen = [bug for bug in BUGS if not given.only or bug.subject in given.only]
-    places = [place(bug, ROOT) for bug in chosen]
-    if given.check:
+    options = parser.parse_args()
+    bugs = [bug for bug in BUGS if not options.only or bug.subject in options.only]
+    places = [place(bug, ROOT) for bug in bugs]
+    if options.check:
         return 0
     print(
         "| subject | bug | where | caught by | first test that fails | seconds |\n|---|---|---|---|---|---|", flush=True
     )
     missed = 0
-    for bug, (file, number) in zip(chosen, places, strict=True):
+    for bug, (file, number) in zip(bugs, places, strict=True):
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "tree"
             shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
             plant(bug, copy)
-            targets = ["tests"] if given.whole else [target for target in bug.tests if (copy / target).exists()]
+            targets = ["tests"] if options.whole else [target for target in bug.tests if (copy / target).exists()]
             start = time.monotonic()
-            level, test = caught_by(copy, targets, given.jobs)
+            level, test = caught_by(copy, targets, options.jobs)
         missed += level == "none"
         seconds = time.monotonic() - start
         where = f"`{file.relative_to(SOURCES)}:{number + 1}`"

@@ -1,7 +1,7 @@
 """Kill trainings at random moments, and two at once, and count what is left: nothing may be mixed, lost or leaked.
 
-Each training has recognisable private records, for which shared memory, temporary folders and the run's own folders are
-searched afterwards. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2]
+Each training has recognisable private records. Afterwards shared memory, temporary folders and the run's own folders
+are searched for them. Usage: ``python scripts/random_kills.py [--kills 100] [--pairs 20] [--seed 0] [--workers 2]
 [--minutes 600]``.
 """
 
@@ -37,7 +37,7 @@ def mark(number):
 
 
 def write_tables(folder, number):
-    """Write a private table in which every row has the mark, and a public one."""
+    """Write a public table, and a private table with the mark in every row."""
     dice = random.Random(number)  # noqa: S311  no secrets here
     rows = [(dice.gauss(0, 1), dice.gauss(0, 1)) for _ in range(ROWS + 200)]
     private = [f"{a},{b},{mark(number) + row},{int(a + b > 0)}" for row, (a, b) in enumerate(rows[:ROWS])]
@@ -47,13 +47,13 @@ def write_tables(folder, number):
 
 
 def command(folder, seed, *more):
-    """Return a training whose labels tell it from one with another seed."""
-    given = ["train", "--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "y"]
-    given += ["--classes", "0,1", "--teachers", "20", "--epsilon", "2", "--delta", "1e-4", "--quiet", "--json"]
+    """Return a training whose labels differ from those of a training with another seed."""
+    arguments = ["train", "--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "y"]
+    arguments += ["--classes", "0,1", "--teachers", "20", "--epsilon", "2", "--delta", "1e-4", "--quiet", "--json"]
     # Worker processes fit the former, threads the latter.
-    given += ["--teacher", "naive-bayes" if seed % 2 else "logistic-regression", "--jobs", "2", "--private-report"]
-    given += ["--scale", "10", "--accounting", "published", "--seed", seed, "--out", folder / "out", *more]
-    return [sys.executable, "-c", _START + "sys.exit(main())", *map(str, given)]
+    arguments += ["--teacher", "naive-bayes" if seed % 2 else "logistic-regression", "--jobs", "2", "--private-report"]
+    arguments += ["--scale", "10", "--accounting", "published", "--seed", seed, "--out", folder / "out", *more]
+    return [sys.executable, "-c", _START + "sys.exit(main())", *map(str, arguments)]
 
 
 def run(arguments, folder):
@@ -93,22 +93,22 @@ def leaked(folder, number, since):
     """Return the files outside the table itself that hold one of the private records."""
     private, public = (pd.read_csv(folder / name) for name in ("private.csv", "public.csv"))
     encoded = np.asarray(fit_encoder(public).transform(private[public.columns]))
-    wanted = [repr(mark(number) + row).encode() for row in range(0, ROWS, 7)]
+    patterns = [repr(mark(number) + row).encode() for row in range(0, ROWS, 7)]
     for row in range(0, ROWS, 7):
         # As they are written, as teachers learn them, and as trees do.
-        wanted += [struct.pack("<d", mark(number) + row), encoded[row].tobytes(), encoded[row, 2].tobytes()]
-        wanted += [encoded[row].astype(np.float32).tobytes()]
-    found = []
+        patterns += [struct.pack("<d", mark(number) + row), encoded[row].tobytes(), encoded[row, 2].tobytes()]
+        patterns += [encoded[row].astype(np.float32).tobytes()]
+    paths = []
     for place in (Path("/dev/shm"), folder):  # noqa: S108  the folder holds the temporary one
         for path in place.rglob("*") if place.is_dir() else ():
             try:
                 fresh = path.is_file() and path.stat().st_mtime >= since and path.name != "private.csv"
                 # Another attempt beside this one has marks of its own.
-                if fresh and any(record in path.read_bytes() for record in wanted):
-                    found.append(str(path))
+                if fresh and any(record in path.read_bytes() for record in patterns):
+                    paths.append(str(path))
             except OSError:
                 continue
-    return found
+    return paths
 
 
 def orphans(session):
@@ -119,7 +119,7 @@ def orphans(session):
             fields = path.read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue
-        # The tracker of semaphores tidies up and ends; it never sees a record.
+        # The tracker of semaphores tidies up and ends. It never sees a record.
         if (
             int(fields[3]) == session
             and fields[0] != "Z"
@@ -130,7 +130,7 @@ def orphans(session):
 
 
 def truth(said, code, found, before, stage):
-    """Return whether what a run said of itself when it was told to stop is so."""
+    """Return whether the run's last sentence about itself is true."""
     if said.count("\n") != 1 or "Traceback" in said:
         return False
     if "nothing was written" in said:
@@ -155,11 +155,11 @@ def kill_once(number, name, existing, delay):
         since = time.time() - 1
         process = run(command(folder, 11 + number % 2, "--overwrite"), folder)
         try:
-            said = process.communicate(timeout=delay)
+            streams = process.communicate(timeout=delay)
         except subprocess.TimeoutExpired:
             process.send_signal(getattr(signal, name))
-            said = process.communicate()
-        code, errors = process.returncode, said[1]
+            streams = process.communicate()
+        code, errors = process.returncode, streams[1]
         end = time.monotonic() + 30
         while orphans(process.pid) and time.monotonic() < end:
             time.sleep(0.05)
@@ -167,14 +167,14 @@ def kill_once(number, name, existing, delay):
             words.append("ORPHAN")
         journal = folder / ".dpensemble-out" / "journal.json"
         stage = json.loads(journal.read_text())["stage"] if journal.exists() else None
-        found = state(out)
+        after = state(out)
         what = (
-            "MIXED" if found == "mixed" else "no run" if found is None else "old run" if found == before else "new run"
+            "MIXED" if after == "mixed" else "no run" if after is None else "old run" if after == before else "new run"
         )
         words.append(f"{what}, {stage or '-'}")
         if leaked(folder, number, since):
             words.append("LEAKED")
-        if code in (130, 143) and not truth(errors, code, found, before, stage):
+        if code in (130, 143) and not truth(errors, code, after, before, stage):
             words.append(f"UNTRUE: {errors.strip()[-200:]}")
         if code not in (0, SIGNALS[name]):
             words.append(f"CODE {code}: {errors.strip()[-200:]}")
@@ -184,8 +184,10 @@ def kill_once(number, name, existing, delay):
             if recovered.returncode:
                 words.append(f"NOT RECOVERED: {problem.strip()[-200:]}")
             else:
-                told = json.loads(answer)
-                ended = state(out) not in (before, "mixed") if told["placed"] else Path(told["account"]).exists()
+                answered = json.loads(answer)
+                ended = (
+                    state(out) not in (before, "mixed") if answered["placed"] else Path(answered["account"]).exists()
+                )
                 words.append("recovered" if ended else "LOST")
         left = [path.name for path in folder.glob(".dpensemble-*")] if stage is not None else []
         if left:
@@ -232,10 +234,10 @@ def main():
         pairs = pool.map(
             lambda one: pair_once(one) if time.monotonic() < end else "not tried", range(1, asked.pairs + 1)
         )
-        found = list(pool.map(lambda one: kill_once(*one) if time.monotonic() < end else ["not tried"], tries))
+        outcomes = list(pool.map(lambda one: kill_once(*one) if time.monotonic() < end else ["not tried"], tries))
         pairs = Counter(pairs)
     table = Counter()
-    for (_, name, existing, _), words in zip(tries, found, strict=True):
+    for (_, name, existing, _), words in zip(tries, outcomes, strict=True):
         for word in words:
             table[name, "existing" if existing else "fresh", word] += 1
     for (name, existing, word), count in sorted(table.items()):

@@ -1,8 +1,8 @@
-"""Kill a running service at random moments, start it again, and check that nothing was lost or told twice differently.
+"""Kill a running service at random moments, start it again, and check that no answer was lost or sent in two versions.
 
-Usage: ``python scripts/service_kills.py [--kills 200] [--ledger postgresql://...]``. Eight clients ask all the while;
-each repeats a request under its name until it is answered, and asks some again later. Afterwards the ledger has to hold
-one charge and one answer for each request, and every answer told has to be the one that it holds.
+Usage: ``python scripts/service_kills.py [--kills 200] [--ledger postgresql://...]``. Eight clients ask without a pause.
+Each client repeats a request under its name until it is answered, and repeats some requests later. Afterwards the
+ledger must hold one charge and one answer for each request, and every answer sent must be the stored one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 
 def main() -> None:
-    """Run as many kills as were asked for, and print what was found."""
+    """Run the requested number of kills, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--ledger")
@@ -100,16 +100,16 @@ class Trial:
             key = f"{number}-{choose.randrange(count) if again else count}"
             while True:
                 try:
-                    found = client.predict("kills", key=key, counts=[[50, 50]] * 3).labels
+                    labels = client.predict("kills", key=key, counts=[[50, 50]] * 3).labels
                     break
                 except DPEnsembleError:
                     time.sleep(0.05)
-            if self.told.setdefault(key, found) != found:
+            if self.told.setdefault(key, labels) != labels:
                 self.different.append(key)
             count += not again
 
     def run(self, kills: int) -> None:
-        """Kill so many times, and check."""
+        """Kill the service `kills` times, and check the result."""
         service = self.start()
         threads = [threading.Thread(target=self.ask, args=(number,)) for number in range(CLIENTS)]
         for thread in threads:
@@ -129,25 +129,25 @@ class Trial:
         self.check(kills)
 
     def check(self, kills: int) -> None:
-        """Compare what was told with what the ledger holds."""
+        """Compare the answers sent with those in the ledger."""
         ledger = Ledger(self.ledger)
         ledger.verify()
         charged: dict[str, int] = {}
-        held: dict[str, list[str]] = {}
+        stored: dict[str, list[str]] = {}
         for entry in ledger.entries():
             if entry.kind == "request":
                 name = entry.fields["request"].removeprefix("client:")
                 charged[name] = charged.get(name, 0) + 1
             elif entry.kind == "answer":
                 outcomes = json.loads(entry.fields["told"])["outcomes"]
-                held[entry.fields["request"].removeprefix("client:")] = [["no", "yes"][one] for one in outcomes]
+                stored[entry.fields["request"].removeprefix("client:")] = [["no", "yes"][one] for one in outcomes]
         twice = [name for name, times in charged.items() if times > 1]
-        lost = [name for name, labels in self.told.items() if held.get(name) != labels]
-        free = [name for name in held if name not in charged]
+        lost = [name for name, labels in self.told.items() if stored.get(name) != labels]
+        free = [name for name in stored if name not in charged]
         print(
-            f"{kills} kills: {len(self.told):,} requests told, {len(charged):,} charged, {len(held):,} answers held; "
-            f"{len(twice)} charged twice, {len(lost)} told otherwise than held, {len(free)} uncharged, "
-            f"{len(self.different)} told differently."
+            f"{kills} kills: {len(self.told):,} requests answered, {len(charged):,} charged, {len(stored):,} stored; "
+            f"{len(twice)} charged twice, {len(lost)} answered otherwise than stored, {len(free)} uncharged, "
+            f"{len(self.different)} answered in two versions."
         )
         sys.exit(1 if twice or lost or free or self.different else 0)
 

@@ -1,8 +1,8 @@
-"""Kill the service at every step of an answer, again and again, and check what it told and charged.
+"""Kill the service at every step of an answer, again and again, and check its answers and charges.
 
-Usage: ``python scripts/service_kills_at.py [--kills 200] [--ledger postgresql://...]``, so many kills at each step.
-After each the service is begun anew and asked the same under the same name. No noise may have been drawn without a
-charge, no name may be told two answers or charged twice, and the new service has to answer at once.
+Usage: ``python scripts/service_kills_at.py [--kills 200] [--ledger postgresql://...]``, with that many kills at each
+step. After each kill the service starts again and gets the same request under the same name. No noise may have been
+drawn without a charge. No name may get two answers or be charged twice. The new service must answer at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEPS = (
     *("body read", "charge begun", "charge added", "charge committed", "charge witnessed", "drawn"),
     *("answer begun", "answer added", "answer committed", "answer witnessed", "replied"),
 )
-#: Steps after which an answer is on the disk, and is told and not drawn anew.
+#: Steps after which an answer is on the disk, so that it is replayed and not drawn again.
 STORED = ("answer committed", "answer witnessed", "replied")
 #: Steps after which the charge is on the disk.
 CHARGED = STEPS[STEPS.index("charge committed") :]
@@ -53,7 +53,7 @@ answers = {answers}
 
 
 def main() -> None:
-    """Run as many kills as were asked for, and print what was found."""
+    """Run the requested number of kills, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--ledger")
@@ -63,8 +63,8 @@ def main() -> None:
         trial = Trial(Path(folder), asked.kills, asked.ledger or f"{folder}/ledger.db")
         for step in STEPS:
             print(f"{step}: {trial.kills_at(step)}", flush=True)
-        found = Ledger(trial.ledger).verify()
-    print(f"{asked.kills * len(STEPS):,} kills; the ledger holds {found.requests:,} requests, and its chain holds.")
+        verified = Ledger(trial.ledger).verify()
+    print(f"{asked.kills * len(STEPS):,} kills. The ledger holds {verified.requests:,} requests, and its chain holds.")
 
 
 class Trial:
@@ -85,7 +85,7 @@ class Trial:
         Ledger.create(ledger).open_account("people", epsilon=3, delta=1e-5)
         _, self.token = create_key(folder / "keys.json", "client", ["read", "predict"])
         answers = kills * len(STEPS) + 1
-        # Answers that are nearly coins, so that one that is told again proves something.
+        # Answers that are nearly coins, so that a repeated answer proves something.
         text = CONFIG.format(ledger=ledger, answers=answers, sigma=3 * answers**0.5 + 60)
         (folder / "service.toml").write_text(text)
         # The grant itself is charged by the first answer.
@@ -98,7 +98,7 @@ class Trial:
         return TestClient(create_app(read_settings(self.folder / "service.toml"), io.StringIO()))
 
     def kills_at(self, step: str) -> str:
-        """Kill at one step again and again, and say how it went; raise if anything is not as it has to be."""
+        """Kill at one step again and again, and return a report. Raise at the first fault."""
         slowest, drawn = 0.0, 0
         for number in range(self.kills):
             key = f"{step} {number}"
@@ -116,10 +116,10 @@ class Trial:
             again = ask(client, self.token, key)
             slowest = max(slowest, time.perf_counter() - start)
             label = again.json()["labels"][0]
-            require(said.get("told", label) == label, f"{key}: told otherwise than before the kill")
-            require(ask(client, self.token, key).content == again.content, f"{key}: told in two ways")
+            require(said.get("told", label) == label, f"{key}: the answer differs from the one before the kill")
+            require(ask(client, self.token, key).content == again.content, f"{key}: two versions of an answer")
             replayed = again.headers["idempotent-replayed"] == "true"
-            require(replayed == (step in STORED), f"{key}: told again is {replayed}")
+            require(replayed == (step in STORED), f"{key}: replayed is {replayed}")
             left, before = self.left(client), self.before
             require(before - left == 1, f"{key}: {before - left} answers were charged")
             self.before = left
@@ -131,16 +131,16 @@ class Trial:
 
     def left(self, client: TestClient) -> int:
         """Return how many answers are left."""
-        found = client.get("/v1/grants/kills", headers=headers(self.token))
-        return int(found.json()["remaining"])
+        response = client.get("/v1/grants/kills", headers=headers(self.token))
+        return int(response.json()["remaining"])
 
     def is_charged(self, key: str) -> bool:
-        """Tell whether a request is in the ledger."""
+        """Return whether a request is in the ledger."""
         with Ledger(self.ledger).reading() as transaction:
             return transaction.row(tables.requests, request=f"client:{key}") is not None
 
     def said(self, key: str) -> dict[str, str]:
-        """Return what a service that was killed said: that it was drawing, and what it told."""
+        """Return what a killed service reported: that it was drawing, and its answer."""
         path = self.folder / "said"
         lines = [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
         return {what: value for what, at, value in lines if at == key}
@@ -185,11 +185,11 @@ class Trial:
 
 
 def ask(client: TestClient, token: str, key: str) -> Any:
-    """Ask once; anything but an answer is a fault."""
+    """Ask once. Any response except an answer is a fault."""
     path, body = "/v1/grants/kills/predictions", {"counts": [[50, 50]]}
-    found = client.post(path, json=body, headers=headers(token) | {"Idempotency-Key": key})
-    require(found.status_code == 200, f"{key}: {found.text}")
-    return found
+    response = client.post(path, json=body, headers=headers(token) | {"Idempotency-Key": key})
+    require(response.status_code == 200, f"{key}: {response.text}")
+    return response
 
 
 def headers(token: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def sizes(package: Path = PACKAGE) -> dict[str, dict[str, int]]:
-    """Return files, lines and statements of each package; modules at the top count as one package."""
+    """Return files, lines and statements of each package. Modules at the top count as one package."""
     counts: dict[str, Counter[str]] = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).parts

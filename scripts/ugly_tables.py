@@ -78,23 +78,23 @@ def spoiled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def write(table: pd.DataFrame, path: Path, kind: str, rng: np.random.Generator) -> Path:
-    """Write a table in some format and encoding, now and then cut short; return where it is."""
+    """Write a table in some format and encoding, sometimes cut short, and return its path."""
     if kind == "parquet":
-        found = path.with_suffix(".parquet")
-        table.astype({name: str for name in table.columns if table[name].dtype == object}).to_parquet(found)
-        return found
+        place = path.with_suffix(".parquet")
+        table.astype({name: str for name in table.columns if table[name].dtype == object}).to_parquet(place)
+        return place
     encoding = str(rng.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "cp1252"]))
-    found = path.with_suffix(".csv" if kind == "semicolon" else f".{kind}")
+    place = path.with_suffix(".csv" if kind == "semicolon" else f".{kind}")
     sep = {"tsv": "\t", "semicolon": ";"}.get(kind, ",")
-    table.to_csv(found, index=bool(rng.random() < 0.03), sep=sep, encoding=encoding, errors="replace")
+    table.to_csv(place, index=bool(rng.random() < 0.03), sep=sep, encoding=encoding, errors="replace")
     if rng.random() < 0.03 and kind == "csv":
-        content = found.read_bytes()
-        found.write_bytes(content[: int(len(content) * rng.random())])
-    return found
+        content = place.read_bytes()
+        place.write_bytes(content[: int(len(content) * rng.random())])
+    return place
 
 
 def attempt(seed: int, folder: Path) -> tuple[str, str]:
-    """Train once on tables made from a seed; return what came of it in a word, and what was said."""
+    """Train once on tables made from a seed, and return the result in a word, and the messages."""
     rng = np.random.default_rng(seed)
     names = rng.permutation(list(COLUMNS))[: rng.integers(1, 8)].tolist()
     labels = LABELS[rng.choice(len(LABELS), p=_ODDS)]
@@ -125,18 +125,18 @@ def trained(
     """Train and predict from the command line, in this process."""
     out = folder / "out"
     classes = ",".join(label.strip() for label in labels)
-    given = ["train", method, *files, "--target=y", f"--classes={classes}", "--epsilon=20", "--delta=1e-4", *more]
-    told, printed = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(printed):
-        code = main([*given, "--quiet", f"--out={out}"])
+    arguments = ["train", method, *files, "--target=y", f"--classes={classes}", "--epsilon=20", "--delta=1e-4", *more]
+    errors, output = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(output):
+        code = main([*arguments, "--quiet", f"--out={out}"])
         if code == 0:
             how = [word for word in more if word.startswith(("--sep", "--decimal"))]
             code = main(["predict", str(out), files[3], "--json", *how])
-    return judged(code, told.getvalue(), folder), told.getvalue()
+    return judged(code, errors.getvalue(), folder), errors.getvalue()
 
 
 def judged(code: int, told: str, folder: Path) -> str:
-    """Say in a word how a run ended, and whether that is as it should be."""
+    """Return in a word how a run ended, and whether this is allowed."""
     left = sorted(path.name for path in folder.iterdir())
     beside = [name for name in left if name.startswith(".dpensemble")]
     lines = [line for line in told.splitlines() if not line.startswith(("dpensemble: note: ", "dpensemble: for you"))]
@@ -150,18 +150,18 @@ def judged(code: int, told: str, folder: Path) -> str:
 
 
 def run(tables: int, seed: int) -> Counter[str]:
-    """Train on so many tables; return how many ended how."""
-    found: Counter[str] = Counter()
+    """Train on `tables` tables, and return how many runs ended in each way."""
+    outcomes: Counter[str] = Counter()
     for number in range(seed, seed + tables):
         folder = Path(tempfile.mkdtemp(prefix="ugly-"))
         try:
-            outcome, told = attempt(number, folder)
+            outcome, errors = attempt(number, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        found[outcome] += 1
+        outcomes[outcome] += 1
         if outcome == "WRONG":
-            print(f"seed {number}: {told}")
-    return found
+            print(f"seed {number}: {errors}")
+    return outcomes
 
 
 if __name__ == "__main__":

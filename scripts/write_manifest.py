@@ -85,7 +85,7 @@ def _words(kind: type) -> str:
 
 
 def _help(text: str) -> str:
-    """Return the first sentence of a parameter's text, in which other parameters are named by their options."""
+    """Return the first sentence of a parameter's text, with other parameters named by their options."""
     sentence = first_sentence(text)
     return re.sub(r"(?<!`)`(\w+)`(?!`)", lambda match: flag_of(match[1]), sentence).replace("`", "")
 

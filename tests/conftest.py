@@ -47,7 +47,7 @@ def blobs():
 
 @pytest.fixture(scope="module")
 def postgresql_server():
-    """Begin a PostgreSQL server for a module; skip where there is none."""
+    """Begin a PostgreSQL server for a module, and skip if there is none."""
     if servers.programs() is None:
         pytest.skip("there is no PostgreSQL server; Debian's package postgresql has one")
     try:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from joblib.externals.loky import get_reusable_executor
 
-#: Seconds; such a test takes two or three.
+#: Seconds. Such a test takes two or three.
 DEADLINE = 120.0
 
 
@@ -15,7 +15,7 @@ class DeadlineError(Exception):
 
 @contextmanager
 def deadline(seconds=DEADLINE):
-    """Raise in the main thread once the time is over, and end the workers; Windows knows no alarm, and waits."""
+    """Raise in the main thread once the time is over, and end the workers. Windows has no alarm, and waits."""
     if not hasattr(signal, "SIGALRM"):
         yield
         return

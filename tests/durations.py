@@ -37,7 +37,7 @@ def cpu_seconds():
 
 
 def patterns():
-    """Return the patterns of tests that run at night, and of those that run by day, whatever they take."""
+    """Return the patterns of tests that run at night, and of those that run by day for any duration."""
     lines = PATTERNS.read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if line and not line.startswith("#")]
     night = [re.compile(line) for line in lines if not line.startswith(_BY_DAY)]

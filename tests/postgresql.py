@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def programs():
-    """Return the folder of the server's programs; None where there is no server."""
+    """Return the folder of the server's programs, or None without a server."""
     places = [Path(shutil.which("initdb") or "/none/initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     found = [place.resolve().parent for place in places if (place.resolve().parent / "pg_ctl").exists()]
     return found[-1] if found else None
@@ -19,7 +19,7 @@ class Server:
     """A server on a free port of this machine, in a folder of its own."""
 
     def __init__(self):
-        # Not in pytest's folder, which nobody else may enter; the server refuses to be run by root.
+        # Not in pytest's folder, which other users may not enter, and the server refuses to be run by root.
         self.folder, self.programs = Path(tempfile.mkdtemp(prefix="dpensemble-postgresql-")), programs()
         self.user = "postgres" if os.geteuid() == 0 else None
         if self.user:

@@ -204,7 +204,7 @@ def imported_modules(tree: ast.AST, names: set[str]) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             imported |= inner & names
-            # A name that is no module of its own comes from the package.
+            # A name that is not a module of its own comes from the package.
             imported |= {node.module} if inner - names else set()
     return imported & names
 
@@ -266,7 +266,7 @@ def is_call(node: ast.AST, *names: str) -> bool:
 
 
 def counts(trees: dict[str, ast.Module]) -> dict[str, int]:
-    """Count the habits of `RATCHETS` in parsed modules; own types are the classes that the modules define."""
+    """Count the habits of `RATCHETS` in parsed modules. Own types are the classes that the modules define."""
     own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     count = dict.fromkeys(RATCHETS, 0)
     for name, tree in trees.items():

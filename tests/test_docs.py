@@ -1,4 +1,4 @@
-"""Python in README and docs runs as printed; links lead somewhere."""
+"""Python in README and docs runs as printed, and links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
 
 
 def figures_of_fresh_sampling():
-    """Return what the page of the aggregator says of numbers of answers, row by row."""
+    """Return the numbers of answers on the page of the aggregator, row by row."""
     page = (ROOT / "docs" / "aggregator.md").read_text(encoding="utf-8")
     return [(found["what"], int(found["answers"].replace(",", ""))) for found in FIGURE.finditer(page)]
 

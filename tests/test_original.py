@@ -22,7 +22,7 @@ from dpensemble.methods.pate import PATEClassifier
 from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.votes import Votes
 
-# Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
+# Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 BUDGET = Budget(epsilon=2, delta=1e-6)
 
@@ -36,7 +36,7 @@ def meter():
 
 
 def in_forks(number, work):
-    """Run `work` in so many forks one after the other, and return what each wrote."""
+    """Run `work` in a number of forks one after the other, and return what each wrote."""
     results = []
     for _ in range(number):
         ours, theirs = os.pipe()

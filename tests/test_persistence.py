@@ -102,7 +102,7 @@ def test_a_tree_that_points_out_of_bounds_is_refused(tmp_path, blobs, field, val
 
 
 def refuses_both_ways(model, path, message):
-    """Neither written nor, where somebody else wrote it, read."""
+    """The state is not written, and not read from a file that another program wrote."""
     with pytest.raises(FileError, match=message):
         save_classifier(model, path)
     assert not path.exists()

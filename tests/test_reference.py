@@ -1,4 +1,4 @@
-"""Whatever a package exports has an entry in the built reference."""
+"""Every export of a package has an entry in the built reference."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Ugly tables end in a result or in one sentence; `scripts/ugly_tables.py` tries a thousand."""
+"""Ugly tables end in a result or in one sentence. `scripts/ugly_tables.py` tries a thousand."""
 
 import runpy
 from pathlib import Path

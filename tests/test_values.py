@@ -49,7 +49,7 @@ def test_a_count_equals_a_list(count, level):
 def test_epsilon_rises_with_cost_and_falls_with_delta(level, delta, factor):
     assert curve(level).epsilon(delta) <= curve(level * factor).epsilon(delta)
     assert curve(level).epsilon(delta) >= curve(level).epsilon(min(0.99, delta * factor))
-    # At a large delta a small cost needs no epsilon at all; the published conversion never says so.
+    # At a large delta a small cost needs no epsilon at all, which the published conversion never gives.
     assert 0 <= curve(level).epsilon(delta) <= curve(level).epsilon(delta, "classical Renyi conversion")
     assert curve(level).epsilon(delta, "classical Renyi conversion") > 0
 

@@ -54,7 +54,7 @@ def files_with(content, since):
     for place in filter(Path.is_dir, places()):
         for path in place.rglob("*"):
             try:
-                # Those of other programs' tests are no business of this one.
+                # Workers of other programs' tests do not concern this test.
                 if path.is_file() and path.stat().st_mtime >= since and content in path.read_bytes():
                     found.append(str(path))
             except OSError:
@@ -84,7 +84,7 @@ def alive(pid):
 
 
 def until(condition, seconds=300.0):
-    """Wait for something that is bound to come; how soon is a matter of how busy the machine is."""
+    """Wait for something that is bound to come. How soon depends on how busy the machine is."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -11,9 +11,12 @@ from typing import Any
 
 from arena import results
 from arena.contestants import CONTESTANTS
-from arena.environments import rival_python
+from arena.environments import RIVALS, SYNTHETIC
+from arena.estimate import estimated
 from arena.report import write_report
-from arena.running import EPSILONS, SPLITS, run_all, tasks
+from arena.running import DRAWS, EPSILONS, Plan, run_all
+from arena.splits import EVALUATION, described, parsed
+from arena.summary import METRICS
 from arena.tables import TABLES
 
 _HOME = Path(__file__).parents[1] / "results" / "arena"
@@ -24,38 +27,56 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Fits of all contestants are timed on one core each.
     os.environ["OMP_NUM_THREADS"] = "1"
     cache = options.results or options.home / "results.jsonl"
-    known = results.load(cache)
+    try:
+        splits = parsed(options.splits)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
     if not options.report:
-        wanted = list(
-            tasks(
-                _named("--tables", TABLES, options.tables),
-                _named("--contestants", CONTESTANTS, options.contestants),
-                options.epsilons,
-                options.splits,
-                options.home,
-            )
+        plan = Plan(
+            _named("--tables", TABLES, options.tables),
+            _named("--contestants", CONTESTANTS, options.contestants),
+            options.epsilons,
+            splits,
+            options.draws,
+            options.nominal,
+            options.home,
         )
-        missing = [t for t in wanted if t.key not in known or (options.retry and "error" in known[t.key])]
-        print(f"{len(wanted):,} fits, of which {len(wanted) - len(missing):,} are done", flush=True)
-        _run(missing, cache, options)
-    write_report(results.load(cache), options.home, options.out or options.home)
+        _run(plan, cache, options)
+    write_report(results.load(cache), splits, options.home, options.out or options.home, earlier=options.earlier)
 
 
-def _run(missing: list[results.Task], cache: Path, options: argparse.Namespace) -> None:
-    # Before there are several processes that would all make it.
-    rival_python(options.home)
+def _run(plan: Plan, cache: Path, options: argparse.Namespace) -> None:
+    known = results.load(cache)
+    wanted = list(plan.tasks())
+    missing = [task for task in wanted if _is_missing(known.get(task), options.retry)]
+    print(f"{described(plan.splits)} {len(wanted):,} fits, of which {len(wanted) - len(missing):,} are done.")
+    print(estimated(missing, known), flush=True)
+    if options.dry or not missing:
+        return
+    # Before there are several processes that would all make them.
+    for environment in (RIVALS, SYNTHETIC):
+        environment.python(options.home)
     start = perf_counter()
-    for number, row in enumerate(run_all(missing, options.home, options.jobs), start=1):
-        results.append(cache, row)
+    for number, (task, outcome) in enumerate(run_all(missing, options.home, options.jobs, known), start=1):
+        results.append(cache, task, outcome)
         passed = perf_counter() - start
         left = passed / number * (len(missing) - number)
-        told = row.get("error") or f"accuracy {row['accuracy']:.4f} in {row['seconds']:.1f} s"
-        budget = "" if row["epsilon"] is None else f" at epsilon {row['epsilon']:g}"
-        print(
-            f"[{number:,}/{len(missing):,}, {passed / 60:.0f} min, {left / 60:.0f} left] "
-            f"{row['table']}, split {row['split']}: {row['contestant']}{budget}: {told}",
-            flush=True,
-        )
+        progress = f"[{number:,}/{len(missing):,}, {passed / 60:.0f} min, {left / 60:.0f} left]"
+        print(f"{progress} {_line(task, outcome)}", flush=True)
+
+
+def _is_missing(row: dict | None, retry: bool) -> bool:
+    if row is None or ("error" in row and retry):
+        return True
+    # Results of before November 2026 lack some scores.
+    return "error" not in row and not set(METRICS) <= set(row)
+
+
+def _line(task: results.Task, outcome: dict) -> str:
+    budget = "" if task.epsilon is None else f" at epsilon {task.epsilon:g}, {task.budget}"
+    scores = "accuracy {accuracy:.4f}, log-loss {log_loss:.3f} in {seconds:.1f} s"
+    result = outcome.get("error") or scores.format(**outcome)
+    return f"{task.table}, split {task.split}, draw {task.draw}: {task.contestant}{budget}: {result}"
 
 
 def _named(option: str, known: Sequence[Any], wanted: list[str] | None) -> list[Any]:
@@ -68,13 +89,22 @@ def _named(option: str, known: Sequence[Any], wanted: list[str] | None) -> list[
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python benchmarks/arena", description=__doc__)
+    evaluation = f"{EVALUATION[0]}-{EVALUATION[-1]}"
     parser.add_argument("--tables", nargs="+", metavar="NAME", help="only these tables")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", help="only these contestants")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS, metavar="EPSILON")
-    parser.add_argument("--splits", type=int, default=SPLITS, help="the first so many splits (default: %(default)s)")
+    parser.add_argument(
+        "--splits", nargs="+", default=[evaluation], metavar="SPLIT", help=f"e.g. 0 3-5 (default: {evaluation})"
+    )
+    parser.add_argument("--draws", type=int, default=DRAWS, help="noise seeds of each split (default: %(default)s)")
+    parser.add_argument(
+        "--nominal", action="store_true", help="also run add-or-remove contestants at the table's own epsilon"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at once (default: %(default)s)")
     parser.add_argument("--retry", action="store_true", help="run again what ended in an error")
+    parser.add_argument("--dry", action="store_true", help="only print how much there is to run")
     parser.add_argument("--report", action="store_true", help="run nothing; only write the report")
+    parser.add_argument("--earlier", action="store_true", help="show results of contestants' earlier versions too")
     parser.add_argument("--home", type=Path, default=_HOME, help="folder of packages, environments and results")
     parser.add_argument("--results", type=Path, help="file of results (default: results.jsonl in the home folder)")
     parser.add_argument("--out", type=Path, help="folder of the report (default: the home folder)")

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
 from arena import ours
 from arena.dp_sgd import dp_sgd
 from arena.encoding import Encoded
+from arena.environments import RIVALS, SYNTHETIC, Environment
+from arena.relations import ADD, REPLACE, UNNAMED
 from arena.rivals import rival
-
-_REPLACE, _ADD = "replace-one", "add-or-remove-one"
-_UNSTATED = "none named"
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,9 @@ class Contestant:
     """One classifier.
 
     `fit` takes the encoded split, the folder of environments, epsilon, delta and seed, and returns the class
-    probabilities of test rows and the seconds it took. A change of settings needs a new `version`, so that results of
-    old ones are not taken for new. `relation` is None without privacy; `most_classes` is what the method can do.
+    probabilities of test rows and the CPU seconds it took. A change of settings or of the method needs a new `version`:
+    results of earlier versions stay in the file, and the report can show them beside new ones. `relation` is None
+    without privacy; `most_classes` is what the method can do.
     """
 
     name: str
@@ -48,15 +48,15 @@ def _here(function: Callable[..., np.ndarray]) -> Callable[..., tuple[np.ndarray
     def fit(encoded: Encoded, home: Path, **settings: float) -> tuple[np.ndarray, float]:
         del home
         encoded.matrices  # noqa: B018 - encoding is done beforehand, as for rivals
-        start = perf_counter()
-        return function(encoded, **settings), perf_counter() - start
+        start = process_time()
+        return function(encoded, **settings), process_time() - start
 
     return fit
 
 
-def _there(name: str) -> Callable[..., tuple[np.ndarray, float]]:
-    """Run in the rivals' environment."""
-    return partial(rival, name)
+def _there(name: str, environment: Environment = RIVALS) -> Callable[..., tuple[np.ndarray, float]]:
+    """Run in an environment of rivals."""
+    return partial(rival, name, environment)
 
 
 def _gradients(hidden: int, many: float, few: float) -> Callable[..., tuple[np.ndarray, float]]:
@@ -74,17 +74,25 @@ def _gradients(hidden: int, many: float, few: float) -> Callable[..., tuple[np.n
 _MANY = 3_000
 
 CONTESTANTS = (
-    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), _REPLACE),
-    Contestant("private-majority", "private majority (ours)", _here(ours.private_majority), _REPLACE, most_classes=2),
-    Contestant("pate", "PATE (ours)", _here(ours.pate), _REPLACE, fewest_classes=3),
-    Contestant("dp-ebm", "DP-EBM (interpret)", _there("dp_ebm"), _ADD, most_classes=2),
-    Contestant("dp-sgd-linear", "DP-SGD, logistic regression (Opacus)", _gradients(0, 1.0, 0.5), _ADD),
-    Contestant("dp-sgd-network", "DP-SGD, network (Opacus)", _gradients(64, 0.5, 0.25), _ADD),
+    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), REPLACE),
+    Contestant("private-majority", "private majority (ours)", _here(ours.private_majority), REPLACE, most_classes=2),
+    Contestant("pate", "PATE (ours)", _here(ours.pate), REPLACE, fewest_classes=3),
+    Contestant("dp-ebm", "DP-EBM (interpret)", _there("dp_ebm"), ADD, most_classes=2),
+    Contestant("dp-sgd-linear", "DP-SGD, logistic regression (Opacus)", _gradients(0, 1.0, 0.5), ADD),
+    Contestant("dp-sgd-network", "DP-SGD, network (Opacus)", _gradients(64, 0.5, 0.25), ADD),
     Contestant(
-        "dpl-logistic", "logistic regression (diffprivlib)", _there("logistic_regression"), _REPLACE, "pure epsilon"
+        "dpl-logistic", "logistic regression (diffprivlib)", _there("logistic_regression"), REPLACE, "pure epsilon"
     ),
-    Contestant("dpl-bayes", "naive Bayes (diffprivlib)", _there("naive_bayes"), _UNSTATED, "pure epsilon"),
-    Contestant("dpl-forest", "random forest (diffprivlib)", _there("random_forest"), _UNSTATED, "pure epsilon"),
+    Contestant("dpl-bayes", "naive Bayes (diffprivlib)", _there("naive_bayes"), UNNAMED, "pure epsilon"),
+    Contestant("dpl-forest", "random forest (diffprivlib)", _there("random_forest"), UNNAMED, "pure epsilon"),
+    Contestant(
+        "aim-moments",
+        "logistic regression on AIM's marginals (dpmm)",
+        _there("logistic_on_aim", SYNTHETIC),
+        ADD,
+    ),
+    Contestant("aim-boosting", "boosting on AIM's rows (dpmm)", _there("boosting_on_aim", SYNTHETIC), ADD),
+    Contestant("mst-boosting", "boosting on MST's rows (dpmm)", _there("boosting_on_mst", SYNTHETIC), ADD),
     Contestant("commonest", "shares of classes, no privacy", _here(ours.commonest), None, "none"),
     Contestant("logistic", "logistic regression, no privacy", _here(ours.logistic_regression), None, "none"),
     Contestant("boosting", "gradient boosting, no privacy", _here(ours.gradient_boosting), None, "none"),

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from arena.discrete import Codes, codes_of
 from arena.sources import Rows
 from dpensemble.datasets import fit_encoder
 
@@ -16,7 +17,7 @@ _BLANK = "blank"
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One split in the forms that rivals take: filled columns, one-hot and standardised, and number columns only."""
+    """One split in the forms that rivals take: filled, one-hot and standardised, numbers only, and in codes."""
 
     rows: Rows
 
@@ -46,6 +47,11 @@ class Encoded:
             return self.matrices
         encoder = fit_encoder(self.filled[1][kept])
         return tuple(encoder.transform(frame[kept]) for frame in self.filled)
+
+    @cached_property
+    def codes(self) -> Codes:
+        """Private and test rows as small whole numbers."""
+        return codes_of(*self.filled)
 
 
 def _filler(public: pd.Series):

@@ -3,70 +3,67 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-from sklearn.metrics import roc_auc_score
+from arena.relations import NOMINAL
 
-Key = tuple[str, str, int, float | None, int]
+#: What results of before November 2026 lack: they had one draw of noise a split, at the epsilon of the table.
+_DEFAULTS = {"draw": 0, "budget": NOMINAL}
 
 
 @dataclass(frozen=True)
 class Task:
-    """One fit: epsilon is None for what has no privacy."""
+    """One fit, and the key of its result.
+
+    `epsilon` is that of the table, None without privacy; `budget` is *nominal*, or *halved* for a contestant whose
+    promise for adding or removing a record is doubled by replacing one. `draw` numbers the noise seeds of a split.
+    """
 
     table: str
     contestant: str
     version: int
     epsilon: float | None
     split: int
+    draw: int
+    budget: str
 
     @property
-    def key(self) -> Key:
-        """What a result is found by."""
-        return (self.table, self.contestant, self.version, self.epsilon, self.split)
+    def seed(self) -> int:
+        """The seed of noise and learner. Draw 0 has the seed that the only draw of older results had."""
+        return self.split + 1_000 * self.draw
 
 
-def load(path: Path) -> dict[Key, dict]:
+Results = dict[Task, dict]
+
+
+def load(path: Path) -> Results:
     """Return all results of a file; a later line replaces an earlier one, and a torn last line is left out."""
-    found = {}
+    known = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
-                row = json.loads(line)
+                row = _DEFAULTS | json.loads(line)
             except json.JSONDecodeError:
                 continue
-            found[Task(**{name: row[name] for name in Task.__dataclass_fields__}).key] = row
-    return found
+            known[Task(**{name: row[name] for name in Task.__dataclass_fields__})] = row
+    return known
 
 
-def append(path: Path, row: dict) -> None:
+def append(path: Path, task: Task, outcome: dict) -> None:
     """Write one result at the end of a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A line that was torn by an interruption must not swallow this one.
+    line = json.dumps(asdict(task) | outcome) + "\n"
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+        file.write("\n" + line if _is_torn(path) else line)
 
 
-def scores(probabilities: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Return accuracy, AUROC and Brier score of class probabilities.
-
-    With many classes AUROC is the mean of one class against the rest, over classes that test rows have; the Brier score
-    is half the sum of squared differences over classes, which is the usual one for two.
-
-    Raises
-    ------
-    ValueError
-        If there are entries that are no probabilities.
-    """
-    if not np.isfinite(probabilities).all() or probabilities.min() < 0:
-        raise ValueError("the probabilities of test rows have entries that are not finite or below 0")
-    if np.abs(probabilities.sum(axis=1) - 1).max() > 1e-3:
-        raise ValueError("the probabilities of a test row do not sum to 1")
-    hot = np.eye(probabilities.shape[1])[y]
-    held = [c for c in range(1 if hot.shape[1] == 2 else 0, hot.shape[1]) if 0 < hot[:, c].sum() < len(y)]
-    return {
-        "accuracy": float(np.mean(probabilities.argmax(axis=1) == y)),
-        "auroc": float(np.mean([roc_auc_score(hot[:, c], probabilities[:, c]) for c in held])),
-        "brier": float(((probabilities - hot) ** 2).sum(axis=1).mean() / 2),
-    }
+def _is_torn(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if not file.tell():
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"

@@ -8,14 +8,19 @@ import subprocess
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from arena.encoding import Encoded
-from arena.environments import rival_python
+from arena.environments import Environment
+from arena.limits import CPU_SECONDS, TooSlowError
 
 _PARTS = ("private", "public", "test")
+_BENCHMARKS = Path(__file__).parents[1]
+#: A worker that does not stop at the limit of CPU time by itself is ended after this many seconds by the clock.
+_PATIENCE = 10 * CPU_SECONDS
 
 
 class RivalError(RuntimeError):
@@ -23,7 +28,7 @@ class RivalError(RuntimeError):
 
 
 class Worker:
-    """One process in the rivals' environment; started anew after it has died."""
+    """One process in an environment of rivals; another one is started after it has died."""
 
     def __init__(self, python: Path) -> None:
         self.python = python
@@ -35,14 +40,18 @@ class Worker:
         """Return the answer to a request."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(  # noqa: S603
-                [str(self.python), str(Path(__file__).with_name("worker.py"))],
+                [str(self.python), "-m", "arena.rival_side.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
+                env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(_BENCHMARKS)},
             )
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
+        if not select([self.process.stdout], [], [], _PATIENCE)[0]:
+            self.process.kill()
+            self.process.wait()
+            raise TooSlowError(f"the worker gave no answer within {_PATIENCE:g} seconds")
         line = self.process.stdout.readline()
         if not line:
             raise RivalError(f"the worker ended with exit status {self.process.wait()}")
@@ -56,19 +65,27 @@ class Worker:
 
 
 @cache
-def worker(home: Path) -> Worker:
-    """Return this process's worker."""
-    return Worker(rival_python(home))
+def worker(environment: Environment, home: Path) -> Worker:
+    """Return this process's worker in an environment."""
+    return Worker(environment.python(home))
 
 
-def rival(contestant: str, encoded: Encoded, home: Path, **settings: float) -> tuple[np.ndarray, float]:
-    """Return a rival's class probabilities of test rows, and the seconds that its fit and prediction took."""
+def rival(
+    contestant: str, environment: Environment, encoded: Encoded, home: Path, **settings: float
+) -> tuple[np.ndarray, float]:
+    """Return a rival's class probabilities of test rows, and the CPU seconds that its fit and prediction took."""
     folder = _handed_over(encoded)
-    request = {"folder": folder.name, "contestant": contestant, "classes": len(encoded.rows.classes), **settings}
-    found = worker(home).ask(request)
-    if "error" in found:
-        raise RivalError(found["error"])
-    return np.load(Path(folder.name) / "answer.npy"), found["seconds"]
+    request = {
+        "folder": folder.name,
+        "contestant": contestant,
+        "classes": len(encoded.rows.classes),
+        "limit": CPU_SECONDS,
+        **settings,
+    }
+    answer = worker(environment, home).ask(request)
+    if "error" in answer:
+        raise (TooSlowError if answer["slow"] else RivalError)(answer["error"])
+    return np.load(Path(folder.name) / "answer.npy"), answer["seconds"]
 
 
 #: The last split handed over; its folder goes when another one comes.
@@ -86,6 +103,7 @@ def _handed_over(encoded: Encoded) -> TemporaryDirectory:
     np.save(path / "labels.npy", encoded.rows.y_private)
     for kind in ("matrices", "numbers"):
         np.savez(path / f"{kind}.npz", **dict(zip(_PARTS, getattr(encoded, kind), strict=True)))
+    np.savez(path / "codes.npz", **vars(encoded.codes))
     for part, frame in zip(_PARTS, encoded.filled, strict=True):
         frame.to_parquet(path / f"{part}.parquet")
     _held[:] = [(encoded, folder)]

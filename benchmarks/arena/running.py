@@ -1,45 +1,69 @@
-"""Which fits are wanted, and running those whose results are not there yet."""
+"""Which fits are wanted, and running those whose results are missing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import asdict
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from arena.contestants import CONTESTANTS, Contestant
 from arena.encoding import Encoded
 from arena.environments import table_packages
-from arena.results import Task, scores
+from arena.limits import CPU_SECONDS, TooSlowError, cpu_limit
+from arena.metrics import scores
+from arena.relations import budgets, spent
+from arena.results import Results, Task
 from arena.sources import read, rows_of
 from arena.tables import TABLES, Table
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 3.0, 5.0)
-SPLITS = 5
+DRAWS = 3
+#: After so many fits of a contestant on a table that took too long, the others are not tried.
+_SLOW_FITS = 2
 
 _TABLE = {table.name: table for table in TABLES}
 _CONTESTANT = {contestant.name: contestant for contestant in CONTESTANTS}
 
 
-def tasks(
-    tables: Sequence[Table],
-    contestants: Sequence[Contestant],
-    epsilons: Sequence[float],
-    splits: int,
-    home: Path,
-) -> Iterator[Task]:
-    """Return all fits, split by split, so that the first split of every table comes before the second of any."""
-    packages = table_packages(home)
-    for split in range(splits):
-        for table in tables:
-            classes = len(read(table, packages)[2])
-            for epsilon in (None, *epsilons):
-                for one in contestants:
-                    if one.takes(classes) and (one.relation is None) == (epsilon is None):
-                        yield Task(table.name, one.name, one.version, epsilon, split)
+@dataclass(frozen=True)
+class Plan:
+    """What to run: every combination, with the second table at nominal budgets if `nominal`."""
+
+    tables: Sequence[Table]
+    contestants: Sequence[Contestant]
+    epsilons: Sequence[float]
+    splits: Sequence[int]
+    draws: int
+    nominal: bool
+    home: Path
+
+    def tasks(self) -> Iterator[Task]:
+        """Return all fits, split by split, so that the first split of every table comes before the second of any."""
+        packages = table_packages(self.home)
+        for split in self.splits:
+            for table in self.tables:
+                classes = len(read(table, packages)[2])
+                for draw in range(self.draws):
+                    for epsilon in (None, *self.epsilons):
+                        yield from self._at(table.name, classes, epsilon, split, draw)
+
+    def _at(self, table: str, classes: int, epsilon: float | None, split: int, draw: int) -> Iterator[Task]:
+        for budget in budgets_in_order(self.nominal):
+            for one in self.contestants:
+                wanted = (one.relation is None) == (epsilon is None) and budget in budgets(one.relation, self.nominal)
+                # What has no privacy has no noise, so one draw is enough.
+                if wanted and one.takes(classes) and (one.relation is not None or draw == 0):
+                    yield Task(table, one.name, one.version, epsilon, split, draw, budget)
+
+
+def budgets_in_order(nominal: bool) -> tuple[str, ...]:
+    """Return the budgets of all contestants, so that fits with the same budget stand together."""
+    return tuple(dict.fromkeys(budget for one in CONTESTANTS for budget in budgets(one.relation, nominal)))
 
 
 @lru_cache(maxsize=2)
@@ -48,27 +72,70 @@ def _encoded(table: str, split: int, home: Path) -> Encoded:
 
 
 def run(task: Task, home: Path) -> dict:
-    """Return one result as it is kept; an error is a result."""
-    settings = {"epsilon": task.epsilon, "delta": DELTA, "seed": task.split}
+    """Return the outcome of one fit: its scores and CPU seconds, or its error."""
+    settings: dict[str, float | None] = {"epsilon": None, "delta": None, "seed": task.seed}
+    if task.epsilon is not None:
+        settings["epsilon"], settings["delta"] = spent(task.epsilon, DELTA, task.budget)
     try:
         encoded = _encoded(task.table, task.split, home)
-        probabilities, seconds = _CONTESTANT[task.contestant].fit(encoded, home, **settings)
-        found = scores(probabilities, encoded.rows.y_test) | {"seconds": round(seconds, 3)}
+        with cpu_limit(CPU_SECONDS):
+            probabilities, seconds = _CONTESTANT[task.contestant].fit(encoded, home, **settings)
+        return scores(probabilities, encoded.rows.y_test) | {"seconds": round(seconds, 3)}
     except Exception as error:
-        found = {"error": f"{type(error).__name__}: {error}"[:500]}
-    return asdict(task) | found
+        return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 
-def run_all(wanted: Iterable[Task], home: Path, jobs: int) -> Iterator[dict]:
-    """Run fits, and return each result as soon as it is there."""
+def run_all(wanted: Iterable[Task], home: Path, jobs: int, known: Results) -> Iterator[tuple[Task, dict]]:
+    """Run fits, and return each outcome as soon as it is there.
+
+    Fits of the same split, draw and budget run one after the other in one process, since some share a private model.
+    """
+    slow = Counter(_place(task) for task, row in known.items() if _is_slow(row))
+    batches = (list(batch) for _, batch in groupby(wanted, key=_batch))
     if jobs == 1:
-        yield from (run(task, home) for task in wanted)
+        for batch in batches:
+            yield from _counted(_run_batch(batch, home, frozenset(_hopeless(slow))), slow)
         return
-    remaining = iter(wanted)
     with ProcessPoolExecutor(jobs) as pool:
-        # Few at a time, so that a process finds the split of its last task still encoded.
-        running = {pool.submit(run, task, home) for task in islice(remaining, 2 * jobs)}
+        running = {pool.submit(_listed, batch, home, frozenset(_hopeless(slow))) for batch in islice(batches, 2 * jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
-            running |= {pool.submit(run, task, home) for task in islice(remaining, len(done))}
+            for future in done:
+                yield from _counted(future.result(), slow)
+            hopeless = frozenset(_hopeless(slow))
+            running |= {pool.submit(_listed, batch, home, hopeless) for batch in islice(batches, len(done))}
+
+
+def _batch(task: Task) -> tuple:
+    return (task.table, task.split, task.draw, task.epsilon, task.budget)
+
+
+def _place(task: Task) -> tuple[str, str, int]:
+    return (task.table, task.contestant, task.version)
+
+
+def _is_slow(row: dict) -> bool:
+    return TooSlowError.__name__ in row.get("error", "")
+
+
+def _hopeless(slow: Counter) -> Iterator[tuple[str, str, int]]:
+    return (place for place, times in slow.items() if times >= _SLOW_FITS)
+
+
+def _run_batch(batch: list[Task], home: Path, hopeless: frozenset) -> Iterator[tuple[Task, dict]]:
+    for task in batch:
+        if _place(task) in hopeless:
+            reason = f"{_SLOW_FITS} fits of this table took longer than {CPU_SECONDS:g} CPU seconds"
+            yield task, {"error": f"not tried: {reason}"}
+        else:
+            yield task, run(task, home)
+
+
+def _listed(batch: list[Task], home: Path, hopeless: frozenset) -> list[tuple[Task, dict]]:
+    return list(_run_batch(batch, home, hopeless))
+
+
+def _counted(outcomes: Iterable[tuple[Task, dict]], slow: Counter) -> Iterator[tuple[Task, dict]]:
+    for task, outcome in outcomes:
+        slow[_place(task)] += _is_slow(outcome)
+        yield task, outcome

@@ -1,27 +1,68 @@
-"""Means, ranks and differences of results."""
+"""Means and spreads of results, and differences between contestants."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from arena.contestants import CONTESTANTS
+from arena.relations import NOMINAL, UNNAMED, budgets
+from arena.results import Task
 
 #: By metric, whether more is better.
-METRICS = {"accuracy": True, "auroc": True, "brier": False}
-PRIVATE = [one.name for one in CONTESTANTS if one.relation is not None]
-WITHOUT = [one.name for one in CONTESTANTS if one.relation is None]
+METRICS = {"accuracy": True, "auroc": True, "log_loss": False, "brier": False, "ece": False}
+_KEY = list(Task.__dataclass_fields__)
+_BY_NAME = {one.name: one for one in CONTESTANTS}
+_VERSION = " (version "
 
 
-def table_of(rows: Iterable[dict]) -> pd.DataFrame:
-    """Return results as a frame, those of the present settings only; `error` is missing where all went well."""
-    versions = {one.name: one.version for one in CONTESTANTS}
-    columns = ["table", "contestant", "version", "epsilon", "split", *METRICS, "seconds", "error"]
-    frame = pd.DataFrame(list(rows), columns=columns)
+def table_of(rows: Iterable[dict], splits: Sequence[int], earlier: bool = False) -> pd.DataFrame:
+    """Return the results of some splits as a frame; `error` is missing where all went well.
+
+    Results of a contestant's earlier versions are left out, or with `earlier` stand beside as contestants of their
+    own, e.g. ``label-moments (version 1)``.
+    """
+    frame = pd.DataFrame(list(rows), columns=[*_KEY, *METRICS, "zeros", "seconds", "error"])
     frame["epsilon"] = frame["epsilon"].astype(float)
-    return frame[frame["version"] == frame["contestant"].map(versions)]
+    frame = frame[frame["split"].isin(splits) & frame["contestant"].isin(_BY_NAME)]
+    is_old = frame["version"] != frame["contestant"].map({name: one.version for name, one in _BY_NAME.items()})
+    if not earlier:
+        return frame[~is_old]
+    old_names = frame["contestant"] + _VERSION + frame["version"].astype(str) + ")"
+    return frame.assign(contestant=frame["contestant"].where(~is_old, old_names))
+
+
+def title(name: str) -> str:
+    """Return a contestant's title; a dagger marks contestants that name no relation."""
+    one = _BY_NAME[name.split(_VERSION, maxsplit=1)[0]]
+    return one.title + name[len(one.name) :] + (" †" if one.relation == UNNAMED else "")
+
+
+def is_private(name: str) -> bool:
+    """Return whether a contestant promises anything."""
+    return _BY_NAME[name.split(_VERSION, maxsplit=1)[0]].relation is not None
+
+
+def ordered(frame: pd.DataFrame, private: bool) -> list[str]:
+    """Return the names of contestants that have results, in the order of their declarations."""
+    names = [name for name in frame["contestant"].unique() if is_private(name) == private]
+    return sorted(names, key=lambda name: (list(_BY_NAME).index(name.split(_VERSION)[0]), name))
+
+
+def like_for_like(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return results at the budgets at which all contestants promise the same when a record is replaced."""
+    bases = frame["contestant"].str.split(_VERSION, regex=False).str[0]
+    return frame[
+        frame["budget"] == bases.map({name: budgets(one.relation, False)[0] for name, one in _BY_NAME.items()})
+    ]
+
+
+def nominal(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return results at the epsilon of the table, whatever relation it is for."""
+    return frame[frame["budget"] == NOMINAL]
 
 
 def at(frame: pd.DataFrame, epsilon: float, tables: Iterable[str]) -> pd.DataFrame:
@@ -30,26 +71,45 @@ def at(frame: pd.DataFrame, epsilon: float, tables: Iterable[str]) -> pd.DataFra
     return frame[kept & frame["table"].isin(list(tables))]
 
 
-def ranks(frame: pd.DataFrame, metric: str) -> tuple[pd.Series, list[str]]:
-    """Return each private contestant's mean rank over tables, and the tables.
+@dataclass(frozen=True)
+class Cell:
+    """One contestant on one table: the mean over splits of each split's mean, and two spreads.
 
-    One is the best. A table counts if every contestant that has results here has some of it, and then with the splits
-    that all of them have; who ended in an error on one of them is behind all others.
+    `over_draws` is the standard deviation over noise draws within a split (the root of the mean variance), and
+    `over_splits` the standard deviation of the splits' means; both are NaN where there is one of them only.
     """
-    frame = frame[frame["contestant"].isin(PRIVATE)]
-    best_is_most = METRICS[metric]
-    worst = -np.inf if best_is_most else np.inf
-    held = frame.assign(value=frame[metric].where(frame["error"].isna(), worst))
-    places, tables = [], []
-    for table, part in held.groupby("table", sort=False):
-        wide = part.pivot_table(index="split", columns="contestant", values="value", aggfunc="first")
-        wide = wide.reindex(columns=frame["contestant"].unique()).dropna()
-        if len(wide):
-            places.append(wide.mean().rank(ascending=not best_is_most))
-            tables.append(table)
-    if not places:
-        return pd.Series(dtype=float), []
-    return pd.concat(places, axis=1).mean(axis=1).sort_values(), tables
+
+    mean: float
+    over_draws: float
+    over_splits: float
+    fits: int
+    errors: int
+
+
+def cell(part: pd.DataFrame, metric: str) -> Cell:
+    """Return the summary of one contestant's results on one table at one epsilon."""
+    good = part[part["error"].isna() & part[metric].notna()]
+    of_splits = good.groupby("split")[metric]
+    means, variances = of_splits.mean(), of_splits.var(ddof=1).dropna()
+    return Cell(
+        mean=float(means.mean()) if len(means) else np.nan,
+        over_draws=float(np.sqrt(variances.mean())) if len(variances) else np.nan,
+        over_splits=float(means.std(ddof=1)) if len(means) > 1 else np.nan,
+        fits=len(good),
+        errors=int(part["error"].notna().sum()),
+    )
+
+
+def cells(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str], Cell]:
+    """Return cells by table and contestant."""
+    return {key: cell(part, metric) for key, part in frame.groupby(["table", "contestant"], sort=False)}
+
+
+def split_means(part: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return means over draws of one table's results, splits by contestants; the worst there is after an error."""
+    worst = -np.inf if METRICS[metric] else np.inf
+    held = part.assign(value=part[metric].where(part["error"].isna(), worst)).dropna(subset="value")
+    return held.pivot_table(index="split", columns="contestant", values="value", aggfunc="mean")
 
 
 def differences(frame: pd.DataFrame, one: str, other: str, metric: str) -> pd.Series:
@@ -58,24 +118,12 @@ def differences(frame: pd.DataFrame, one: str, other: str, metric: str) -> pd.Se
     Infinite where one of them ended in an error.
     """
     sign = 1 if METRICS[metric] else -1
-    found = {}
+    by_table = {}
     for table, part in frame.groupby("table", sort=False):
-        wide = part.assign(value=(sign * part[metric]).where(part["error"].isna(), -np.inf)).pivot_table(
-            index="split", columns="contestant", values="value", aggfunc="first"
-        )
-        if {one, other} <= set(wide.columns):
-            both = wide[[one, other]].dropna()
+        means = split_means(part, metric)
+        if {one, other} <= set(means.columns):
+            both = means[[one, other]].dropna()
             both = both[~np.isinf(both).all(axis=1)]
             if len(both):
-                found[table] = (both[one] - both[other]).mean()
-    return pd.Series(found, dtype=float)
-
-
-def cells(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str], tuple[float, float, int, int]]:
-    """Return mean, sample standard deviation, splits and errors of a metric, by table and contestant."""
-    found = {}
-    for key, part in frame.groupby(["table", "contestant"], sort=False):
-        good = part.loc[part["error"].isna(), metric]
-        spread = good.std(ddof=1) if len(good) > 1 else np.nan
-        found[key] = (good.mean() if len(good) else np.nan, spread, len(good), int(part["error"].notna().sum()))
-    return found
+                by_table[table] = sign * (both[one] - both[other]).mean()
+    return pd.Series(by_table, dtype=float)

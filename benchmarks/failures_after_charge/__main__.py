@@ -26,18 +26,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="a run that takes more processor time is left out")
     parser.add_argument("--only", type=int, help="number of one run")
     parser.add_argument("--show-refusals", action="store_true", help="also print why runs are refused")
-    given = parser.parse_args()
+    options = parser.parse_args()
     counts: Counter[str] = Counter()
     methods: Counter[str] = Counter()
-    _warm_up(min(12, given.runs))
-    number, start = given.only or 0, perf_counter()
-    while counts["runs"] < (1 if given.only is not None else given.runs):
-        every = bool(given.every) and counts["runs"] % given.every == 0
-        made = _one_run(given, number, counts, methods, every=every)
+    _warm_up(min(12, options.runs))
+    number, start = options.only or 0, perf_counter()
+    while counts["runs"] < (1 if options.only is not None else options.runs):
+        every = bool(options.every) and counts["runs"] % options.every == 0
+        made = _one_run(options, number, counts, methods, every=every)
         number += 1
-        if given.only is not None or (made and counts["runs"] % 10 == 0):
+        if options.only is not None or (made and counts["runs"] % 10 == 0):
             print(f"{_line(counts)}; {perf_counter() - start:.0f} s", flush=True)
-        if given.only is not None:
+        if options.only is not None:
             break
     print(f"methods: {', '.join(f'{name} {n}' for name, n in sorted(methods.items()))}")
     print(f"{_line(counts)}; {perf_counter() - start:.0f} s")

@@ -1,4 +1,4 @@
-"""One random run: undisturbed, and then with failures, after each of which `recover` has to finish it."""
+"""One random run: undisturbed, and then with failures. After each failure `recover` has to finish the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpensemble.ledger import Ledger
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
 _WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")
-# More attempts than this are no recovery.
+# More attempts than this do not count as a recovery.
 _ATTEMPTS = 3
 
 
@@ -32,7 +32,7 @@ class Problem(Exception):  # noqa: N818 - a finding
 
 
 class TooLong(BaseException):
-    """A run takes more time than there is; no `Exception`, so that nobody takes it for an error of theirs."""
+    """A run takes too much time. Not an `Exception`, so that no handler mistakes it for an error of its own."""
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -40,7 +40,7 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 class Scene:
-    """A folder with tables and a ledger, in which one random run is made again and again.
+    """A folder with tables and a ledger, in which one random run is repeated.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Scene:
         self.refusal, self._n_drawn = "", 0
 
     def here(self, seconds: float) -> bool:
-        """Make the run in this process, so that children find imports and prices; False if it takes too long."""
+        """Make the run in this process, so that children find imports and prices. Return False if it takes too long."""
         # A watch of a ledger would be a thread, which no fork has.
         without = [one for one in self.run.arguments if one not in ("--ledger", "ledger.db", "--data-set", DATA_SET)]
         silent = io.StringIO()
@@ -101,11 +101,11 @@ class Scene:
 
     @property
     def _relation(self) -> str:
-        given = self.run.arguments
-        return given[given.index("--relation") + 1] if "--relation" in given else "replace-one"
+        arguments = self.run.arguments
+        return arguments[arguments.index("--relation") + 1] if "--relation" in arguments else "replace-one"
 
     def undisturbed(self, *, calls: bool) -> bool:
-        """Make the run and keep what it releases; False if the run is refused, of which nothing may be left.
+        """Make the run and keep its release. Return False if the run is refused, which must leave nothing behind.
 
         With `calls` the calls of functions are steps, too, which takes longer.
         """
@@ -129,22 +129,22 @@ class Scene:
         return True
 
     def faults(self, n: int, *, every: bool) -> Iterator[Fault]:
-        """Yield random faults; with `every` also one at each step on the way to the disk or of the ledger.
+        """Yield random faults. With `every` also one at each step on the way to the disk or of the ledger.
 
-        Faults are as often at a step of the disk or the ledger, at a function, and at a call; without calls at steps.
+        Faults are as often at a step of the disk or the ledger, at a function, and at a call. Without calls, at steps.
         """
-        seen: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         places = []
         for step in self.steps:
-            seen[step] += 1
-            places.append((step, seen[step]))
+            counts[step] += 1
+            places.append((step, counts[step]))
         disk = [place for place in places if not place[0].startswith("call")]
         for _ in range(n):
             kind = self.rng.integers(3)
             step, nth = _one(self.rng, disk if kind == 0 else places)
             if kind == 1:
                 step = _one(self.rng, sorted({name for name, _ in places}))
-                nth = int(self.rng.integers(1, seen[step] + 1))
+                nth = int(self.rng.integers(1, counts[step] + 1))
             yield Fault(step, nth, self._what(step))
         for place in disk if every else []:
             yield Fault(*place, self._what(place[0]))
@@ -162,9 +162,9 @@ class Scene:
             self._succeed(ended.code in (1, _REFUSED), f"it says that nothing was written, and ends with {ended.code}")
             self._nothing_happened(ended.err)
             return
-        wanted = {"kill": [_KILLED], "error": [_DONE, 1, UNCAUGHT], "full": [_DONE, 1]}[fault.what]
+        codes = {"kill": [_KILLED], "error": [_DONE, 1, UNCAUGHT], "full": [_DONE, 1]}[fault.what]
         # What is tidied away may not notice a failure, and another thread of events not reach it.
-        self._succeed(ended.code in wanted, f"it ends with {ended.code}: {ended.err.strip()}")
+        self._succeed(ended.code in codes, f"it ends with {ended.code}: {ended.err.strip()}")
         self._finish()
 
     def _finish(self) -> None:

@@ -33,7 +33,7 @@ FIRST = "disk spend"
 _NEEDS_ROOM = ("disk write", "disk replace", "disk keep", "disk reserve", "disk spend")
 #: Text that no error may show.
 PRIVATE_TEXT = "Zaphod"
-#: Exit code of a child whose error nobody caught.
+#: Exit code of a child with an uncaught error.
 UNCAUGHT = 99
 
 
@@ -48,7 +48,7 @@ class Fault:
     step: str
     nth: int
     what: str
-    #: Whether steps are counted from the start; by default from the first one that spends.
+    #: Whether steps are counted from the start. By default from the first step that spends.
     at_once: bool = False
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Steps:
             self._record.write_text("".join(f"{name}\n" for name in self._all), encoding="utf-8")
 
     def called(self, frame: FrameType, event: str, _argument: Any) -> None:
-        """Count the call of a function of the library; the trace function of the interpreter."""
+        """Count the call of a function of the library, as the trace function of the interpreter."""
         code = frame.f_code
         # A generator that goes on would lose its finally, which only a kill can do.
         if event != "call" or not code.co_filename.startswith(_PACKAGE) or code.co_flags & inspect.CO_GENERATOR:
@@ -130,7 +130,7 @@ def run(
     arguments : sequence of str
         Of `dpensemble`.
     scene : path
-        Folder in which it runs; ledgers are remembered in ``state``, temporary files are made in ``tmp``.
+        Folder in which it runs. Ledgers are remembered in ``state``, temporary files are made in ``tmp``.
     fault : Fault, optional
         What goes wrong.
     record : path, optional
@@ -192,5 +192,5 @@ def in_child(work: Callable[[], int], scene: Path) -> Ended:
 
 def as_json(text: str) -> dict[str, Any]:
     """Return the JSON that a command printed."""
-    found: dict[str, Any] = json.loads(text)
-    return found
+    values: dict[str, Any] = json.loads(text)
+    return values

@@ -17,31 +17,31 @@ from dpensemble.workflow.predict import load_student, predictions
 
 _TIMES = ("created", "seconds")
 _SECONDS = re.compile(r"<td>[\d.,]+ s</td>")
-# Files of which a lock or a log may stay.
+# Files that may leave a lock or a log.
 _MAY_STAY = {"ledger.db-wal", "ledger.db-shm", "log.jsonl"}
 
 
 def release(folder: Path, rows: Path) -> dict[str, Any] | None:
-    """Return all that a run's folder says but times, with what its student says of rows; None if it holds no run."""
+    """Return the content of a run's folder except times, with its student's answers, or None if it holds no run."""
     if not (folder / "run.json").exists():
         return None
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    found: dict[str, Any] = {"run.json": {name: one for name, one in record.items() if name not in _TIMES}}
+    content: dict[str, Any] = {"run.json": {name: one for name, one in record.items() if name not in _TIMES}}
     for path in sorted(folder.iterdir()):
         if path.name in ("run.json", "student.skops"):
             continue
         text = path.read_text(encoding="utf-8")
         undated = text.replace(record["created"], "").replace(date(record["created"]), "")
-        found[path.name] = _SECONDS.sub("", undated)
+        content[path.name] = _SECONDS.sub("", undated)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotForReleaseWarning)
             student = load_student(folder)
-        found["student"] = pd.concat(predictions(student, rows, probabilities=True)).to_csv()
+        content["student"] = pd.concat(predictions(student, rows, probabilities=True)).to_csv()
     except DPEnsembleError as error:
         # Such as blanks that a student does not take.
-        found["student"] = str(error)
-    return found
+        content["student"] = str(error)
+    return content
 
 
 def differences(one: dict[str, Any] | None, other: dict[str, Any] | None) -> list[str]:

@@ -58,7 +58,7 @@ class RandomRun:
 
 
 def random_run(rng: np.random.Generator, tables: RandomTables) -> RandomRun:
-    """Draw a method, a law and options; many combinations are refused, which is for the caller to see."""
+    """Draw a method, a law and options. Many combinations are refused, which the caller has to check."""
     methods = methods_of("train")
     method = methods[rng.integers(len(methods))]
     laws = laws_of(method)
@@ -118,12 +118,12 @@ def _privacy(rng: np.random.Generator, options: dict[str, Option], tables: Rando
 
 
 def _persons(rng: np.random.Generator, *, by_group: bool) -> list[str]:
-    drop, found = [] if by_group else ["consent"], []
+    drop, options = [] if by_group else ["consent"], []
     if rng.random() < _OFTEN:
-        found = ["--unit", "who"]
+        options = ["--unit", "who"]
     else:
         drop.append("who")
-    return found + (["--drop", ",".join(drop)] if drop else [])
+    return options + (["--drop", ",".join(drop)] if drop else [])
 
 
 def _outputs(

@@ -23,7 +23,7 @@ class RandomTables:
     classes: list[str]
     private_format: str
     has_blanks: bool
-    #: What the entries of column ``consent`` stand for; None where they are epsilons.
+    #: The meaning of the entries of column ``consent``, or None if they are epsilons.
     levels: str | None
 
 

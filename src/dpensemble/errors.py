@@ -130,7 +130,7 @@ class ColumnWarning(LibraryWarning):
 
 
 class UnlikeRowsWarning(LibraryWarning):
-    """Public rows do not look like the private rows, according to what was released."""
+    """Public rows do not look like the private rows, according to what was released, or the test cannot decide."""
 
 
 class SettingWarning(LibraryWarning):

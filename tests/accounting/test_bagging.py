@@ -1,4 +1,4 @@
-"""Bagging alone: figures of the paper, accuracy, and the edges; tests/oracle/test_bagging.py enumerates."""
+"""Bagging without noise: figures of the paper, accuracy, and the edges. tests/oracle/test_bagging.py enumerates."""
 
 from fractions import Fraction
 
@@ -41,7 +41,7 @@ def test_the_papers_tables(n, size, epsilon, delta):
 def test_by_hand():
     found = [bagging_delta(BootstrapScheme("with-replacement", 1, k), MNIST) for k in (300, 500, 1000, 5000, 10_000)]
     assert [round(delta, 4) for delta in found] == [0.005, 0.0083, 0.0165, 0.08, 0.1535]
-    # Only the total counts with replacement and for distinct draws; subsets that may overlap hold a little less.
+    # Only the total counts with replacement and for distinct draws. Subsets that may overlap hold slightly less.
     for scheme, delta in (("with-replacement", found[0]), ("distinct", 0.005)):
         assert bagging_delta(BootstrapScheme(scheme, 3, 100), MNIST) == delta
     assert bagging_delta(BootstrapScheme("subsets", 3, 100), MNIST) == pytest.approx(0.005 - 3 * (1 / 600) ** 2)
@@ -163,7 +163,7 @@ def test_the_inverse_is_the_largest_that_fits(scheme, delta, n, n_models):
 
 def test_the_inverse_of_printed_figures_and_of_decimals():
     assert [largest_subsample(delta, MNIST) for delta in (0.005, 0.0165287, 0.5)] == [300, 1000, 41_588]
-    # 0.3 is below 3/10 as a double; it is the decimal that people mean.
+    # 0.3 is below 3/10 as a double, but it is the decimal that people mean.
     assert Fraction(0.3) < Fraction(3, 10)
     assert largest_subsample(0.3, 1000, 1, "distinct") == 300
     assert largest_subsample(0.3, 1000, 3, "distinct") == 100

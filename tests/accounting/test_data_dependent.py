@@ -152,7 +152,7 @@ def test_more_classes_cost_at_most_the_public_worst_case_and_the_published_bound
     ("law", "published"), [(GaussianNoisyMax(40.0), gnmax_rdp), (LaplaceNoisyMax(20.0), lnmax_rdp)]
 )
 def test_it_is_at_most_the_published_data_dependent_bound(law, published, n_classes):
-    """Papernot et al. bound one order of the pair only; both together still cost less."""
+    """Papernot et al. bound one order of the pair only. Both together still cost less."""
     rng = np.random.default_rng(0)
     leaning = np.r_[4.0, np.full(n_classes - 1, 0.6)]
     counts = np.stack([rng.multinomial(250, rng.dirichlet(leaning)) for _ in range(60)])

@@ -157,7 +157,7 @@ def test_a_gated_query_costs_its_check_and_if_answered_its_label(accounting):
     assert plain.answered is plain.label
     np.testing.assert_array_equal(found.label.rdp, plain.label.rdp)
     np.testing.assert_array_equal(found.answered.rdp, found.check.rdp + found.label.rdp)
-    # Whatever the student says.
+    # For every prediction of the student.
     interactive = InteractiveNoisyMax(30.0, 20.0, 9.0)
     for law in (interactive, interactive.against([[0.3, 0.7]])):
         np.testing.assert_array_equal(price(law, change, accounting).answered.rdp, found.answered.rdp)
@@ -225,8 +225,8 @@ def test_what_is_no_law_is_refused_in_a_sentence():
 
     change = Change(ballots=6, classes=3)
     for law, message in [
-        (Open(), "law=Open is no frozen dataclass"),
-        (Hidden(), "law=Hidden is no frozen dataclass whose settings are all compared"),
+        (Open(), "law=Open must be a frozen dataclass"),
+        (Hidden(), "law=Hidden must be a frozen dataclass that compares all settings"),
         (Listed(), "law=Listed has a setting that cannot be hashed"),
         (Gated(), "law=Gated has a gate"),
         (Together(), "law=Together gives a query other probabilities beside other queries than alone"),
@@ -255,7 +255,7 @@ class Leaky(ReleaseLaw):
 
 def test_rows_that_are_no_probabilities_are_refused_wherever_they_are():
     for ballots in (20_000, 20_002):
-        with pytest.raises(DPEnsembleError, match="law=Leaky gives rows that are no probabilities"):
+        with pytest.raises(DPEnsembleError, match="law=Leaky gives rows that are not probabilities"):
             price(Leaky(), Change(ballots=ballots, classes=2))
-    with pytest.raises(DPEnsembleError, match="law=Leaky gives rows that are no probabilities"):
+    with pytest.raises(DPEnsembleError, match="law=Leaky gives rows that are not probabilities"):
         sample(Leaky(), np.array([[3000, 7]]), noise_source(1))

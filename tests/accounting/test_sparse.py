@@ -84,7 +84,7 @@ def test_costs_of_different_laws_add_up():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1e-9])
 def test_no_accident_makes_an_answer_free(value):
     for name in ("eta", "lost", "rounding"):
-        with pytest.raises(AccountingError, match="NaN, infinite or negative"):
+        with pytest.raises(AccountingError, match="every number of a privacy cost must be finite and not negative"):
             replace(sparse_cost(SparseNoisyMax(20.0, 114.0), 100), **{name: value})
 
 

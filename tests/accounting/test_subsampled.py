@@ -45,7 +45,7 @@ def test_a_record_that_surely_has_one_teacher_is_a_partition(law):
 
 @pytest.mark.parametrize("chance", [0.5, 0.1, 1e-3])
 def test_one_holder_by_chance_is_amplification_by_subsampling_of_the_whole_run(chance):
-    # Inner figures by the plain cost; exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
+    # Inner figures by the plain cost, with exp(epsilon') = 1 + q (exp(epsilon) - 1) and delta' = q delta.
     law, n = LAWS[1], 12
     cost = subsampled_cost(law, one_holder(chance), n_teachers=T, n_classes=2) * n
     plain = worst_case_cost(law, Change(ballots=T, classes=2)) * n
@@ -81,7 +81,7 @@ def gaussian_delta(mean, epsilon):
 
 
 def test_agrees_with_gaussian_noise_in_closed_form():
-    # A curve alone, of a Gaussian mechanism of mean 1 / 10 an answer and holder; delta by its closed form.
+    # A curve only, of a Gaussian mechanism of mean 1 / 10 an answer and holder, with delta by its closed form.
     cost = SubsampledCost(
         lambda b: PrivacyCost(rdp=DEFAULT_ORDERS * (0.1 * b) ** 2 / 2), binom.pmf(np.arange(6), 5, 0.3)
     )
@@ -169,7 +169,7 @@ def test_too_small_a_budget_names_the_smallest_that_would_do():
 
 @pytest.mark.parametrize("holders", [[0.5, 0.4], [1.5, -0.5], [np.nan, 1.0]])
 def test_chances_that_are_none_are_refused(holders):
-    with pytest.raises(AccountingError, match="must sum to 1"):
+    with pytest.raises(AccountingError, match=r"holders must be the chances that .* sum to 1"):
         SubsampledCost(lambda ballots: PrivacyCost.zero(), np.array(holders))
 
 

@@ -37,7 +37,7 @@ def test_answers_are_counted_down_to_nothing_and_then_refused():
     first = votes.answer(counts=[[2, 48]] * (most - 1))
     assert set(first.labels) <= set(CLASSES)
     assert votes.remaining() == 1
-    with pytest.raises(BudgetError, match="2 answers were asked for, and 1 are left"):
+    with pytest.raises(BudgetError, match="2 answers were requested, and 1 are left"):
         votes.answer(counts=[[2, 48]] * 2)
     assert votes.remaining() == 1
     votes.answer(counts=[2, 48])
@@ -50,7 +50,7 @@ def test_named_counts_are_read_by_name():
     named = pd.DataFrame({"yes": [50] * 3, "no": [0] * 3})
     assert made(GaussianNoisyMax(3.0), **seeded).answer(counts=named).labels == ("yes",) * 3
     assert made(GaussianNoisyMax(3.0), **seeded).answer(counts=named.iloc[0]).label == "yes"
-    with pytest.raises(DataError, match="none of the declared classes"):
+    with pytest.raises(DataError, match="ballots must hold declared classes only"):
         made().answer(counts=pd.Series([2, 48]))
 
 
@@ -82,7 +82,7 @@ def test_the_charge_stands_before_noise_is_drawn_and_a_failed_draw_keeps_it(monk
         with pytest.raises(DataError, match="RuntimeError was raised"):
             votes.answer(counts=[2, 48], key="once")
     assert seen == [most - 1]
-    # Nothing was told by that key, so it may still be, at the price that was paid.
+    # No answer was returned by that key, so the key may still get one, at the price that was paid.
     assert votes.answer(counts=[2, 48], key="once").label in CLASSES
     assert votes.remaining() == most - 1
 
@@ -165,7 +165,7 @@ def test_noise_is_that_of_the_law():
     votes = made(GaussianSum(2.0), 3, 4, budget=Budget(epsilon=500, delta=1e-6), answers=400, insecure_release_seed=0)
     given = soft(4, 3)
     means = np.array(votes.answer(log_probs=np.broadcast_to(given, (400, 4, 3))).means) - np.exp(given).mean(axis=0)
-    # Replacing a voter's probabilities moves their sum by up to the root of 2; five standard deviations.
+    # Replacing a voter's probabilities moves their sum by up to the root of 2. Five standard deviations.
     assert abs(means.std() / (2 * np.sqrt(2) / 4) - 1) < 5 / np.sqrt(2 * means.size)
     assert abs(means.mean()) < 5 * means.std() / np.sqrt(means.size)
 
@@ -185,10 +185,10 @@ def test_clipped_log_probabilities_are_votes_from_0_to_1():
         ({"classes": ["a", "a"]}, "distinct"),
         ({"n_voters": 0}, "n_voters=0"),
         ({"relation": "swap"}, "relation='swap'"),
-        ({"budget": 1.0}, "no Budget"),
+        ({"budget": 1.0}, "must be a Budget"),
         ({"sampling": "daily"}, "sampling='daily'"),
         ({"sampling": "fresh"}, "rate=None"),
-        ({"rate": 0.1}, "fixed sampling has none"),
+        ({"rate": 0.1}, "fixed sampling takes none"),
         ({"clip": 2.0}, "clip=2"),
         ({"answers": 0}, "answers=0"),
         ({"votes_per_unit": 51}, "votes_per_unit=51"),
@@ -223,7 +223,7 @@ class TestFreshSampling:
         assert len(drawn.voters) == 10
         assert votes.answer(ballots=[1] * 10, drawn=drawn, key="a").label in (0, 1)
         assert votes.answer(ballots=[1] * 10, drawn=drawn, key="a").replayed
-        with pytest.raises(DataError, match="behind an earlier answer"):
+        with pytest.raises(DataError, match="used for an earlier answer"):
             votes.answer(ballots=[1] * 10, drawn=drawn, key="b")
         for bad in (None, [drawn, drawn]):
             with pytest.raises(DataError, match="one for each query"):

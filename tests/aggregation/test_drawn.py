@@ -47,7 +47,7 @@ class TestUnits:
 
     def test_a_number_of_records_must_be_that_of_the_units(self):
         assert made().draw(3, units=["a", "b", "a"]).n_records == 3
-        with pytest.raises(DataError, match="n_records=4 and units has 3 entries"):
+        with pytest.raises(DataError, match="n_records=4 must match units, which has 3 entries"):
             made().draw(4, units=["a", "b", "a"])
 
     @pytest.mark.parametrize("missing", [None, float("nan"), np.ma.masked, 1j, 10**400])
@@ -62,7 +62,7 @@ class TestUnits:
         votes = made()
         assert votes.answer(ballots=[1] * 10, drawn=votes.draw(units=PATIENTS)).label in (0, 1)
         told = str(votes.guarantee())
-        assert "drew each patient by itself, with all its records" in told
+        assert "drew each patient independently, with all its records" in told
         assert "records of each drawn patient were seen by one voter only" in told
 
     def test_the_rate_of_units_is_never_exceeded(self):

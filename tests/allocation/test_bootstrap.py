@@ -1,4 +1,4 @@
-"""Secret subsamples; statistics with fixed seeds and a false-alarm rate of 1e-4; planted errors must alarm."""
+"""Secret subsamples: statistics with fixed seeds and a false-alarm rate of 1e-4, and planted errors that must alarm."""
 
 from collections import Counter
 from itertools import combinations, combinations_with_replacement
@@ -176,7 +176,7 @@ def test_subsamples_follow_the_law_and_a_faulty_source_is_noticed(scheme, size, 
 
 @pytest.mark.parametrize("scheme", Bootstrap)
 def test_units_and_pairs_of_units_are_drawn_as_often_as_claimed(scheme):
-    """A record's inclusion is the claimed delta; that of two records together leaves no pair favoured."""
+    """A record's inclusion is the claimed delta. That of two records together leaves no pair favoured."""
     n, n_models, size, runs = 12, 2, 3, 4000
     noise, held = SeededNoise(8), np.zeros((runs, n), dtype=bool)
     for run in range(runs):
@@ -204,7 +204,7 @@ def test_positions_of_the_models_are_alike_in_distinct_draws():
     for _ in range(runs):
         for model, shard in enumerate(draw("distinct", 3, 1, n, noise).shards):
             table[shard[0], model] += 1
-    # Each model's column is multinomial by itself.
+    # Each model's column is multinomial separately.
     assert min(chisquare(column).pvalue for column in table.T) > FALSE_ALARM / 3
 
 

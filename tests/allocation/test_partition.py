@@ -53,7 +53,7 @@ def test_keyed_draws_are_uniform_and_independent_between_partitions():
     allocation = partitions(range(20_000), 10, 2, relation=Relation.ADD_OR_REMOVE_ONE, entropy=1)
     pairs = allocation.teachers.reshape(-1, 2) - [0, 10]
     table = np.bincount(pairs[:, 0] * 10 + pairs[:, 1], minlength=100)
-    # Chi-square with 99 degrees of freedom exceeds 160 with probability 1e-4; the seed is fixed.
+    # Chi-square with 99 degrees of freedom exceeds 160 with probability 1e-4. The seed is fixed.
     assert ((table - 200) ** 2 / 200).sum() < 160
 
 
@@ -136,5 +136,5 @@ def test_identities_mean_the_same_whatever_the_others_are():
 
 @pytest.mark.parametrize("identity", [7.0, 7.5, None, (1, 2)])
 def test_identities_that_may_have_been_rounded_are_refused(identity):
-    with pytest.raises(InvalidParameterError, match="units must be strings, integers or bytes, not"):
+    with pytest.raises(InvalidParameterError, match="units must be strings, integers or bytes; got"):
         partitions([1, 2, identity], 2)

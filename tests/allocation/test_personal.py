@@ -59,7 +59,7 @@ def test_few_pairs_of_teachers_share_many_records():
     member[np.repeat(np.arange(3000), 4), found.teachers] = 1
     shared = member.T @ member
     np.fill_diagonal(shared, 0)
-    # On average 120 * 3 / 99 = 3.6 of a teacher's 120 records; neighbours in a row of windows would share 90.
+    # On average 120 * 3 / 99 = 3.6 of a teacher's 120 records. Neighbours in a row of windows would share 90.
     assert shared.max() < 20
 
 

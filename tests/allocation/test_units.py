@@ -24,7 +24,7 @@ UNITS = {
 }
 
 
-# Label moments number the units of `raise` by themselves, and lists of different lengths there end without a word.
+# Label moments number the units of `raise` themselves. Lists of different lengths end there without a message.
 KINDS = [(kind, bad) for kind in UNITS for bad in ("raise", "zero") if (kind[:9], bad) != ("lists of ", "raise")]
 
 

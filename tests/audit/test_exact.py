@@ -154,7 +154,7 @@ def test_a_right_claim_is_not_caught(scale, n_teachers, n_classes, moved):
 
 
 class Gated(ReleaseLaw):
-    """No answer unless the top count passes a noisy threshold; then the noisy maximum."""
+    """The noisy maximum, but no answer unless the top count passes a noisy threshold."""
 
     def __init__(self, threshold, gate_scale, scale):
         self.threshold, self.gate_scale, self.answer = threshold, gate_scale, LaplaceNoisyMax(scale)
@@ -197,7 +197,7 @@ def test_a_forgotten_gate_is_caught(n_classes):
 
 
 def test_an_off_by_one_in_composition_is_caught():
-    """The published pure losses add; charging one answer too few is more than that bound's slack."""
+    """The published pure losses add. Charging one answer too few exceeds that bound's slack."""
     law, n_answers = LaplaceNoisyMax(SCALE), 8
     found = audit_law(law, 20, 2)
     laws = sampled_probabilities(law, [found.counts, found.neighbour_counts])

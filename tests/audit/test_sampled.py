@@ -29,7 +29,7 @@ def response(epsilon, seed=0):
 @pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.7, 0.3), (0.98, 0.6), (0.1, 0.01)])
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_the_bound_holds_as_often_as_stated_by_enumeration(n_runs, confidence, p, q, delta):
-    """Every pair of hit counts with its binomial probability; no sampling."""
+    """Every pair of hit counts with its binomial probability, without sampling."""
     hits = np.arange(n_runs + 1)
     chance = np.outer(binom.pmf(hits, n_runs, p), binom.pmf(hits, n_runs, q))
     bounds = epsilon_lower_bound(hits[:, None], hits[None, :], n_runs, delta=delta, confidence=confidence)
@@ -62,14 +62,14 @@ def test_false_alarms_are_as_rare_as_stated_and_a_wrong_claim_is_found():
     ]
     alarms = sum(result.caught(epsilon) for result in results)
     assert alarms <= binom.ppf(0.999, repeats, 1 - confidence)
-    # The claim is met exactly, so an audit that never errs would be one that says nothing.
+    # The claim is met exactly, so an audit that never errs would be too weak.
     assert alarms > 0
     assert sum(result.caught(epsilon / 2) for result in results) > 0.9 * repeats
 
 
 @pytest.mark.parametrize("kind", ["score", "category"])
 def test_choosing_the_event_does_not_raise_the_false_alarms(kind):
-    """The two data sets are treated alike, so whatever is found is chance."""
+    """The two data sets are treated alike, so every difference is chance."""
     repeats, confidence = 150, 0.8
 
     def run(_, i):
@@ -158,7 +158,7 @@ PUBLIC = np.arange(float(N_LABELS))[:, None]
 
 
 def released(labels, seed, scale=40.0):
-    """Released labels of one fit; the score is how many are 1."""
+    """Released labels of one fit. The score is how many are 1."""
     model = SubsampleAggregateClassifier(
         DecisionTreeClassifier(max_depth=1),
         DummyClassifier(strategy="most_frequent"),
@@ -174,7 +174,7 @@ def released(labels, seed, scale=40.0):
     return float(model.fit(RECORDS, labels, X_public=PUBLIC).labels_.labels.sum())
 
 
-# Pure composition of Theorem 1: valid at every delta, whatever accounting the method uses.
+# Pure composition of Theorem 1: valid at every delta, for every accounting of the method.
 PIPELINE_CLAIM = N_LABELS * 2 / 40.0
 
 
@@ -199,7 +199,7 @@ def test_a_pipeline_that_claims_too_large_a_scale_is_caught():
 
 
 def test_a_fixed_noise_seed_is_no_noise():
-    """One draw repeated tells the neighbours apart: the pipeline is broken, whatever its claim."""
+    """One repeated draw distinguishes the neighbours: the pipeline is broken, for every claim."""
     result = audit_pipeline(
         lambda labels, i: released(labels, 3, scale=5.0), FIVE_TO_FOUR, FOUR_TO_FIVE, delta=1e-5, n_runs=300
     )

@@ -11,7 +11,7 @@ _SPEC.loader.exec_module(verify)
 
 
 def said(tmp_path, certificate):
-    """What the verifier says; a refusal has to be its own."""
+    """Return the verifier's sentence. A refusal has to be its own."""
     path = tmp_path / "certificate.json"
     path.write_text(certificate if isinstance(certificate, str) else json.dumps(certificate))
     try:
@@ -25,7 +25,7 @@ def body_of(certificate):
 
 
 def claiming(certificate, **claims):
-    """Let the whole and its parts claim so much, each in quotes."""
+    """Let the whole and its parts claim this much, each in quotes."""
     for each in (certificate, *certificate["parts"]):
         each.update({name: repr(float(value)) for name, value in claims.items()})
     return certificate

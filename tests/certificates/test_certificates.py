@@ -1,4 +1,4 @@
-"""What is certified, and that the verifier says no to everything else."""
+"""The certified claims, and the verifier's refusal of everything else."""
 
 import ast
 import copy
@@ -71,7 +71,7 @@ def moved(value, by):
 
 
 def corruptions():
-    """Changes that make a true certificate claim what is not shown; each a name and a function that makes it."""
+    """Changes that make a true certificate claim more than it shows. Each is a name and a function that makes it."""
 
     def weight(row, by):
         def change(c):
@@ -275,7 +275,7 @@ def test_a_corrupted_majority_is_refused(tmp_path, name):
 def test_majorities_that_cannot_be_certified_are_told():
     found = optimise_gamma(5, epsilon=0.2, m=2)
     falling = RandomizedResponseMajority((0.5, 0.9, 0.9, 0.9, 0.9, 0.5))
-    with pytest.raises(AccountingError, match="falls nowhere"):
+    with pytest.raises(AccountingError, match="never falls away from"):
         certificate_of_majority(falling, found.allowance)
 
 
@@ -422,7 +422,7 @@ def test_classes_of_as_many_votes_are_treated_alike(tmp_path):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_corners_stand_for_two_outcomes_only(tmp_path, n_classes):
-    """Groups of more outcomes, and counts of more classes, are no points between corners."""
+    """Groups of more outcomes, and counts of more classes, are not points between corners."""
     certificate = json.loads(text_of(LaplaceNoisyMax(8.0), 10, n_classes))
     of_three, of_two = (body_of(json.loads(text_of(LaplaceNoisyMax(8.0), 10, n)))["groups"] for n in (3, 2))
     assert all(len(side) == 2 for group in of_two for side in group)
@@ -445,7 +445,7 @@ def test_the_verifier_shares_no_code_and_is_short():
 
 
 def test_a_yes_states_what_it_confirms(tmp_path):
-    """Ballots, classes, votes that a record changes, law and scale; rounds and noise of sums; whose part it is."""
+    """Ballots, classes, votes that a record changes, law and scale, rounds and noise of sums, and the part's group."""
     votes = said(tmp_path, text_of(OptimalVote(40.0, 0.5)))
     for fact in ("20 ballots in 2 classes", "a record changes 1 ballot of weight 1", "optimal, reach 40, shape 0.5"):
         assert fact in votes
@@ -535,7 +535,7 @@ def test_it_runs_in_a_process_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("law", "options", "match"),
     [
-        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "admitted by a Renyi filter"),
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), {}, "a Renyi filter admits these gated queries"),
         (LaplaceNoisyMax(10.0), {"accounting": "published"}, "accounting='exact'"),
     ],
 )

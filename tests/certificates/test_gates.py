@@ -1,4 +1,4 @@
-"""Certificates of gated queries under a purse, and that the verifier says no to everything else."""
+"""Certificates of gated queries under a purse, and the verifier's refusal of everything else."""
 
 import copy
 import json
@@ -178,7 +178,7 @@ def test_blocks_of_queries_are_confirmed(tmp_path):
 
 
 def test_a_student_to_compare_with_changes_nothing():
-    """Interactive checks move by a vote, too, whatever the student says."""
+    """Interactive checks move by a vote, too, for every prediction of the student."""
     law = InteractiveNoisyMax(threshold=14.0, threshold_sigma=200.0, sigma=40.0)
     assert body_of(json.loads(text_of(law)))["gate"] == body_of(json.loads(text_of()))["gate"]
 
@@ -192,7 +192,10 @@ def test_every_group_with_a_purse_has_a_part():
 
 @pytest.mark.parametrize(
     ("law", "n_classes", "epsilon", "why"),
-    [(ConfidentNoisyMax(12.0, 9.0, 4.0), 2, 3.0, "admitted by a Renyi filter"), (LAW, 10, 0.4, "too many counts")],
+    [
+        (ConfidentNoisyMax(12.0, 9.0, 4.0), 2, 3.0, "a Renyi filter admits these gated queries"),
+        (LAW, 10, 0.4, "too many counts"),
+    ],
 )
 def test_what_no_certificate_can_hold_is_refused(law, n_classes, epsilon, why):
     found = plan(PATEClassifier(law=law, n_teachers=20).design(n_classes=n_classes), epsilon=epsilon)

@@ -63,7 +63,7 @@ def test_votes_of_a_run_are_confirmed(tmp_path):
 
 def test_what_cannot_be_certified_is_refused_in_a_sentence():
     model = PrivateMajorityClassifier(**SHARED).fit(X, Y, X_public=PUBLIC)
-    with pytest.raises(AccountingError, match="certificates are for exact accounting"):
+    with pytest.raises(AccountingError, match="certificates need exact accounting"):
         certificate_of_fit(model)
 
 

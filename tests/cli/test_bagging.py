@@ -104,7 +104,7 @@ def test_for_people(run):
             ["--records", "10", "--subsample", "4", "--models", "3", "--scheme", "distinct"],
             "makes 12 distinct draws",
         ),
-        (["--records", "10", "--subsample", "10", "--scheme", "subsets"], "which protects nobody"),
+        (["--records", "10", "--subsample", "10", "--scheme", "subsets"], "with certainty, so delta would be 1"),
         (["--records", "60000", "--delta", "1e-5"], "one record each need delta=1.667e-05 at any epsilon"),
         (["--records", "60000", "--delta", "1"], "delta=1.0 is not a number strictly between 0 and 1"),
         (["--records", "60000", "--delta", "nan"], "delta=nan"),

@@ -279,7 +279,7 @@ def test_an_interrupt_says_so_and_leaves_nothing(tables, tmp_path):
     import signal
     import time
 
-    # Whoever runs the tests in the background has interrupts ignored.
+    # A shell that runs the tests in the background ignores interrupts.
     listening = (
         "import signal, sys, dpensemble.cli; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "sys.exit(dpensemble.cli.main())"

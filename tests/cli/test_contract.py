@@ -57,7 +57,7 @@ PLANS = {
     },
 }
 
-# Options; labels, epsilon of the guarantee, right labels, accuracy and AUROC of the student, digest of labels.csv.
+# Options, then labels, epsilon of the guarantee, right labels, accuracy and AUROC of the student, digest of labels.csv.
 TRAINED = {
     f"{ADULT} --method saa --teachers 50 --epsilon 1 --delta 1e-5": (
         *(46, 0.9991437715943903, 0.7391304347826086, 0.7909705159705159, 0.8271675926833533),
@@ -184,7 +184,7 @@ def test_training(answer, folder, line):
     else:
         student = [found["student"][key] for key in ("accuracy", "auroc")]
         assert student == pytest.approx([accuracy, auroc], rel=1e-6)
-    # Rows that were chosen, and each label; the mark of an experiment stands beside them.
+    # Rows that were chosen, and each label. The mark of an experiment stands beside them.
     table = pd.read_csv(folder / "out" / "labels.csv", dtype=str)
     assert set(table.pop("for_release")) == {"false"}
     assert hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()[:16] == digest

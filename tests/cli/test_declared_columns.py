@@ -98,7 +98,7 @@ def test_private_entries_are_not_quoted(folder, capsys):
 
 @pytest.mark.parametrize("classes", ["no,yes", "yes,no"])
 def test_effects_on_the_page_are_those_of_the_model(folder, classes):
-    """In whatever order classes are declared: a large x speaks for yes."""
+    """For every order of declared classes, a large x means yes."""
     line = "train label-moments --private private.csv --declared-columns columns.json --target y --seed 0 --epsilon 5"
     assert main([*line.split(), "--delta", "1e-3", "--classes", classes, "--unit", "who", "--out", "run"]) == 0
     record = json.loads((folder / "run" / "run.json").read_text())

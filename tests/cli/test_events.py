@@ -1,4 +1,4 @@
-"""What `train --log-json` tells programs: stages, steps and budgets, and nothing private."""
+"""The output of `train --log-json` for programs: stages, steps and budgets, and nothing private."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_a_run_from_its_beginning_to_its_end(folder, capsys):
     assert len(steps) > 5
     assert next(one["budgets"] for one in found if one["event"] == "budget spent")[0]["epsilon"] == 3.0
     assert (folder / "log").stat().st_mode & 0o777 == 0o600
-    # How far labelling comes may be secret, so only its beginning and its end are told.
+    # The progress of labelling may be secret, so only its beginning and its end are reported.
     assert {one["event"] for one in found if one.get("work") == "Labelling public rows"} == {"begins", "ends"}
 
 

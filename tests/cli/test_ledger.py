@@ -102,7 +102,7 @@ def test_train_pays_and_is_refused_when_the_budget_is_gone(capsys, tmp_path):
     code, _, err = run(capsys, f"{train} second")
     assert code == 2
     assert "ledger: this release takes 0.467038" in err
-    # Nothing was spent, so there is no account of a spend either.
+    # Nothing was spent, so no account of a spend exists either.
     assert not (tmp_path / "second").exists()
     assert not list(tmp_path.glob(".dpensemble-*"))
     assert "43.4% left" in run(capsys, "ledger show ledger.db")[1]

@@ -1,4 +1,4 @@
-"""Every file of a run with seeded noise says that it is not for release, and no file of a release does."""
+"""Every file of a run with seeded noise is marked as not for release, and no file of a release is."""
 
 import csv
 import json

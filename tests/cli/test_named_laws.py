@@ -23,7 +23,7 @@ def named_in_help(command, capsys):
 @pytest.mark.parametrize("command", ["plan", "train"])
 def test_help_names_the_laws_that_the_command_takes(command, capsys):
     assert set(named_in_help(command, capsys)) == set(LAWS)
-    # An aggregator answers by this law; no method votes by it.
+    # An aggregator answers by this law. No method votes by it.
     assert SparseNoisyMax.name not in LAWS
 
 

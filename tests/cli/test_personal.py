@@ -179,7 +179,7 @@ BAD = [
     ({"dataset": "adult", "private": None, "public": None, "target": None, "classes": None, "drop": None}, (),
      "packaged data have no column of budgets"),
     ({"method": "upsampling-pate"}, ("--vanish-at-end",), "use weighting or vanishing"),
-    ({"method": "vanishing-pate", "precision": 0.1}, (), "precision=0.1 is no setting of vanishing"),
+    ({"method": "vanishing-pate", "precision": 0.1}, (), "precision=0.1 is not a setting of vanishing"),
     ({"method": "upsampling-pate", "precision": 1}, (), "precision=1.0"),
     ({"rule": "guessed"}, (), "guessed"),
     ({"law": "saa"}, (), "law of weighting-pate must be one of"),

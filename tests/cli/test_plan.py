@@ -139,7 +139,7 @@ def test_a_threshold_above_the_number_of_teachers_is_one_line(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        # Older parsers say it in their own words.
+        # Older parsers use their own words.
         (["--epsilon", "x"], "'x' is not a"),
         (["--labels", "1.5"], "'1.5' is not a"),
         (

@@ -74,7 +74,7 @@ def test_keys_are_made_listed_and_revoked(capsys):
         ("voters = 100", "voters = 100\nsigma = 3", "'sigma' is unknown"),
         ("voters = 100", "voters = 0", "voters=0 is not an integer"),
         ('"gnmax"', '"magic"', "law='magic' is unknown"),
-        ('"gnmax"', '{ name = "gnmax", scale = 3 }', "is no setting of law='gnmax'"),
+        ('"gnmax"', '{ name = "gnmax", scale = 3 }', "is not a setting of law='gnmax'"),
         ('"gnmax"', '{ name = "sparse-gnmax", sigma = 3 }', "takes sigma, threshold"),
         ('"gnmax"', "3", "law must be a name, or a table"),
         ('"patients"', '"doctors"', "data_set='doctors' has no account"),

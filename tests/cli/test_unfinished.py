@@ -1,4 +1,4 @@
-"""A run that fails after its charge is finished from what it has drawn; what can fail is tried before the charge."""
+"""A run that fails after its charge is finished from what it has drawn. What can fail is tried before the charge."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def fail(*_, **__):
 
 
 def break_step(patched, step):
-    """Let a function fail, or a method; `dpensemble.workflow.train` is a module here, not the function."""
+    """Let a function fail, or a method. Here `dpensemble.workflow.train` is a module, not the function."""
     where, name = step.rsplit(".", 1)
     if where not in sys.modules:
         module, kind = where.rsplit(".", 1)
@@ -142,7 +142,7 @@ def test_the_journal_tells_of_a_charge_before_the_ledger_is_charged(
             patched.setattr("dpensemble.ledger.accounts.LedgerAccount.has_release", unreachable)
         code = main(command("label-moments", *more))
     errors = capsys.readouterr().err
-    # Where nobody could look, recover does.
+    # Where no user could look, recover does.
     assert code == 1
     assert ("nothing was written" in errors) != (charged or not can_look)
     assert ("may be charged to the ledger" in errors) == (charged or not can_look)

@@ -46,7 +46,7 @@ def closed_port():
     ("backend", "scheduler", "message"),
     [
         ("spark", "tcp://127.0.0.1:1", "backend='spark' is unknown; use 'dask'"),
-        ("dask", "nowhere", "scheduler='nowhere' is no address; write it as tcp://HOST:PORT"),
+        ("dask", "nowhere", "scheduler='nowhere' must be an address; write it as tcp://HOST:PORT"),
         ("dask", "tcp://127.0.0.1:none", "is no address"),
         ("dask", "tcp://127.0.0.1:{port}", "does not answer; start one there"),
     ],

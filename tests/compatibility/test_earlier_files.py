@@ -1,4 +1,4 @@
-"""Files that version 0.2.0 wrote before issue 28 must open for good; never write them again."""
+"""Files that version 0.2.0 wrote before issue 28 must open for good. Never write them again."""
 
 import json
 import os

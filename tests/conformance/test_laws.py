@@ -1,4 +1,4 @@
-"""What every release law must satisfy; add a new law to LAWS."""
+"""The requirements of every release law. Add a new law to LAWS."""
 
 import inspect
 
@@ -76,7 +76,7 @@ def test_a_law_is_a_law(law, counts):
 def test_counts_in_other_units_are_answered_alike(law, factor):
     if not law.in_votes:
         assert isinstance(law, RandomizedResponse)
-        with pytest.raises(InvalidParameterError, match="no settings in votes, so scaled is not for it"):
+        with pytest.raises(InvalidParameterError, match="no settings in votes, which scaled needs"):
             law.scaled(factor)
         return
     scaled = law.scaled(factor)

@@ -1,4 +1,4 @@
-"""What every meter must satisfy; add a new meter to METERS."""
+"""The requirements of every meter. Add a new meter to METERS."""
 
 from functools import partial
 
@@ -76,7 +76,7 @@ for variant in VARIANTS:
 METERS["pure answers"] = lambda law, budget: pure_answers_meter(
     VotingSchedule.everyone(law, SUBSETS * K), Group("everyone", budget), 0.1 / law.scale, 7, "for tests"
 )
-# Paid for before anything is asked, whatever is asked then.
+# Paid for before anything is asked, for any number of queries.
 PREPAID = {
     "pure models": lambda law, budget: PrivateModelsMeter([[(0.2, 0.0)] * 3], budget),
     "models of a partition": lambda law, budget: PrivateModelsMeter([[(0.1, 1e-9)], [(0.2, 0.0)]], budget),
@@ -85,7 +85,7 @@ PREPAID = {
     ),
 }
 ONCE = [*PREPAID, "pure answers"]
-# Composed anew for every law and budget, so their spend is searched in tests/accounting/test_subsampled.py.
+# Composed separately for every law and budget, so tests/accounting/test_subsampled.py searches their spend.
 SLOW = {
     scheme: lambda law, budget, scheme=scheme: subsampled_meter(
         VotingSchedule.everyone(law, SUBSETS * K),

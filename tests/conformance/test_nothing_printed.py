@@ -1,4 +1,4 @@
-"""Whatever private rows hold, no method prints, warns of or quotes them."""
+"""For all private rows, no method prints or quotes them, or warns about them."""
 
 import warnings
 
@@ -38,7 +38,7 @@ VOTES = RUN | {"n_teachers": 3, "law": LaplaceNoisyMax(0.5), "random_state": 0}
 
 
 class Talkative(TransformerMixin, BaseEstimator):
-    """Says what it sees, in every way but by printing."""
+    """Reports what it sees, in every way except printing."""
 
     def fit(self, X, y=None):
         return self

@@ -64,7 +64,7 @@ PLAIN = {
     "vanishing": (VanishingPATEClassifier(**VOTES), BUDGETS),
     "weighting": (WeightingPATEClassifier(**VOTES), BUDGETS),
 }
-# A method that reads tables by itself encodes them by itself.
+# A method that reads tables itself also encodes them itself.
 ENCODED = {
     f"encoded {name}": (EncodedClassifier(model), more)
     for name, (model, more) in PLAIN.items()
@@ -74,7 +74,7 @@ STUDENTS = PLAIN | ENCODED
 # Bagging publishes models instead of a student, and takes no public rows.
 BAGGING = BaggingPrivacyClassifier(classes=[0, 1], delta=0.05, random_state=0, insecure_release_seed=0)
 MODELS = STUDENTS | {"bagging": (BAGGING, {})}
-#: For these there is no certificate, which `certificate_of` says.
+#: These have no certificate, as `certificate_of` reports.
 NONE = {"private majority"}
 VIEWS = ("charges", "classes", "design", "drift", "effects", "guarantee", "labels", "law", "readable_share")
 VIEWS += ("recommendation", "seconds", "spend", "student")

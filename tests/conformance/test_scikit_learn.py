@@ -111,7 +111,7 @@ class SelfPublicMajority(_SelfPublic, PrivateMajorityClassifier):
 
 
 class SelfDeclaredBagging(BaggingPrivacyClassifier):
-    """Takes its classes from the labels of the suite; it has no public rows."""
+    """Takes its classes from the labels of the suite, and has no public rows."""
 
     __init__ = BaggingPrivacyClassifier.__init__
 

@@ -117,7 +117,7 @@ def forms(values):
 
 
 def bad(values, also=()):
-    """Yield a name and values that nobody can learn from."""
+    """Yield a name and values from which no model can learn."""
     yield "masked array", np.ma.masked_array(values, mask=np.asarray(values) == np.asarray(values).ravel()[ROW])
     yield "complex array", np.asarray(values) + 8.6753j
     if np.ndim(values) == 2:

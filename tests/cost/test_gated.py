@@ -101,7 +101,7 @@ def test_the_recursion_is_that_of_fractions():
 
 
 def test_a_purse_that_gives_labels_away_would_be_too_small():
-    # The oracle tells: a purse for one query, if labels were free, buys more than the claim allows.
+    # By the oracle, a purse for one query, if labels were free, buys more than the claim allows.
     law = CASES["confident"][0]
     composition = price(law, Change(ballots=3, classes=2)).answered.composition
     units = composition.query_units

@@ -1,4 +1,4 @@
-"""Costs of noisy sums: they add, and discrete noise is charged; against exact sums over whole noise."""
+"""Costs of noisy sums: they add, and discrete noise is charged, against exact sums over whole noise."""
 
 import math
 

@@ -96,5 +96,5 @@ def test_domination_of_randomized_response():
 
 def test_an_outcome_that_only_one_law_can_produce_is_refused_whichever_it_is():
     for p, q in (([[1.0, 0.0]], [[0.5, 0.5]]), ([[0.5, 0.5]], [[1.0, 0.0]])):
-        with pytest.raises(AccountingError, match="only one of two"):
+        with pytest.raises(AccountingError, match="possible under both p and q"):
             DominatingPairs(p, q)

@@ -19,7 +19,7 @@ def test_gammas_are_told_apart_on_both_sides_of_the_limit(setting):
     gamma = np.array(optimise_gamma(privacy.pop("n_teachers"), **privacy).gamma)
     passed = check_gamma(gamma * 0.999, **privacy)
     assert passed.private
-    # A tenth of a percent too much is found, wherever the worst case hides.
+    # A tenth of a percent too much is found, for every place of the worst case.
     broken = check_gamma(np.minimum(gamma * 1.002, 1), **privacy)
     assert not broken.private
     assert broken.load > passed.load

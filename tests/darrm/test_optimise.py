@@ -293,7 +293,7 @@ def test_the_certificate_says_what_binds():
         ({"n_teachers": 11.0}, "n_teachers=11.0"),
         ({"n_teachers": 0}, "n_teachers=0"),
         ({"prior": 1.5}, "prior mean=1.5"),
-        ({"prior": 0.5}, "no class likelier"),
+        ({"prior": 0.5}, "prior makes both classes equally likely"),
         ({"prior": None}, "prior mean=None"),
         ({"constraints": "some"}, "constraints='some'"),
         (

@@ -11,7 +11,7 @@ from dpensemble.laws import LawChoice
 
 
 def answer(chances, drawn):
-    """Exact law of the answer, from each teacher's chances of each class; every draw, every ballot."""
+    """Exact law of the answer, from each teacher's chances of each class, over every draw and every ballot."""
     n_teachers, n_classes = chances.shape
     found, choices = np.zeros(n_classes), list(combinations(range(n_teachers), drawn))
     for chosen in choices:

@@ -79,7 +79,7 @@ def test_the_prior_decides_where_the_noise_goes():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: AlikeTeachers(probabilities=(0.1, 0.9), weights=(0.5, 0.4)), "sum to 0.9, not to 1"),
+        (lambda: AlikeTeachers(probabilities=(0.1, 0.9), weights=(0.5, 0.4)), "must sum to 1; got 0.9"),
         (lambda: AlikeTeachers(probabilities=(0.1,), weights=(0.5, 0.5)), "one length"),
         (lambda: AlikeTeachers(probabilities=(1.1,), weights=(1.0,)), "probability=1.1"),
         (lambda: AlikeTeachers(probabilities=(0.1,), weights=(float("nan"),)), "weight=nan"),

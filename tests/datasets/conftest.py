@@ -61,7 +61,7 @@ def contents(idx):
 
 @pytest.fixture
 def publish(contents):
-    """Declares `contents` as published at some addresses; some contents may be declared otherwise."""
+    """Declares `contents` as published at some addresses. Some contents may be declared otherwise."""
 
     def declare(*addresses, **instead):
         def file(name):

@@ -93,7 +93,7 @@ def test_thousands_of_columns_cost_a_few_calls(tmp_path, monkeypatch):
 
 
 def test_an_encoder_looks_for_no_column_by_name(tmp_path):
-    """Names in a list take minutes to find where there are 100,000; what it reads is by name all the same."""
+    """Names in a list take minutes to find if there are 100,000. The reader finds them by name nevertheless."""
     public = pd.DataFrame({"a": [1.0, 3.0], "b": ["x", "y"], "c": [2.0, 4.0]})
     encoder = fit_encoder(public)
     assert all(isinstance(columns, np.ndarray) and columns.dtype == bool for _, _, columns in encoder.transformers)

@@ -1,4 +1,4 @@
-"""CSV files as Excel, Windows and Europe write them; no row decides how another is read."""
+"""CSV files as Excel, Windows and Europe write them. No row decides how another is read."""
 
 import gzip
 import zipfile
@@ -23,7 +23,7 @@ def test_encodings_of_spreadsheets_are_told_by_their_first_bytes(tmp_path, encod
 
 
 def test_one_odd_byte_changes_no_other_row(tmp_path):
-    """A file is not read anew in another encoding because one record is written in it."""
+    """A file is not read again in another encoding because one record is written in it."""
     path, rows = tmp_path / "t.csv", "name,size\nJosé,1\nZoë,2\n".encode()
     path.write_bytes(rows)
     before = read_table(path)

@@ -105,7 +105,7 @@ def test_only_unscaled_pixels_are_scaled(X):
 
 
 def test_files_that_disagree_are_refused(cache, monkeypatch, publish, contents, fill, idx):
-    """Were a publisher's own files faulty, their checksums would not tell."""
+    """If a publisher's own files were faulty, their checksums would not show it."""
     contents["train-labels"] = idx([1, 2])
     fill(cache / "tiny", packed=False)
     monkeypatch.setattr(images, "MNIST", publish())

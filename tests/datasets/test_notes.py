@@ -1,4 +1,4 @@
-"""What is told of a public table before training."""
+"""Notes on a public table before training."""
 
 import numpy as np
 import pandas as pd

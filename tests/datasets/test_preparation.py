@@ -1,4 +1,4 @@
-"""Dates and blanks are dealt with as public rows say, each entry by itself."""
+"""Dates and blanks follow the public rows, each entry separately."""
 
 import numpy as np
 import pandas as pd

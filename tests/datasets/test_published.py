@@ -36,7 +36,7 @@ def test_damaged_packing_is_refused():
     with pytest.raises(NotAsPublished, match="it is damaged or incomplete"):
         FILE.unpack(packed + b"more")
     for at in range(2, len(packed)):
-        # Time stamps and the like may change; content may not.
+        # Time stamps and the like may change, but content may not.
         changed = packed[:at] + bytes([packed[at] ^ 0x15]) + packed[at + 1 :]
         try:
             assert FILE.unpack(changed) == CONTENT

@@ -77,7 +77,7 @@ def test_solved_groups_run_out_together_and_last_longer(kind, law):
     queries = grouped(kind, law, n_teachers=1000).queries_by_group()
     by_rule = grouped(kind, law, n_teachers=1000, published=True).queries_by_group()
     assert min(queries) >= min(by_rule)
-    # Copies and turns are whole numbers; weights are as fine as they need to be.
+    # Copies and turns are whole numbers. Weights are as fine as necessary.
     assert max(queries) <= min(queries) * {"weighting": 1.01, "upsampling": 1.5, "vanishing": 1.05}[kind] + 1
 
 

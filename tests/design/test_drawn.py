@@ -62,7 +62,12 @@ def test_fewer_distinct_draws_buy_more_labels_and_overlapping_ones_fewer():
             InvalidParameterError,
             "cannot all be given",
         ),
-        ({"law": "confident-gnmax"}, {"epsilon": 1.0}, InvalidParameterError, "no vote of bagged teachers"),
+        (
+            {"law": "confident-gnmax"},
+            {"epsilon": 1.0},
+            InvalidParameterError,
+            "may leave queries of bagged teachers unanswered",
+        ),
         ({"subsample": 51}, {"epsilon": 1.0}, InvalidParameterError, "distinct draws"),
         (
             {"subsample": 50, "relation": "add-or-remove-one"},
@@ -105,5 +110,5 @@ def test_fewer_questions_than_the_budget_pays_for_are_composed_exactly_too():
     drawn = bagged(law=GaussianNoisyMax(20))
     few = drawn.meter(40)
     assert few.sure_queries == 40
-    # A Renyi curve alone would say a seventh more.
+    # A Renyi curve would give a seventh more.
     assert (bagged(law=GaussianNoisyMax(20)).cost * 40).epsilon(1e-5) > 1.1 * (drawn.cost * 40).epsilon(1e-5)

@@ -1,4 +1,4 @@
-"""The price of votes between 0 and 1, against neighbours of tiny worlds; settings of the design."""
+"""The price of votes between 0 and 1, against neighbours of tiny worlds, and settings of the design."""
 
 from dataclasses import replace
 from itertools import product

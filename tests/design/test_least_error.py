@@ -21,7 +21,7 @@ def plan(law, accounting="exact", n_classes=2, shape=None):
 
 
 def test_it_beats_all_noise_at_the_flagship_setting():
-    """300 labels of 250 teachers, and a vote of 200 to 50; all certified by exact adaptive composition."""
+    """300 labels of 250 teachers, and a vote of 200 to 50, all certified by exact adaptive composition."""
     found = plan("optimal", shape=0.3)
     assert found.conversion == "exact adaptive composition"
     assert found.epsilon_spent <= 1
@@ -46,7 +46,7 @@ def test_a_smaller_shape_is_no_worse_than_gaussian_noise_at_any_margin():
 
 
 def test_with_three_classes_it_beats_gaussian_noise_at_most_histograms():
-    """60 teachers; the noise is a little less than what the budget allows."""
+    """60 teachers, with slightly less noise than the budget allows."""
     noisy, ours = GaussianNoisyMax(38.0), OptimalVote(175.84, 0.35)
     spent = [
         (price(law, Change(ballots=60, classes=3)).label * 300).epsilon(1e-5, "exact adaptive composition")

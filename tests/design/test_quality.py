@@ -115,7 +115,7 @@ def test_the_smallest_ensemble_reads_a_threshold_as_a_share():
         ("lnmax", {"agreement": 1.1}, "agreement=1.1"),
         ("lnmax", {"label_accuracy": 1}, "label_accuracy=1"),
         ("lnmax", {"labels": 0}, "labels=0"),
-        (LaplaceNoisyMax(3), {}, r"LaplaceNoisyMax\(scale=3.0\) cannot be given"),
+        (LaplaceNoisyMax(3), {}, r"LaplaceNoisyMax\(scale=3.0\) must be left open"),
     ],
 )
 def test_nonsense_is_refused(law, changes, message):

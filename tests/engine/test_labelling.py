@@ -16,7 +16,7 @@ ROWS = np.arange(40.0)[:, None]
 
 
 class Scripted(Meter):
-    """Admits a number of queries that only the votes tell, and logs what happens in which order."""
+    """Admits a number of queries that depends on the votes only, and logs what happens in which order."""
 
     basis = Basis.DATA_DEPENDENT
     accounting = "scripted"

@@ -1,4 +1,4 @@
-"""Fits of one process on the same records say what they cost together."""
+"""Fits of one process on the same records report their total cost."""
 
 import warnings
 
@@ -119,7 +119,7 @@ def test_hashes_tell_rows_apart_in_whatever_form():
 
 
 class Foreign(BaseEstimator):
-    """A method of somebody else without a seed, which fits one of ours and then fails."""
+    """A user's method without a seed, which fits one of ours and then fails."""
 
     on_bad_record = "raise"
 

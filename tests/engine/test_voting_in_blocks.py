@@ -120,7 +120,7 @@ def test_blocks_that_change_between_passes_are_refused(blobs):
         passes.append(1)
         return in_blocks(X, y)() if len(passes) == 1 else in_blocks(X[:-1], y[:-1])()
 
-    with pytest.raises(DataError, match="held 600 records when they were first read, and now 599"):
+    with pytest.raises(DataError, match="held 600 records at first, and now 599"):
         SubsampleAggregateClassifier(n_teachers=40, **SETTINGS).fit_blocks(read, X_public=public)
 
 

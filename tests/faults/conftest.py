@@ -19,7 +19,7 @@ class Answer:
 
 
 class Zygote:
-    """A process that forks children which run command lines; see `zygote.py`."""
+    """A process that forks children which run command lines. See `zygote.py`."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -34,7 +34,7 @@ class Zygote:
         )
 
     def run(self, *arguments, **request):
-        """Run a command line; `at` is the step (by number) at which `what` happens: kill, int, term or full."""
+        """Run a command line. `at` is the step (by number) at which `what` happens: kill, int, term or full."""
         request |= {"arguments": [str(a) for a in arguments]}
         request |= {name: str(self.folder / name) for name in ("stdout", "stderr")}
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -69,7 +69,7 @@ def tables(tmp_path_factory):
 
 @pytest.fixture
 def command(tables):
-    """Return the command line of a training whose labels tell it from another one."""
+    """Return the command line of a training whose labels differ from those of another training."""
     return partial(training, tables)
 
 

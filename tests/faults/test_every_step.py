@@ -11,7 +11,7 @@ EARLIER, LATER = 1, 2
 
 
 def state_of(out):
-    """Return which run a folder holds, by its labels, record and report at once; None if there is none."""
+    """Return which run a folder holds, by its labels, record and report at once, or None if there is none."""
     if not out.exists() or not any((out / name).exists() for name in ("run.json", "labels.csv", "report.html")):
         return None
     record = json.loads((out / "run.json").read_text())
@@ -63,11 +63,11 @@ class Scene:
         return self.zygote.run(*arguments, exchange=self.exchange, **request)
 
     def found(self):
-        """Return ``"before"`` or ``"after"``; a mixture of both is neither."""
+        """Return ``"before"`` or ``"after"``. A mixture of both is neither."""
         state = state_of(self.out)
         if state is not None:
             assert not list(self.out.glob(".*")), "publishing the folder would publish what a killed run left"
-        # Where folders cannot be exchanged, for a moment neither is in place; then the journal tells.
+        # If folders cannot be exchanged, for a moment neither is in place. Then the journal decides.
         if state is None and self.journal() is not None:
             return "before"
         if state == self.before:
@@ -177,7 +177,7 @@ def test_disk_full_at_every_step(scene):
 
 
 def check_truth(scene, said):
-    """What a sentence says is what there is."""
+    """The sentence matches the files."""
     found, journal = scene.found(), scene.journal()
     if "nothing was written" in said:
         assert (found, journal, leftovers(scene.folder)) == ("before", None, [])

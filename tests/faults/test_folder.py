@@ -80,7 +80,7 @@ def test_an_error_while_the_journal_is_written_takes_no_finished_release_away(tm
 
 
 def test_of_many_at_once_one_has_the_folder(tmp_path):
-    """Claims come and go as fast as they can; two never hold one folder."""
+    """Claims come and go as fast as they can. Two never hold one folder."""
     holders, most, won = [0], [0], []
 
     def take(number):

@@ -1,4 +1,4 @@
-"""Random runs fail at random steps after their charge, and `recover` finishes them; the script makes many more."""
+"""Random runs fail at random steps after their charge, and `recover` finishes them. The script makes many more."""
 
 import re
 import subprocess

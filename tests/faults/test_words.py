@@ -1,4 +1,4 @@
-"""What is said when something is wrong: one sentence that is true, and no private entry in it."""
+"""Messages about faults: one true sentence, without a private entry."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from dpensemble.cli import main
 
 @pytest.fixture
 def refused(command, tmp_path, tables, capsys):
-    """Run a training on spoiled tables; return what it says, which must be one sentence with nothing left behind."""
+    """Run a training on spoiled tables, and return its message, which must be one sentence with nothing left behind."""
 
     def refused(private, *more, header=True, without=()):
         private.to_csv(tmp_path / "private.csv", index=False, header=header)
@@ -101,7 +101,7 @@ def test_a_damaged_record_is_refused_in_a_sentence(command, tmp_path, capsys):
         capsys.readouterr()
         code = main(["report", str(out)])
         errors = capsys.readouterr().err
-        # A value that is as good as another, such as a number of labels, is none that could be told.
+        # A value as good as any other, such as a number of labels, is not one that a message could reveal.
         assert code in (0, 2), (name, value, errors)
         if code == 2:
             assert errors.startswith("dpensemble: ")

@@ -1,6 +1,6 @@
 """Runs command lines in forked children, each with something that happens at one step of the way to the disk.
 
-Everything is imported once, before there is any other thread; a request is a line of JSON, and so is its answer.
+Everything is imported once, before there is any other thread. A request is a line of JSON, and so is its answer.
 """
 
 import contextlib

@@ -34,7 +34,7 @@ METHODS = {
 }
 TABLES = {"darrm-table": RandomizedResponseMajority, "table": TableLaw}
 ORDERS = (0, 50, 200, -1)
-# A design that is given whole repeats every digit; noise or weights that are searched, a few.
+# A design that is given in full repeats every digit. Noise or weights that are searched repeat a few.
 FIXED, SEARCHED = 1e-9, 1e-4
 
 
@@ -110,7 +110,7 @@ def digest(values):
 
 
 def precision(case):
-    """Weights or copies are searched unless published; so is Gaussian noise on a private majority."""
+    """Weights or copies are searched unless published, and so is Gaussian noise on a private majority."""
     rule = case["settings"].get("rule", "solved" if "fit" in case else "published")
     published = rule == "published" or (isinstance(rule, dict) and rule.get("published"))
     return FIXED if published and case["law"] != {"name": "gnmax"} else SEARCHED

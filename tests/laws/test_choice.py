@@ -19,7 +19,7 @@ from dpensemble.laws import (
     TableLaw,
 )
 
-# Papernot et al. 2017 and 2018 at 250 teachers; the optimal vote is as decisive near a tie.
+# Papernot et al. 2017 and 2018 at 250 teachers. The optimal vote is as decisive near a tie.
 DEFAULTS = {
     "lnmax": LaplaceNoisyMax(20),
     "gnmax": GaussianNoisyMax(40),
@@ -92,16 +92,16 @@ def test_a_threshold_above_the_number_of_teachers_warns(name):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("lnmax", {"threshold": 3}, "threshold=3 is no setting of law='lnmax'"),
-        ("gnmax", {"threshold_sigma": 3}, "threshold_sigma=3 is no setting of law='gnmax'"),
-        ("gnmax", {"scale": 3}, "scale=3 is no setting of law='gnmax'"),
-        ("lnmax", {"sigma": 3}, "sigma=3 is no setting of law='lnmax'"),
-        ("optimal", {"sigma": 3}, "sigma=3 is no setting of law='optimal'"),
-        ("gnmax", {"shape": 0.3}, "shape=0.3 is no setting of law='gnmax'"),
-        ("confident-gnmax", {"batch_size": 3}, "batch_size=3 is no setting of law='confident-gnmax'"),
+        ("lnmax", {"threshold": 3}, "threshold=3 is not a setting of law='lnmax'"),
+        ("gnmax", {"threshold_sigma": 3}, "threshold_sigma=3 is not a setting of law='gnmax'"),
+        ("gnmax", {"scale": 3}, "scale=3 is not a setting of law='gnmax'"),
+        ("lnmax", {"sigma": 3}, "sigma=3 is not a setting of law='lnmax'"),
+        ("optimal", {"sigma": 3}, "sigma=3 is not a setting of law='optimal'"),
+        ("gnmax", {"shape": 0.3}, "shape=0.3 is not a setting of law='gnmax'"),
+        ("confident-gnmax", {"batch_size": 3}, "batch_size=3 is not a setting of law='confident-gnmax'"),
         ("pate", {}, "law='pate' is unknown; use one of lnmax, gnmax, "),
         (ReleaseLaw, {}, "is unknown; use one of"),
-        (GaussianNoisyMax, {"scale": 3}, "scale=3 is no setting of law='gnmax'"),
+        (GaussianNoisyMax, {"scale": 3}, "scale=3 is not a setting of law='gnmax'"),
         (None, {}, "law=None is unknown"),
         ("lnmax", {"scale": 0}, "scale=0"),
         ("gnmax", {"sigma": math.nan}, "sigma=nan"),
@@ -119,7 +119,7 @@ def test_settings_that_do_not_belong_are_refused(name, given, message):
 
 
 def test_tables_are_for_a_number_of_ballots():
-    with pytest.raises(InvalidParameterError, match="which is for two classes and 1 ballots, and not for 2 and 250"):
+    with pytest.raises(InvalidParameterError, match="for two classes and 1 ballots, but there are 2 and 250"):
         LawChoice.of(TableLaw(((0.9, 0.1), (0.1, 0.9)))).law(250, 2)
 
 

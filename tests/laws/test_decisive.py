@@ -1,4 +1,4 @@
-"""Nothing within the rule is more decisive; every neighbour stays within the rule."""
+"""No law within the rule is more decisive, and every neighbour stays within the rule."""
 
 from itertools import pairwise, product
 
@@ -63,7 +63,7 @@ def test_no_law_within_the_rule_is_nearer_to_certainty_anywhere(rule, n):
     rng = np.random.default_rng(7)
     closest = 1.0
     for trial in range(60):
-        # Near the best law, and far from it; classes alike, not always monotone.
+        # Near the best law, and far from it, with classes alike, not always monotone.
         raw = best + rng.normal(scale=0.1 / (1 + trial), size=n + 1)
         raw = np.clip((raw + 1 - raw[::-1]) / 2, 1e-9, 1 - 1e-9)
         low, high = 0.0, 1.0

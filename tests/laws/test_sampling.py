@@ -1,4 +1,4 @@
-"""An outcome is drawn for exactly as many of the 2**63 whole numbers as its weight says."""
+"""Exactly as many of the 2**63 whole numbers draw an outcome as its weight requires."""
 
 import numpy as np
 import pytest

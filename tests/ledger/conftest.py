@@ -33,7 +33,7 @@ def patients(ledger):
 
 
 def open_group_as_before(ledger, data_set, whom, epsilon):
-    """Open a group's account as earlier releases did; their ledgers still have such accounts."""
+    """Open a group's account as earlier releases did. Their ledgers still have such accounts."""
     own = replace(ledger.account(data_set).state().terms, budget=Budget(epsilon=epsilon, delta=1e-5)).to_dict()
     with ledger.writing() as transaction:
         transaction.append("account", {"data_set": data_set, "whom": whom, "terms": own, "time": ""})
@@ -46,7 +46,7 @@ def spend(account, epsilon=0.5, delta=1e-9, name="everyone", **rest):
 
 
 def change(where, *statements, drop=True):
-    """Change a ledger as somebody who can write the file can."""
+    """Change a ledger as any program that can write the file can."""
     with sqlite3.connect(where) as raw:
         triggers = raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers if drop else ():

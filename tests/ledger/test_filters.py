@@ -83,7 +83,7 @@ def test_a_release_with_a_curve_takes_its_divergence_at_the_order():
     at = int(np.flatnonzero(terms.order == DEFAULT_ORDERS)[0])
     asked = terms.price(Spending(name="x", epsilon=3, delta=1e-5, find_cost=lambda: one))
     assert asked == Amount(math.ceil(one.rdp[at] * 1e6), 0)
-    # A curve at one order above that of the account bounds it; one below does not.
+    # A curve at one order above that of the account bounds it. A curve below does not.
     above = PrivacyCost(rdp=np.array([0.25]), orders=np.array([terms.order + 5]))
     assert terms.price(Spending(name="x", epsilon=3, delta=1e-5, find_cost=lambda: above)) == Amount(250_000, 0)
     below = PrivacyCost(rdp=np.array([0.25]), orders=np.array([terms.order - 1]))
@@ -125,7 +125,7 @@ BINS = np.linspace(-4, 5, 10)
 
 
 def binned(mean):
-    """Return the law of a normal variable with this mean that is told to its bin."""
+    """Return the law of a normal variable with this mean, rounded to its bin."""
     return np.diff(norm.cdf(np.concatenate([[-np.inf], BINS, [np.inf]]) - mean))
 
 
@@ -153,7 +153,7 @@ def test_no_strategy_of_noisy_sums_loses_more_than_the_account_allows(kind, epsi
     terms = Terms(budget=Budget(epsilon=epsilon, delta=delta), filter=kind, approximate=0.0)
     whole = terms.gaussian_left(terms.limit)
     strategies = [
-        # All at once; bold after bad luck; bold after good luck; by thirds.
+        # All at once, bold after bad luck, bold after good luck, or by thirds.
         lambda depth, ratio: 0.999 * whole,
         lambda depth, ratio: whole * (0.5 if depth == 0 else 0.85 if ratio > 1 else 0.2),
         lambda depth, ratio: whole * (0.5 if depth == 0 else 0.85 if ratio < 1 else 0.2),
@@ -165,7 +165,7 @@ def test_no_strategy_of_noisy_sums_loses_more_than_the_account_allows(kind, epsi
         assert p.sum() == pytest.approx(1)
         found += [np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))]
     assert max(found) <= delta * (1 + 1e-12)
-    # What is told to ten bins loses little of what noise gives away, so the bound is not idle.
+    # Rounding to ten bins loses little of what noise gives away, so the bound is not idle.
     assert max(found) > (0.5 if kind is Filter.GDP else 0.05) * delta
 
 
@@ -198,7 +198,7 @@ def test_a_gdp_filter_admits_no_more_noisy_sums_than_their_rounding_allows():
         gdp = Terms(budget=Budget(epsilon=epsilon, delta=1e-5), filter="gdp", approximate=0.0)
         most, mu = gdp.limit.loss // gdp.price(noisy_sum(1e-6)).loss, math.sqrt(gdp.limit.loss / 1e6)
         assert gdp.gaussian_left(Amount(499)) == 0 < gdp.gaussian_left(Amount(500))
-        # As far from Gaussian noise as so many can be.
+        # As far from Gaussian noise as this many can be.
         found = gaussian_epsilon(mu, 1e-5 * math.exp(-1e-6 * most)) + 2e-6 * most
         assert 0.99 * epsilon < found <= epsilon
 

@@ -45,7 +45,7 @@ MODELS = {
     "vanishing": VanishingPATEClassifier(**FEW),
     "weighting": WeightingPATEClassifier(**FEW),
 }
-# Of these only epsilon and delta are known; of so few records "auto" asks private majorities.
+# Only epsilon and delta are known of these. With this few records "auto" asks private majorities.
 WITHOUT_CURVE = {"bagging", "private majority", "auto"}
 RNG = np.random.default_rng(0)
 X, X_PUBLIC = RNG.normal(size=(240, 3)), RNG.normal(size=(110, 3))

@@ -1,4 +1,4 @@
-"""Answers whose book is a ledger: paid for once, gone on with after a restart, told again by their keys."""
+"""Answers whose book is a ledger: paid for once, continued after a restart, and repeated by their keys."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def test_a_grant_is_charged_once_and_gone_on_with(patients, where):
     assert patients.state().spent == spent
     with pytest.raises(DataError, match="other votes"):
         later.answer(counts=[51, 49], key="3")
-    with pytest.raises(BudgetError, match="19 answers were asked for, and 18 are left"):
+    with pytest.raises(BudgetError, match="19 answers were requested, and 18 are left"):
         later.answer(counts=[[50, 50]] * 19)
     assert later.remaining() == 18
     assert patients.ledger.verify().requests == 12
@@ -44,7 +44,7 @@ def test_a_seeded_answer_keeps_its_mark(patients, where):
 def test_what_can_never_fit_charges_no_grant(patients):
     for account in (patients, patients.grant("october")):
         asked = votes(account)
-        with pytest.raises(BudgetError, match="31 answers were asked for, and 30 are left"):
+        with pytest.raises(BudgetError, match="31 answers were requested, and 30 are left"):
             asked.answer(counts=[[50, 50]] * 31)
         with pytest.raises(BudgetError, match="31 answers"):
             asked.answer_to(b"rows", 31, ask=lambda: pytest.fail("teachers were asked"))

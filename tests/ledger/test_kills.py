@@ -11,7 +11,7 @@ from dpensemble.releases import labels
 
 from .conftest import in_child, votes
 
-# Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
+# Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
 
 STEPS = [
@@ -21,7 +21,7 @@ STEPS = [
 
 
 def killed_at(step, where, log, key):
-    """Ask for an answer in a child that kills itself at a step; what it saw is in the log, a line each."""
+    """Ask for an answer in a child that kills itself at a step. The log holds what it saw, one line each."""
 
     def say(line):
         with open(log, "a") as file:

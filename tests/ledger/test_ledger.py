@@ -63,7 +63,7 @@ def test_a_release_with_a_key_is_charged_once_also_after_a_restart(where, patien
     again.one_release("fit", release="k1")([first])
     assert again.has_release("k1")
     assert again.state().spent == spent
-    # The second part is charged by whoever comes to it first.
+    # The first process that comes to the second part charges it.
     rest = again.one_release("fit", release="k1")
     rest([first])
     rest([second])
@@ -173,7 +173,7 @@ def test_a_chain_that_is_cut_off_and_written_anew_is_told_by_a_checkpoint(ledger
     checkpoint = json.loads(json.dumps(ledger.checkpoint()))
     assert ledger.verify([checkpoint]).entries == 4
     ledger.witness_path.unlink()
-    # Whoever owns the file can make it consistent, but not what was signed.
+    # The owner of the file can make it consistent, but cannot change what was signed.
     with sqlite3.connect(where) as raw:
         number, kind, body, previous, _ = raw.execute("SELECT * FROM dpensemble_entries WHERE number = 4").fetchone()
     raw.close()

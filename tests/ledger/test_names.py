@@ -61,7 +61,7 @@ def test_look_alike_letters_open_no_second_budget(ledger, there, new):
 def test_new_names_are_in_ascii(ledger, patients, name):
     with pytest.raises(InvalidParameterError, match="contains more than ASCII") as caught:
         ledger.open_account(name, epsilon=3, delta=1e-5)
-    # A reader would not tell it from the other name.
+    # A reader could not distinguish it from the other name.
     assert str(caught.value).isascii()
     assert [one.data_set for one in ledger.accounts()] == ["patients"]
 

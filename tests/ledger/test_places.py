@@ -13,7 +13,7 @@ from .conftest import spend, votes
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
-    """Return a ledger with the same account that somebody made elsewhere, without a key here."""
+    """Return a ledger with the same account that was made elsewhere, without a key here."""
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("DPENSEMBLE_STATE", str(tmp_path / "elsewhere"))
         ledger = Ledger.create(tmp_path / "fresh.db")
@@ -124,7 +124,7 @@ def test_a_start_reads_only_what_came_after_the_last_signed_checkpoint(patients,
     assert ledger.account("patients").state() == patients.state()
     ledger._watch.wait()
     ledger._watch.require()
-    # A checkpoint that nobody signed is not trusted, and costs nothing but time.
+    # An unsigned checkpoint is not trusted, and costs nothing but time.
     statement["standing"]["accounts"][0][3] = 0
     checkpoint.write_text(json.dumps(statement))
     assert Ledger(where).account("patients").state() == patients.state()

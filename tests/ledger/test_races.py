@@ -11,12 +11,12 @@ from dpensemble.ledger import Ledger
 
 from .conftest import votes
 
-# Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
+# Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
 def together(n, work):
-    """Run `work(i)` in so many forks that begin at one moment, and return the exit codes."""
+    """Run `work(i)` in a number of forks that begin at one moment, and return the exit codes."""
     ready, go = os.pipe(), os.pipe()
     children = []
     for number in range(n):
@@ -79,7 +79,7 @@ def test_24_processes_never_pass_one_budget_in_100_rounds(ledger, where):
     for number in range(100):
         name = f"round {number}"
         account = ledger.open_account(name, epsilon=1, delta=1e-5, filter="basic")
-        # Eighths are exact, so eight fit, whoever comes first.
+        # Eighths are exact, so eight fit, in any order.
         codes = together(24, lambda _, name=name: race(where, name, 8))
         assert sorted(codes) == [0] * 8 + [3] * 16
         assert account.state().left.loss == 0

@@ -1,4 +1,4 @@
-"""Nobody who can write the database buys budget: triggers refuse, entries decide, chain and witness notice."""
+"""Write access to the database buys no budget: triggers refuse, entries decide, chain and witness notice."""
 
 import json
 import sqlite3
@@ -54,7 +54,7 @@ def test_every_unique_key_is_protected_from_a_replacement(patients, where):
     asked.answer(counts=[50, 50], key="row 1")
     asked.answer(counts=[50, 50], key="row 2")
     with sqlite3.connect(where) as raw:
-        # This is how somebody else connects.
+        # This is how another program connects.
         assert raw.execute("PRAGMA recursive_triggers").fetchone() == (0,)
         for name in METADATA.tables:
             with pytest.raises(sqlite3.IntegrityError, match="row with this key"):

@@ -1,4 +1,4 @@
-"""The file that tells an old copy: written over in place, whole after a write that was cut short."""
+"""The file that reveals an old copy: written over in place, whole after a write that was cut short."""
 
 import json
 import shutil
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_refused(witness, content):
 
 
 def test_of_two_copies_in_use_one_alone_charges(ledger, patients, where, tmp_path):
-    """Both pass the look before the charge; the witness has seen one of the two entries, and refuses the other."""
+    """Both pass the look before the charge. The witness has seen one of the two entries, and refuses the other."""
     copy = tmp_path / "copy.db"
     shutil.copy(where, copy)
     first, second = (LedgerAccount(Ledger(path), "patients") for path in (where, copy))

@@ -224,7 +224,7 @@ METHODS = [
 @pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", [*KINDS, None])
 def test_no_teacher_learns_from_a_bad_record(monkeypatch, method, kind):
-    """Teachers are those of the same places without the record, whatever the record holds."""
+    """Teachers are those of the same places without the record, for every content of the record."""
     rows, labels = X.copy(), LABELS
     if kind is not None:
         table, labels = kind()
@@ -309,7 +309,7 @@ VOTERS = {
 
 @pytest.mark.parametrize("name", VOTERS)
 def test_records_without_a_unit_change_no_place_of_others(name, monkeypatch):
-    """Wherever they stand, and whatever other units are called."""
+    """At every place, and for all names of other units."""
     from dpensemble.allocation.base import Allocation
 
     seen = []

@@ -36,7 +36,7 @@ def test_every_variant_spends_what_the_public_settings_say(blobs, aggregator, sc
     cost = cost * 15
     cost.refine(2.0, 1e-5)
     assert len(model.labels_) == 15
-    # The smallest noise that pays for so many labels, and no more.
+    # The smallest noise that pays for this number of labels, and no more.
     assert cost.epsilon(1e-5) == pytest.approx(model.guarantee_.epsilon, rel=0.02)
     assert 1.95 < model.guarantee_.epsilon <= 2.0
     assert model.guarantee_.relation == relation
@@ -88,7 +88,7 @@ def test_nothing_that_is_kept_tells_what_was_drawn(blobs):
     X, y, public = blobs
     model = BaggedPATEClassifier(**COMMON, scheme="with-replacement", subsample=3, law=GaussianNoisyMax(20.0))
     model.fit(X, y, X_public=public)
-    # How many teachers hold the record that most do is secret; the public figure is what could be.
+    # How many teachers hold the record that most do is secret. The public figure is the possible number.
     assert model.design_.groups[0].votes == 20
     kept = pickle.loads(pickle.dumps(vars(model)))  # noqa: S301
     assert not any("Allocation" in type(value).__name__ for value in kept.values())
@@ -131,7 +131,7 @@ BAD = {
     "gate": (
         {"law": "confident-gnmax"},
         InvalidParameterError,
-        "law='confident-gnmax' is no vote of bagged teachers",
+        "law='confident-gnmax' may leave queries of bagged teachers unanswered",
     ),
     "law": ({"law": "loudest"}, InvalidParameterError, "law='loudest' is unknown"),
     "no teachers": ({"n_teachers": 0}, InvalidParameterError, "n_teachers=0"),
@@ -184,7 +184,7 @@ def test_nothing_follows_from_the_number_of_records_if_one_may_be_missing(blobs,
 
 def test_a_law_that_few_ballots_are_priced_for_still_runs(blobs):
     X, y, public = blobs
-    # Only the numbers of holders that matter are priced; all of them would be too many histograms.
+    # Only the numbers of holders that matter are priced. All of them would be too many histograms.
     model = BaggedPATEClassifier(
         classes=[0, 1, 2, 3],
         n_teachers=20,

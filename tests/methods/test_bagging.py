@@ -80,7 +80,7 @@ def test_a_model_learns_its_subsample_and_nothing_else(blobs):
 
 
 def test_equal_records_are_drawn_separately():
-    """By content they would be one unit, of which there are fewer than public knowledge says."""
+    """By content they would be one unit, and there are fewer of those than the public number of units."""
     X, y = np.zeros((100, 1)), np.arange(100) % 2
     for relation in ("replace-one", "add-or-remove-one"):
         model = bagging(NEAREST, subsample=60, scheme="subsets", relation=relation).fit(X, y)
@@ -90,11 +90,11 @@ def test_equal_records_are_drawn_separately():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_record_is_published_as_often_as_delta_says(scheme):
-    """End to end; false-alarm rate 1e-4 at a fixed seed, and half that delta would alarm."""
+    """End to end: false-alarm rate 1e-4 at a fixed seed, and half that delta would alarm."""
     X, y = np.arange(10.0)[:, None], np.arange(10) % 2
     runs, found = 300, 0
     for seed in range(runs):
-        # A constant subsample leaves no nearest neighbours; its records are looked up by drawing again.
+        # A constant subsample leaves no nearest neighbours. Its records are looked up by drawing again.
         allocation = BootstrapScheme(scheme, 2, 2).draw(range(10), relation=Relation.REPLACE_ONE, noise=_noise(seed))
         found += 0 in np.concatenate(allocation.shards)
         if seed % 10:
@@ -280,7 +280,7 @@ def test_it_clones_and_a_failed_fit_leaves_the_last_one(blobs):
             BudgetError,
             "each of the 600 private records",
         ),
-        ({"subsample": 30_000}, BudgetError, "for sure, which protects nobody; use a smaller subsample"),
+        ({"subsample": 30_000}, BudgetError, "with certainty, so delta would be 1; use a smaller subsample"),
         ({"delta": 1e-3}, BudgetError, "delta=0.001 is too small for bagging 600 .* need delta=0.001667"),
         ({"delta": 1}, InvalidParameterError, "delta=1 is not a number strictly between 0 and 1"),
         (

@@ -15,7 +15,7 @@ ESTIMATORS = [
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
 def test_few_settings_all_of_them_described(estimator):
     names = list(inspect.signature(estimator).parameters)
-    # Each method has a setting for bad records, which nobody needs to learn about first.
+    # Each method has a setting for bad records, which users need not learn about first.
     assert 3 <= len(names) - ("on_bad_record" in names) <= 15
     section = re.search(
         r"\n    Parameters\n    -+\n(.*?)\n    (?:Attributes|References)\n", estimator.__doc__, re.DOTALL

@@ -1,4 +1,4 @@
-"""Feature maps of others: each private row by itself, and no map that changes itself."""
+"""Feature maps of users: each private row separately, and no map that changes itself."""
 
 import numpy as np
 import pytest

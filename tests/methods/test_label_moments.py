@@ -1,4 +1,4 @@
-"""Label moments from data to student: what is learned, what flows where, and what errors say."""
+"""Label moments from data to student: what is learned, what flows where, and the errors."""
 
 import pickle
 from dataclasses import replace
@@ -24,7 +24,7 @@ from dpensemble.releases import SumReleaser
 ODD = "Zaphod"
 ODD_NUMBER = 987654321.5
 
-# Made-up worlds and mocked releases are unlike their public rows, which people are told.
+# Made-up worlds and mocked releases differ from their public rows, and users are warned of such rows.
 pytestmark = pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
 
 
@@ -44,7 +44,7 @@ def world():
 
 @pytest.fixture
 def small(monkeypatch):
-    """60 private records and 40 public rows, beside which synthetic ones are drawn; here only a few."""
+    """60 private records and 40 public rows, beside which a few synthetic ones are drawn."""
     monkeypatch.setattr("dpensemble.moments.learning._SYNTHETIC_ROWS", 500)
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 3))
@@ -125,7 +125,7 @@ def test_a_sparse_map_equals_a_dense_one(small, relation):
     dense = model(feature_map=StandardScaler(), relation=relation, delta=1e-3).fit(X, y, X_public=public)
     thin = model(feature_map=ThinScaler(), relation=relation, delta=1e-3).fit(X, y, X_public=public)
     for one, other in zip(dense.moments_, thin.moments_, strict=True):
-        # A last digit of the centre may differ, hence a whole unit in 2**20 of some answers.
+        # A last digit of the centre may differ, and so a whole unit in 2**20 of some answers.
         assert np.allclose(one.values, other.values, atol=1e-5)
     assert np.allclose(dense.predict_proba(X), thin.predict_proba(X), atol=1e-3)
 
@@ -174,7 +174,7 @@ def test_personal_budgets_have_guarantees_of_their_own(small):
 
 
 def made_up(monkeypatch):
-    """Release the same sums whatever the records are."""
+    """Release the same sums for all records."""
     calls = []
 
     def released(self, query, total, share, *, weight=1.0):
@@ -202,7 +202,7 @@ def test_what_is_published_follows_from_what_is_released(small, monkeypatch, rel
     other_X[7], other_y[7] = [ODD_NUMBER, -4.0, np.nan], 1 - y[7]
     other = model(relation=relation, student=student, random_state=0, delta=1e-3).fit(other_X, other_y, X_public=public)
     half = len(calls) // 2
-    # The record does play a part; but only in sums.
+    # The record does play a part, but only in sums.
     assert any(not np.array_equal(a, b) for a, b in zip(calls[:half], calls[half:], strict=True))
     assert published(one) == published(other)
     assert np.array_equal(one.predict_proba(public), other.predict_proba(public))

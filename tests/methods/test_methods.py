@@ -149,7 +149,7 @@ def test_units_are_protected_together(blobs):
         SubsampleAggregateClassifier(**COMMON | {"delta": 1e-3}).fit(X, y, X_public=public, units=who % 3)
     with pytest.raises(DataError, match="units must have one entry for each of"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=who[:5])
-    with pytest.raises(DataError, match="units has a missing value"):
+    with pytest.raises(DataError, match="units must have no missing value"):
         SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public, units=[None] * len(X))
 
 
@@ -160,7 +160,7 @@ def test_private_diagnostics_fill_what_is_given(blobs):
     assert len(found.margins) == len(model.labels_) == found.spend[-1][0]
     assert found.spend[-1][1] <= 8
     assert "margins" not in repr(found)
-    # Nothing of it stays with the model, and another fit begins anew.
+    # Nothing of it stays with the model, and another fit starts from the beginning.
     assert all(value is not found for value in vars(model).values())
     again = SubsampleAggregateClassifier(**COMMON).fit(X, y, X_public=public[:50], diagnostics=found)
     assert len(found.margins) == len(again.labels_) == 50

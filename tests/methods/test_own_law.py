@@ -1,4 +1,4 @@
-"""A law that a user writes, in fifteen lines, works wherever the library's own do."""
+"""A law that a user writes, in fifteen lines, works everywhere that the library's own laws do."""
 
 from dataclasses import dataclass
 from typing import ClassVar

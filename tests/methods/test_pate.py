@@ -164,7 +164,7 @@ def test_the_interactive_loop_asks_in_batches_and_reinforces_for_free(blobs):
     model = PATEClassifier(**COMMON | {"epsilon": 60.0}, law=law)
     model.fit(X, y, X_public=public)
     assert model.labels_.n_asked > len(model.labels_)
-    # The released labels alone are what was paid for; the student learned from more.
+    # Only the released labels were paid for. The student learned from more.
     assert len(set(model.labels_.indices.tolist())) == len(model.labels_)
     assert np.mean(model.predict(X) == y) > 0.7
 

@@ -29,7 +29,7 @@ COMMON = {
     "delta": 1e-3,
     "random_state": 0,
     "insecure_release_seed": 1,
-    # Exact composition takes seconds where a group's law is new; what it does is tested where it is.
+    # Exact composition takes seconds for a group's new law. It is tested in its own module.
     "accounting": "published",
 }
 SIGMA = 30.0
@@ -117,7 +117,7 @@ def test_each_group_is_charged_its_own_sensitivity(blobs, variant, rule):
         votings = math.ceil(asked * seats.frequencies[number] - 1e-9)
         expected = naive_epsilon(lambda a: votings * a * (sensitivity / sigma) ** 2, 1e-3)  # noqa: B023
         assert group.epsilon == pytest.approx(min(expected, group.budget), rel=0.02)
-    # One more query would have been too much for somebody, unless the public rows ran out.
+    # One more query would have been too much for some group, unless the public rows ran out.
     assert asked < len(public)
 
 
@@ -269,7 +269,7 @@ def test_settings_that_make_no_sense_are_refused(blobs):
         (WeightingPATEClassifier, {}, rare, "too small for one of n_teachers=20; use at least"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=1e-6)}, half, r"precision=\S+ would do with"),
         (UpsamplingPATEClassifier, {"rule": InfluenceRule(precision=0.0)}, half, "precision=0.0"),
-        (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "no setting of vanishing"),
+        (VanishingPATEClassifier, {"rule": InfluenceRule(precision=0.1)}, half, "not a setting of vanishing"),
         (WeightingPATEClassifier, {"rule": "best"}, half, "rule='best'"),
         (WeightingPATEClassifier, {"law": GaussianNoisyMax(5)}, half, "too small for one label"),
         (WeightingPATEClassifier, {"delta": 0.5}, half, "delta=0.5"),
@@ -306,7 +306,7 @@ def test_a_failed_fit_leaves_the_earlier_one(blobs):
 
 
 def test_what_is_published_does_not_tell_whether_a_group_has_a_record(blobs):
-    """Under add-or-remove-one a declared group may be empty, and nobody must see it."""
+    """Under add-or-remove-one a declared group may be empty, and this must stay hidden."""
     X, y, public = blobs
     model = UpsamplingPATEClassifier(GaussianNB(), **settings(), relation="add-or-remove-one")
     budgets, given = np.full(len(X), 0.5), {"X_public": public, "group_shares": {0.5: 0.9, 1.5: 0.1}}

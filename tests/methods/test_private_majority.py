@@ -37,7 +37,7 @@ FRESH = COMMON | {"private": "fresh-models", "teacher_privacy": 0.5, "max_labels
 
 
 class Accounted(GaussianNB):
-    """Says what it spent after the fit only; it is an ordinary teacher in truth, for tests."""
+    """Reports what it spent only after the fit. In truth an ordinary teacher, for tests."""
 
     def __init__(self, spent=0.1):
         super().__init__()
@@ -130,7 +130,7 @@ def test_an_accountant_is_charged_before_anything_is_asked(blobs):
         dear.fit(X, y, X_public=public)
     assert not hasattr(dear, "labels_")
     unpaid = PrivateModelsMeter(None, Budget(epsilon=1, delta=1e-5))
-    with pytest.raises(AccountingError, match="not paid for"):
+    with pytest.raises(AccountingError, match="must be paid for before they answer"):
         unpaid.admit(Votes(np.zeros((1, 5), dtype=int), n_classes=2))
 
 
@@ -139,7 +139,7 @@ def test_declared_teachers_one_by_one(blobs):
     declared = [(epsilon, 1e-7) for epsilon in (0.1, 0.2, 0.3, 0.1, 0.1)]
     model = PrivateMajorityClassifier(GaussianNB(), **COMMON, teacher_privacy=declared, sharing="partition")
     model.fit(X, y, X_public=public)
-    # A record touches one of them; the dearest counts.
+    # A record touches one of them, and the dearest counts.
     assert model.guarantee_.epsilon == 0.3
     assert "what was declared" in " ".join(model.guarantee_.assumptions)
 
@@ -183,7 +183,7 @@ def test_the_better_of_two_compositions_is_charged():
 
 
 def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
-    """Against every set of so many teachers."""
+    """Against every set of this many teachers."""
     rng = np.random.default_rng(0)
     for touched in (1, 2, 3, 5):
         teachers = tuple(zip(rng.uniform(0.05, 0.5, 5), rng.choice([0, 1e-7, 1e-6], 5), strict=True))
@@ -199,7 +199,7 @@ def test_a_record_that_touches_some_teachers_is_charged_for_the_worst_of_them():
 
 
 def test_fresh_models_of_one_query_differ_from_those_of_the_next(blobs):
-    """Answers of models trained once to copies of a row agree; of models trained anew they do not."""
+    """Answers of models trained once to copies of a row agree. Those of models trained again do not."""
     X, y, _ = blobs
     copies = np.zeros((30, 3))
     once = PrivateMajorityClassifier(**COMMON | {"n_teachers": 1, "epsilon": 1.0}).fit(X, y, X_public=copies)
@@ -221,7 +221,7 @@ def test_private_teachers_are_told_whose_records_are_whose(blobs):
     units = [f"person {n // 3}" for n in range(len(X))]
     settings = COMMON | {"sharing": "partition", "n_jobs": 1}
     PrivateMajorityClassifier(Watched(epsilon=0.5), **settings).fit(X, y, X_public=public, units=units)
-    # Nobody's records are divided between teachers.
+    # No records are divided between teachers.
     assert len(seen) == settings["n_teachers"]
     assert {size for sizes in seen for size in sizes[:-1]} == {3}
 
@@ -285,7 +285,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"classes": [0, 1, 2], **RANDOMISED, "law": "darrm"}, InvalidParameterError, "binary classification only"),
+        ({"classes": [0, 1, 2], **RANDOMISED, "law": "darrm"}, InvalidParameterError, "proven for two classes only"),
         (
             {"classes": [0, 1, 2], **RANDOMISED, "teacher_privacy": 5.0},
             BudgetError,
@@ -303,7 +303,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         ),
         ({"private": "votes"}, InvalidParameterError, "private='votes' is unknown"),
         ({"sharing": "some"}, InvalidParameterError, "sharing='some' is unknown"),
-        ({"law": "loudest"}, InvalidParameterError, "law='loudest' is no law for ballots of private teachers"),
+        ({"law": "loudest"}, InvalidParameterError, "law='loudest' cannot release ballots of private teachers"),
         ({"law": "darrm"}, InvalidParameterError, "does not compose over answers"),
         ({"private": "ballots"}, InvalidParameterError, "max_labels=None"),
         ({"private": "ballots", "max_labels": 5}, InvalidParameterError, "give it as teacher_privacy"),
@@ -327,7 +327,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         ({"teacher_privacy": [0.1] * 5}, InvalidParameterError, "or a sequence of such pairs; got"),
         ({"teacher_privacy": [(0.1, 0.0)] * 5}, InvalidParameterError, "or your own teacher"),
         ({"teacher_privacy": float("nan")}, InvalidParameterError, "epsilon=nan"),
-        ({"teacher": GaussianNB()}, InvalidParameterError, "says nothing of its privacy"),
+        ({"teacher": GaussianNB()}, InvalidParameterError, "reports no privacy"),
         (
             {"teacher": GaussianNB(), "private": "fresh-models", "max_labels": 5},
             InvalidParameterError,
@@ -346,7 +346,7 @@ def test_seeds_repeat_everything_and_are_marked(blobs):
         (
             {"teacher": Accounted(), "relation": "add-or-remove-one"},
             InvalidParameterError,
-            "may tell the number of records",
+            "may reveal the number of records",
         ),
         ({"teacher_privacy": 1.0}, BudgetError, "together"),
         (
@@ -368,7 +368,7 @@ def test_units_need_teachers_that_protect_them(blobs):
     units = np.arange(len(X)) // 2
 
     class Forgets(GradientPerturbedLogisticRegression):
-        """Inherits a promise, and is never told of units."""
+        """Inherits a promise, and never receives units."""
 
         def fit(self, X, y):
             return super().fit(X, y)
@@ -396,7 +396,7 @@ def test_a_teacher_that_votes_for_an_unknown_label_ends_the_run(blobs):
             return np.full(len(X), 7)
 
     X, y, public = blobs
-    with pytest.raises(TeacherError, match="not among the declared classes"):
+    with pytest.raises(TeacherError, match="must vote for declared classes only"):
         PrivateMajorityClassifier(Odd(), **COMMON, teacher_privacy=0.1).fit(X, y, X_public=public)
 
 
@@ -512,7 +512,7 @@ def test_an_announcement_for_adding_or_removing_counts_twice_for_replacing():
     assert announced_privacy(teacher, Relation.REPLACE_ONE) == (0.2, 0.0)
     assert announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE) == (0.1, 0.0)
     teacher.relation = "replace-one"
-    with pytest.raises(InvalidParameterError, match="says nothing of adding or removing"):
+    with pytest.raises(InvalidParameterError, match="does not cover adding or removing"):
         announced_privacy(teacher, Relation.ADD_OR_REMOVE_ONE)
     teacher.relation = "Add-Or-Remove-One"
     with pytest.raises(InvalidParameterError, match="relation of the teacher"):

@@ -157,7 +157,7 @@ def test_students_are_saved_without_pickle(answers, tmp_path):
     [
         ({"answers": "votes"}, InvalidParameterError, "answers='votes' is unknown"),
         ({"teacher": LinearSVC()}, InvalidParameterError, "no predict_proba"),
-        ({"answers": "parameters", "teacher": GaussianNB()}, InvalidParameterError, "no coef_ and intercept_"),
+        ({"answers": "parameters", "teacher": GaussianNB()}, InvalidParameterError, "must have a coef_ and intercept_"),
         ({"clip": 2.0}, InvalidParameterError, "clip=2.0"),
         ({"clip": float("nan")}, InvalidParameterError, "clip=nan"),
         ({"answers": "parameters", "clip": 0}, InvalidParameterError, "clip=0"),

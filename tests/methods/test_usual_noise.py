@@ -1,4 +1,4 @@
-"""Noise by name: the usual one, less where the questions would leave some of the budget; an object never changes."""
+"""Noise by name: usual, or less if the questions would leave some of the budget. An object never changes."""
 
 import numpy as np
 import pytest

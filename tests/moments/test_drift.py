@@ -1,12 +1,17 @@
 """Whether public rows look like private ones."""
 
+import math
 import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from dpensemble import LabelMomentsClassifier
-from dpensemble.moments.drift import drift
+from dpensemble import AutoClassifier, LabelMomentsClassifier
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.moments.drift import CAUTION, Undecided, drift
+from dpensemble.moments.evidence import fit_moments
+from dpensemble.moments.public_units import PublicUnits
 
 
 @pytest.mark.parametrize("n_rows", [60, 2000])
@@ -43,3 +48,194 @@ def test_people_are_warned_within_the_same_budget(relation, n_public):
         model.fit(X, y, X_public=rng.normal(loc=[0, 1.5, 0], size=(n_public, 3)))
     assert model.drift_.alarm
     assert 1.99 < model.guarantee_.epsilon <= 2.0
+
+
+def people(rng, n_people, kind):
+    """Return rows of 8 features of people with 1 to 20 rows each, and whose each row is."""
+    whose = np.repeat(np.arange(n_people), rng.integers(1, 21, size=n_people))
+    each = rng.normal(size=(n_people, 8)) / 4
+    if kind == "rare marks":
+        return ((rng.random((n_people, 8)) < 0.1) / 4)[whose], whose
+    if kind == "more rows, other features":
+        return each[whose] + np.bincount(whose)[whose, None] / 80, whose
+    if kind == "alike rows":
+        return (each[whose] + rng.normal(size=(len(whose), 8)) / 4) / 2, whose
+    return each[whose], whose
+
+
+def mean_of_people(rows, whose, rng, spread):
+    return PublicUnits(whose).shares @ rows + spread * rng.normal(size=rows.shape[1])
+
+
+KINDS = ["equal rows", "alike rows", "rare marks", "more rows, other features"]
+
+
+@pytest.mark.parametrize(("n_people", "spread"), [(30, 0.01), (80, 0.001)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_people_with_several_rows_raise_no_false_alarm(kind, n_people, spread):
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms, decided = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        private, public = people(rng, 60, kind), people(rng, n_people, kind)
+        mean = mean_of_people(*private, rng, spread)
+        found = drift(mean, spread, public[0], 60, PublicUnits(public[1], private=True))
+        alarms, decided = alarms + found.alarm, decided + (found.undecided is None)
+    assert alarms <= 4
+    assert decided >= 290
+
+
+def test_the_tail_has_an_even_distribution():
+    """Kolmogorov's test with a false-alarm rate of 1e-4, where the covariance is known badly and noise is small."""
+    rng, tails = np.random.default_rng(0), []
+    for _ in range(300):
+        private, public = people(rng, 100, "equal rows"), people(rng, 60, "equal rows")
+        mean = mean_of_people(*private, rng, 0.001)
+        tails.append(drift(mean, 0.001, public[0], 100, PublicUnits(public[1], private=True)).tail)
+    # A feature counts as seen in one unit more, so tails may be too large, not too small.
+    assert stats.kstest(tails, "uniform", alternative="greater").pvalue > 1e-4
+
+
+def test_rows_taken_for_independent_would_raise_false_alarms():
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(30):
+        private, public = people(rng, 1000, "equal rows"), people(rng, 100, "equal rows")
+        alarms += drift(mean_of_people(*private, rng, 0.001), 0.001, public[0], 1000).alarm
+    assert alarms > 10
+
+
+def test_drift_is_found_as_well_as_with_one_row_of_each_person():
+    """The mean statistic less its value without drift, in both tests: within 5 % over 60 draws."""
+    rng, sums = np.random.default_rng(0), np.zeros(2)
+    for _ in range(60):
+        private, (rows, whose) = people(rng, 1000, "equal rows"), people(rng, 400, "equal rows")
+        mean = mean_of_people(*private, rng, 0.005) + 0.04
+        by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+        one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+        assert by_people.alarm == one_each.alarm
+        sums += [by_people.statistic - 8, one_each.statistic - 8]
+    assert sums[0] / sums[1] == pytest.approx(1, abs=0.05)
+    assert sums[0] > 60 * 8
+
+
+def test_many_rows_of_each_person_do_not_hide_drift():
+    rng = np.random.default_rng(0)
+    private, (rows, whose) = people(rng, 1000, "alike rows"), people(rng, 400, "alike rows")
+    mean = mean_of_people(*private, rng, 0.005) + 0.04
+    one_each = drift(mean, 0.005, rows[np.unique(whose, return_index=True)[1]], 1000)
+    by_people = drift(mean, 0.005, rows, 1000, PublicUnits(whose, private=True))
+    assert by_people.alarm
+    assert by_people.statistic > one_each.statistic
+
+
+def test_private_records_without_units_are_people_with_one_record():
+    # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(300):
+        private, (rows, whose) = people(rng, 60, "alike rows"), people(rng, 80, "alike rows")
+        firsts = private[0][np.unique(private[1], return_index=True)[1]]
+        mean = firsts.mean(axis=0) + 0.001 * rng.normal(size=8)
+        alarms += drift(mean, 0.001, rows, 60, PublicUnits(whose)).alarm
+    assert alarms <= 4
+
+
+def test_without_units_the_test_is_the_chi_square_test_of_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 4)) / 4
+    mean = rng.normal(size=4) / 50
+    covariance = rows.T @ rows / 500 - np.outer(rows.mean(axis=0), rows.mean(axis=0))
+    covariance += np.diag(np.abs(rows).max(axis=0) ** 2 / 500)
+    covariance = covariance * (1 / 3000 + 1 / 500) + 0.01**2 * np.eye(4)
+    gap = mean - rows.mean(axis=0)
+    found = drift(mean, 0.01, rows, 3000)
+    assert found.statistic == pytest.approx(gap @ np.linalg.inv(covariance) @ gap, rel=1e-12)
+    assert found.tail == pytest.approx(stats.chi2.sf(found.statistic, 4), rel=1e-12)
+
+
+def test_the_test_cannot_decide_when_public_units_are_unknown():
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.01, rows, 3000, PublicUnits(private=True))
+    assert found.undecided is Undecided.UNKNOWN_UNITS
+    assert math.isnan(found.tail)
+    assert not found.alarm
+    assert not found.trusted
+    assert "cannot decide" in found.warning()
+
+
+@pytest.mark.parametrize("n_units", [1, 2, 9])
+def test_the_test_cannot_decide_when_public_units_are_few(n_units):
+    rows = np.random.default_rng(0).normal(size=(1000, 8)) / 4
+    found = drift(rows.mean(axis=0) + 1, 0.001, rows, 3000, PublicUnits(np.arange(1000) % n_units, private=True))
+    assert found.undecided is Undecided.FEW_UNITS
+    assert not found.alarm
+    assert "too few units" in found.warning()
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """1,500 private visits of 300 people, and 1,000 public ones of 200 others; the visits of one person are alike."""
+    rng = np.random.default_rng(0)
+    whose, public_whose = np.repeat(np.arange(300), 5), np.repeat(np.arange(200), 5)
+    X, public = rng.normal(size=(300, 3))[whose], rng.normal(size=(200, 3))[public_whose]
+    return X, (X[:, 0] > 0).astype(int), whose, public, public_whose
+
+
+def moments(**settings):
+    return LabelMomentsClassifier(classes=[0, 1], epsilon=8.0, delta=1e-4, insecure_release_seed=0, **settings)
+
+
+def test_a_run_with_units_on_both_sides_decides(visits):
+    X, y, whose, public, public_whose = visits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = moments().fit(X, y, X_public=public, units=whose, public_units=public_whose)
+    assert found.drift_.trusted
+    with pytest.warns(UserWarning, match="public rows do not look like the private ones"):
+        found = moments().fit(X, y, X_public=public + np.array([0, 2, 0]), units=whose, public_units=public_whose)
+    assert found.drift_.alarm
+
+
+def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
+    X, y, whose, public, _ = visits
+    trusted = []
+
+    def fit_and_note(rounds, public_rows, start, *, n_units):
+        trusted.append(public_rows)
+        return fit_moments(rounds, public_rows, start, n_units=n_units)
+
+    monkeypatch.setattr("dpensemble.moments.rounds.fit_moments", fit_and_note)
+    with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
+        found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
+    assert found.drift_.undecided is Undecided.UNKNOWN_UNITS
+    assert not found.design_.synthetic_rows
+    assert [rows.kappa for rows in trusted] == [CAUTION]
+
+
+@pytest.mark.parametrize(
+    ("public_units", "words"),
+    [
+        (np.arange(7), "one entry for each of the 1000 rows of X_public"),
+        (np.zeros((1000, 1)), "one entry for each of the 1000 rows of X_public"),
+        ([None, *range(999)], "missing value .* at row 0"),
+        (np.r_[np.arange(999.0), np.nan], "missing value .* at row 999"),
+    ],
+)
+@pytest.mark.parametrize("method", [LabelMomentsClassifier, AutoClassifier])
+def test_wrong_public_units_are_refused(visits, method, public_units, words):
+    X, y, whose, public, _ = visits
+    with pytest.raises(DataError, match=words):
+        method(classes=[0, 1]).fit(X, y, X_public=public, units=whose, public_units=public_units)
+
+
+def test_public_units_without_public_rows_are_refused(visits):
+    X, y, whose, _, public_whose = visits
+    declared = dict.fromkeys(range(3), (-4, 4))
+    with pytest.raises(InvalidParameterError, match="public_units"):
+        moments(declared_columns=declared).fit(X, y, units=whose, public_units=public_whose)
+
+
+def test_blocks_and_records_in_memory_give_the_same_outcome(visits):
+    X, y, whose, public, public_whose = visits
+    units = {"units": whose, "public_units": public_whose}
+    whole = moments(rounds=1).fit(X, y, X_public=public, **units)
+    parts = moments(rounds=1).fit_blocks(lambda: [(X[:700], y[:700]), (X[700:], y[700:])], X_public=public, **units)
+    assert whole.drift_ == parts.drift_

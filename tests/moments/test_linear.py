@@ -12,7 +12,7 @@ def test_without_noise_nearly_every_row_gets_its_likeliest_class(made, n_classes
     public, p, rounds = made(n_classes, spread=1e-7)
     guess = probabilities(public.features, fit_linear(rounds, public, n_units=1e9).coefficients)
     lost = p.max(axis=1) - np.take_along_axis(p, guess.argmax(axis=1)[:, None], axis=1)[:, 0]
-    # Linear chances are not the truth here, which is a softmax; chance alone would lose most of the rest.
+    # Linear chances are not the truth here, which is a softmax. Chance would lose most of the rest.
     assert lost.mean() < 0.1 * (p.max(axis=1) - 1 / n_classes).mean()
 
 

@@ -133,7 +133,7 @@ def test_without_a_seed_every_release_has_fresh_noise():
 
 
 class BrokenNoise:
-    """Bits run out; notes what was spent when they were asked for."""
+    """Bits run out, and it notes what was spent at that moment."""
 
     for_release = False
 
@@ -285,7 +285,7 @@ def test_a_map_that_gives_no_numbers_is_refused_without_a_charge():
 
 
 def test_units_weigh_at_most_one_whole():
-    """Whatever the number of records, a unit's weights add up to at most one when they are cut."""
+    """For every number of records, a unit's weights add up to at most one when they are cut."""
     for k in [*range(1, 300), 10**4, 10**6 + 3]:
         for part in (1.0, 0.3, 1 / 3):
             weight = part * (1 / k)

@@ -53,18 +53,18 @@ def fit(labels, seed, n_public=500, **more):
 )
 @pytest.mark.parametrize("bad", [0.0, 0.3])
 def test_the_estimate_is_within_its_error(bad, n_public, more):
-    """Each estimate is within 4.5 standard deviations; a false alarm has chance 1e-3 in all 60 draws."""
+    """Each estimate is within 4.5 standard deviations. A false alarm has chance 1e-3 in all 60 draws."""
     errors = []
     for seed in range(RUNS):
         found = fit(spoiled(bad), seed, n_public, **more).readable_share_
         if found is None:
-            # Without class sums and with a map that has no mean of its own, nothing was released that could say it.
+            # Without class sums and with a map that has no mean of its own, no release could show it.
             assert (more, n_public) == ({"relation": "add-or-remove-one"}, 500)
             return
         errors.append((found.share - (1 - bad)) / found.error)
         assert 0 < found.error < 0.1
     assert np.abs(errors).max() < 4.5
-    # The stated error is no wide guess either: a chi-square of 5 is below 0.21 with chance 1e-3.
+    # The stated error is not a wide guess either: a chi-square of 5 is below 0.21 with chance 1e-3.
     assert np.square(errors).sum() > 0.21
 
 

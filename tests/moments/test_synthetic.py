@@ -1,4 +1,4 @@
-"""Synthetic rows: shares as released, correlations as released, and nothing that noise alone would say."""
+"""Synthetic rows: shares as released, correlations as released, and nothing that noise alone would produce."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Whole vectors: never longer than they may be, in integer arithmetic, whatever came in."""
+"""Whole vectors: never longer than they may be, in integer arithmetic, for every input."""
 
 import numpy as np
 import pytest

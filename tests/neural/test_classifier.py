@@ -68,7 +68,7 @@ def test_declared_classes_have_outputs_without_rows(digits):
     few = y[:200] < 4
     model = small(classes=range(10)).fit(X[:200][few], y[:200][few])
     assert model.predict_proba(X[:3]).shape == (3, 10)
-    with pytest.raises(DataError, match="classes does not declare"):
+    with pytest.raises(DataError, match="y must hold labels that classes declares"):
         small(classes=[0, 1]).fit(X[:50], y[:50])
 
 
@@ -120,14 +120,18 @@ def test_an_optimizer_is_searched_by_nested_names_and_copied_with_its_classifier
         ({"optimizer": Adam(weight_decay=-1)}, InvalidParameterError, "weight_decay=-1"),
         ({"optimizer": SGD(0)}, InvalidParameterError, "learning_rate=0"),
         ({"optimizer": SGD(momentum=2)}, InvalidParameterError, "momentum=2"),
-        ({"optimizer": "lion"}, InvalidParameterError, r"optimizer='lion' is not known; use Adam\(.*SGD\("),
+        ({"optimizer": "lion"}, InvalidParameterError, r"optimizer='lion' must be Adam\(.*SGD\("),
         ({"precision": "float16"}, InvalidParameterError, "'float32' or 'bfloat16'"),
-        ({"device": "tpu"}, InvalidParameterError, "device='tpu' is not available"),
-        ({"module": 3}, InvalidParameterError, "module=3 is not callable"),
-        ({"module": lambda shape, n: "net"}, InvalidParameterError, "module returned a str"),
+        ({"device": "tpu"}, InvalidParameterError, "device='tpu' must be available"),
+        ({"module": 3}, InvalidParameterError, "module=3 must be callable"),
+        (
+            {"module": lambda shape, n: "net"},
+            InvalidParameterError,
+            "module must return a torch.nn.Module, the network; got str",
+        ),
         ({"augmentation": "yes"}, InvalidParameterError, "augmentation='yes'"),
         ({"augmentation": ImageAugmentation(), "input_shape": None}, InvalidParameterError, "needs images"),
-        ({"start": small()}, InvalidParameterError, "start=TorchClassifier is no fitted"),
+        ({"start": small()}, InvalidParameterError, "start=TorchClassifier must be a fitted"),
         ({"last_layer": "old"}, InvalidParameterError, "last_layer='old'"),
         ({"random_state": -1}, InvalidParameterError, "random_state=-1"),
     ],

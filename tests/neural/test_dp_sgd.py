@@ -1,4 +1,4 @@
-"""DP-SGD through Opacus: noise, price, refusals and what is told."""
+"""DP-SGD through Opacus: noise, price, refusals and messages."""
 
 import sys
 import warnings
@@ -150,7 +150,7 @@ class TestFit:
         guarantee = quick(delta=0.01).fit(*rows).guarantee_
         text = str(guarantee)
         assert "floating point" in text
-        assert "no cryptographic one" in text
+        assert "not a cryptographic one" in text
         assert "50 steps" in guarantee.accounting
         assert "noise multiplier" in guarantee.accounting
         # 0.01 is six of 600 records.
@@ -208,7 +208,7 @@ class TestFit:
             ({"optimizer": "lbfgs"}, "optimizer='lbfgs'"),
             ({"insecure_release_seed": -1}, "insecure_release_seed=-1"),
             ({"device": "tpu"}, "device='tpu'"),
-            ({"module": 3}, "module=3 is not callable"),
+            ({"module": 3}, "module=3 must be callable"),
         ],
     )
     def test_bad_settings_are_refused_in_one_sentence(self, rows, settings, message):
@@ -344,7 +344,7 @@ class TestBadRecords:
         assert bool((whole[2] != 0).any())
 
     def test_a_record_that_overflows_stops_no_run(self, rows):
-        """Its gradient is not finite, and zero instead; the others' are as they were."""
+        """Its gradient is not finite and becomes zero. The others' gradients stay."""
         X = rows[0].copy()
         X[7] = 3e38
         found = quick(**SEEDED, module=hidden_layer_network, epochs=2).fit(X, rows[1])

@@ -148,7 +148,7 @@ def test_holders_are_counted(scheme, n_models, size, n):
 
 
 class Scripted:
-    """Gives the 63-bit integers of a script, whatever is asked."""
+    """Returns the 63-bit integers of a script, for every request."""
 
     for_release = False
 

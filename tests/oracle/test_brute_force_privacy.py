@@ -71,7 +71,7 @@ def obeys(p, q, cost):
     charged = np.interp(orders, cost.orders, (cost.orders - 1) * cost.rdp) / (orders - 1)
     for one, other in ((p, q), (q, p)):
         for order, bound in zip(ORDERS, charged, strict=True):
-            # Below order 2 the tabulated curve starts at 2; Renyi divergence rises with the order.
+            # Below order 2 the tabulated curve starts at 2. The Renyi divergence rises with the order.
             if renyi(one, other, order) > bound * (1 + 1e-9) + 1e-12:
                 return False
         for delta, epsilon in converted(cost):
@@ -114,7 +114,7 @@ def test_replace_one(world, accounting):
             assert obeys(laws[d], laws[other], worst_cost)
             assert obeys(laws[d], laws[other], cost)
             tightest = max(tightest, renyi(laws[d], laws[other], 2.0) / cost.rdp[0])
-    # The published bound charges for noisy counts that nobody sees; the exact one is attained where it is exact.
+    # The published bound charges for noisy counts that are never published. The exact bound is attained if it is exact.
     assert (0.99 if accounting is Accounting.EXACT and (n_classes, k) != (3, 2) else 0.02) < tightest <= 1
 
 

@@ -25,7 +25,7 @@ CHANGED = [
 
 
 def totals(monkeypatch, units_of, relation, seed):
-    """Run `fit` on units, each a list of ``(row, label)``; return every exact sum and its sensitivity.
+    """Run `fit` on units, each a list of ``(row, label)``, and return every exact sum and its sensitivity.
 
     What is released is made up, the same for all data sets, so that later sums have the same centres.
     """

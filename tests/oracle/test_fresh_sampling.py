@@ -1,4 +1,4 @@
-"""Records drawn anew for every answer: the exact law of all answers over all draws reveals no more than is charged."""
+"""Records drawn for every answer: the exact law of all answers over all draws reveals at most what is charged."""
 
 from itertools import product
 
@@ -40,7 +40,7 @@ def law_of_answer(data, voters, rate, classes, law, rule):
 
 
 def rules(rng, classes):
-    """Return ways to vote: to tell a record apart, against a rival, or at random from what was seen."""
+    """Return ways to vote: to single out a record, against a rival, or at random from the records seen."""
     yield lambda _, seen: 1 if "x" in seen else 0
     yield lambda _, seen: 1 if "x" in seen else (classes - 1 if "y" in seen else 0)
     yield lambda v, seen: (1 if "x" in seen else 0) if v else 1

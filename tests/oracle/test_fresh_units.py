@@ -21,7 +21,7 @@ SETTINGS = [
     (2, 3, 0.25, LaplaceNoisyMax(1.5)),
     (2, 3, 0.5, ExponentialVote(1.5)),
 ]
-# Whom each record belongs to; x and y are the patients that differ, with two and three records.
+# The unit of each record. x and y are the patients that differ, with two and three records.
 PAIRS = {
     Relation.ADD_OR_REMOVE_ONE: [("axbx", "ab"), ("ab", "axbx"), ("xx", ""), ("", "yyy")],
     Relation.REPLACE_ONE: [("axbx", "ayby"), ("xax", "yayy"), ("xx", "yyy")],
@@ -29,7 +29,7 @@ PAIRS = {
 
 
 class Scripted:
-    """Bits that draw the units that a script says, for the voters that it says."""
+    """Bits that draw the units of a script, for the voters of the script."""
 
     def __init__(self, script, rate):
         self._drawn = [0 if place >= 0 else int(rate * 2**NOISE_BITS) for place in script]
@@ -62,7 +62,7 @@ def law_of_answer(data, by_unit, setting, rule):
 
 
 def rules(rng, classes):
-    """Return ways to vote: to tell a patient apart, against a rival, or at random from what was seen."""
+    """Return ways to vote: to single out a patient, against a rival, or at random from the records seen."""
     yield lambda _, seen: 1 if "x" in seen else 0
     yield lambda _, seen: 1 if "x" in seen else (classes - 1 if "y" in seen else 0)
     yield lambda _, seen: 1 if seen.count("x") > 1 or seen.count("y") > 2 else 0

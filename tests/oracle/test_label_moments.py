@@ -25,7 +25,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 
 S = math.sqrt(0.5)
-#: What a public map says of rows 0, 1 and 2.
+#: The values of a public map at rows 0, 1 and 2.
 MAPS = {
     "corners": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]],
     "opposite": [[S, -S, 0.0], [-S, S, 0.0], [0.0, 0.0, 0.0]],
@@ -36,8 +36,11 @@ MAPS = {
 }
 ROUNDS = ["class sums or even shares", "residuals", "weighted residuals"]
 
-# Made-up worlds and mocked releases are unlike their public rows, which people are told.
-pytestmark = pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+# Made-up worlds and mocked releases differ from their public rows, and users are warned of such rows.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the test cannot decide whether public rows look:UserWarning"),
+]
 
 
 class _Seen(Exception):  # noqa: N818
@@ -45,7 +48,7 @@ class _Seen(Exception):  # noqa: N818
 
 
 class Watched(SumReleaser):
-    """Says what would be charged, and the sum to which noise would be added."""
+    """Reports the charge, and the sum to which noise would be added."""
 
     def release(self, query, total, share, *, weight=1.0):
         raise _Seen(total.copy(), query.sensitivity(self.relation))
@@ -81,7 +84,7 @@ def seen(records, *, rows, thin, n_classes, relation, kind, nonnegative=True, ce
 
 
 def units(n_classes, weight, most_records):
-    """All units of up to so many records, whose weights add up to the unit's."""
+    """All units of at most `most` records, whose weights add up to the unit's."""
     kinds = list(product(range(3), range(n_classes)))
     for k in range(1, most_records + 1):
         for records in product(kinds, repeat=k):
@@ -89,7 +92,7 @@ def units(n_classes, weight, most_records):
 
 
 def largest_ratio(rows, *, thin, n_classes, relation, kind, nonnegative, weight=1.0, most_records=2, seed=0):
-    """Return the largest distance of neighbours' sums, in what is charged for a unit of that weight; and the pairs."""
+    """Return the largest distance of neighbours' sums, over the charge for a unit of that weight, and the pairs."""
     rng = np.random.default_rng(seed)
     width = 1 if n_classes == 2 else n_classes
     size = (0.0, 1.0, 4.0, 300.0)[seed % 4]
@@ -208,7 +211,7 @@ ROWS = np.array([[-1.5, 0.2], [1.5, -0.3], [0.1, 2.0]])
 
 
 def totals(monkeypatch, units_of, relation="replace-one", epsilons=None, n_classes=2, public=None, **settings):
-    """Run `fit` on units, each a list of ``(row, label)``; return every exact sum and its sensitivity."""
+    """Run `fit` on units, each a list of ``(row, label)``, and return every exact sum and its sensitivity."""
     found = []
 
     def made_up(self, query, total, share, *, weight=1.0):
@@ -291,7 +294,7 @@ def test_a_centre_from_private_labels_is_caught(monkeypatch):
             return release(self, query, share, total_weight)
         seen_labels = np.concatenate([targets for _, targets, _ in self.blocks])
         steep = 1e3 * (seen_labels.mean() - 0.45)
-        # What is published stays the same; only the sum knows.
+        # The published parts stay the same. Only the sum changes.
         found = release(self, replace(query, centre=centre * 0 + steep), share, total_weight)
         return replace(found, centre=centre)
 
@@ -327,7 +330,7 @@ AUDITED = Budget(epsilon=1.0, delta=0.05)
 
 
 class AlreadyPriced:
-    """The noise of a whole budget, worked out once; tens of thousands of meters would take minutes."""
+    """The noise of a whole budget, computed once, since tens of thousands of meters would take minutes."""
 
     def __init__(self, factor):
         meter = SumsMeter([Group("everyone", AUDITED)])
@@ -372,7 +375,7 @@ class UnclippedCount(UnitCount):
 
 def proven(kind, n_runs, factor=1.0):
     mu, meter = gaussian_mu(AUDITED.epsilon, AUDITED.delta), AlreadyPriced(factor)
-    # The best half-line at so many runs, from the distribution that is claimed; fixed beforehand.
+    # The best half-line for this many runs, from the claimed distribution, fixed beforehand.
     lower = {"class sums": -S, "residuals": -0.5, "count": 0.0}[kind]
     threshold = lower + 1.58 / mu * (1.0 if kind != "class sums" else math.sqrt(2))
     return audit_pipeline(
@@ -388,7 +391,7 @@ def proven(kind, n_runs, factor=1.0):
 
 @pytest.mark.parametrize("kind", ["class sums", "residuals", "count"])
 def test_an_attacker_proves_most_of_epsilon_but_no_more(kind):
-    """The worst pair, noise of the library; false-alarm rate one per cent, and a fixed seed."""
+    """The worst pair with noise of the library, a false-alarm rate of one per cent, and a fixed seed."""
     result = proven(kind, 20_000)
     assert 0.8 * AUDITED.epsilon < result.epsilon_lower <= AUDITED.epsilon
     assert not result.caught(AUDITED.epsilon)
@@ -416,7 +419,7 @@ def test_a_row_answers_alike_whoever_else_is_there():
 
 
 def test_a_units_number_of_records_shows_nowhere(monkeypatch):
-    """The same sums released: outputs must not tell how many records a unit has."""
+    """The same sums released: outputs must not reveal how many records a unit has."""
     outputs = [totals(monkeypatch, [*OTHERS, [(0, 1)] * k])[1] for k in (1, 49)]
     assert np.array_equal(outputs[0].moments_[0].values, outputs[1].moments_[0].values)
 

@@ -77,7 +77,7 @@ def of_one_model_each(law, models, tables, n_queries):
 
 
 def test_answers_of_one_model_break_the_composition_of_their_own_guarantees():
-    """One (1, 0.1)-private teacher, told with chance 1/2: an answer is pure at 0.53, ten lose 8.7."""
+    """One (1, 0.1)-private teacher, released with chance 1/2: an answer is pure at 0.53, and ten lose 8.7."""
     teacher, law = (1.0, 0.1), RandomizedResponseMajority((0.5, 0.5))
     always = list(product((0, 1), repeat=4))
     one = max(largest_loss(*of_one_model_each(law, [teacher], [[table]], 1)) for table in always)
@@ -87,14 +87,14 @@ def test_answers_of_one_model_break_the_composition_of_their_own_guarantees():
     )
     assert worst == pytest.approx(8.68, abs=0.01)
     assert worst > 10 * one + 3
-    # Trained anew for every query the product is exactly what composition says.
+    # If trained again for every query, the product is exactly the result of composition.
     fresh = [of_one_model_each(law, [teacher], [[table]], 1) for table in always]
     assert max(10 * largest_loss(*pair) for pair in fresh) <= 10 * one + 1e-9
 
 
 @pytest.mark.parametrize("aggregator", ["darrm", "rr"])
 def test_two_queries_to_three_models_already_break_it(aggregator):
-    """The library's own laws, pure for one answer; the same question is asked twice of the same models."""
+    """The library's own laws, pure for one answer. The same models answer the same question twice."""
     teacher, one = (0.5, 0.3), 0.7
     law = majority_law(aggregator, 3, epsilon=0.5, Delta=0.3, answer_epsilon=one, prior=0.75)
     tables = list(product((0, 1), repeat=4))
@@ -213,7 +213,7 @@ def test_fresh_randomness_for_every_query(aggregator, Delta, touched):
 @pytest.mark.parametrize("touched", [1, 3])
 @pytest.mark.parametrize("aggregator", [*AGGREGATORS, "gnmax"])
 def test_randomised_ballots_and_gaussian_noise(aggregator, touched):
-    """Ordinary teachers vote anything; the ballots' noise is drawn anew for each of two queries."""
+    """Ordinary teachers vote arbitrarily. The ballots' noise is drawn again for each of two queries."""
     epsilon, queries, budget = 0.5, 2, Budget(epsilon=0.8, delta=1e-2)
     if aggregator == "gnmax":
         law, stated = gaussian_law(3, touched, queries, budget), budget.epsilon

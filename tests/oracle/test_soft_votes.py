@@ -44,7 +44,7 @@ ANSWERS = {
 
 
 def sum_of(monkeypatch, units, relation, n_classes=2, epsilons=None, n_teachers=3, **settings):
-    """Run `fit` on units, and return the exact sum and what is charged for it; what is released is made up."""
+    """Run `fit` on units, and return the exact sum and the charge for it. The release is made up."""
     found = []
 
     def made_up(self, query, total, share, *, weight=1.0):

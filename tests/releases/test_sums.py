@@ -85,7 +85,7 @@ def paid_sums():
     [(4.9, 2**60, 6), (5.0, 2**59, 6), (5.0, 2**60, 7), (float("nan"), 2**60, 6), (5.0, 2**60, 0), (5.0, 2**60, -2)],
 )
 def test_sums_that_were_paid_before_are_those_and_no_others(sigma, variance, entries):
-    with pytest.raises(BudgetError, match="not those that were charged before"):
+    with pytest.raises(BudgetError, match="must match those that were charged before"):
         paid_sums().charge(sigma, variance=variance, entries=entries)
 
 

@@ -1,4 +1,4 @@
-"""Charts survive whatever they are given, and say the same in words as in lines."""
+"""Charts survive every input, and give the same figures in words as in lines."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A run without votes says what was released, and shows what pushes its model which way."""
+"""A run without votes reports its releases, and shows what pushes its model which way."""
 
 import importlib.util
 import json

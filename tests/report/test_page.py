@@ -24,7 +24,7 @@ GUARANTEE = {
     "assumptions": ["The teachers stay secret."],
     "for_release": True,
 }
-# What every record says of how it was made.
+# The fields of every record about how it was made.
 SHOWN = {"title": "DPBag", "law": "Laplace noisy-max", "gated": False, "n_teachers": 250}
 SHOWN |= {"noise_chosen": "usual", "noise_in_words": "Laplace noisy-max, scale 5.2 votes"}
 WORST = RunRecord(

@@ -13,7 +13,7 @@ ALARMS = np.linspace(1e-4, 1 - 1e-4, 400)
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-5), (3.0, 1e-3), (20.0, 1e-9)])
 def test_randomised_response_reaches_the_bound_and_nothing_exceeds_it(epsilon, delta):
-    """With probability delta the secret is told; else a bit that is right with odds exp(epsilon)."""
+    """With probability delta the secret is revealed. Otherwise a bit is right with odds exp(epsilon)."""
     right = 1 / (1 + np.exp(-epsilon))
     told = delta + (1 - delta) * right
     wrong = (1 - delta) * (1 - right)

@@ -1,9 +1,11 @@
-"""Honest words are said where they are due, and nowhere else."""
+"""Warnings appear where they are due, and nowhere else."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from dpensemble.moments.drift import Drift, Undecided
 from dpensemble.report import RunRecord
 from dpensemble.report.usefulness import remarks
 
@@ -108,6 +110,14 @@ def test_label_moments_have_neither_few_labels_nor_teachers():
 def test_public_rows_that_are_unlike_the_private_ones_are_told_of_on_the_page():
     said = remarks(replace(GOOD, data={**GOOD.data, "unlike": "public rows do not look like the private ones."}))
     assert [(one.text, one.is_public) for one in said] == [("public rows do not look like the private ones.", True)]
+
+
+def test_a_test_that_cannot_decide_is_reported_to_all():
+    text = Drift(math.nan, math.nan, Undecided.UNKNOWN_UNITS).warning()
+    said = remarks(replace(GOOD, data={**GOOD.data, "unlike": text}))
+    assert [(one.text, one.is_public) for one in said] == [(text, True)]
+    assert "public_units=" in text
+    assert "--unit" in text
 
 
 @pytest.mark.parametrize(

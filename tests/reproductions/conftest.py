@@ -5,7 +5,7 @@ from reproductions import Cell, Experiment, Need, Panel, Table, figure
 
 
 class Counter:
-    """Counts what was run, and stops when told to."""
+    """Counts the runs, and stops at a given number."""
 
     def __init__(self):
         self.ran = []

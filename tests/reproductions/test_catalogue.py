@@ -1,4 +1,4 @@
-"""The declared tables are whole: what was printed has a place, and every experiment can say what it would run."""
+"""The declared tables are complete: each printed figure has a place, and every experiment can list its runs."""
 
 import re
 

@@ -69,7 +69,7 @@ def test_unanimous_votes_last_longer_than_split_ones_and_a_budget_longer_than_it
     few, many = (len(by_the_paper(votes, group_design(1.0), 0).asked) for votes in (split, agreed))
     assert 0 < few < many
     assert few < len(by_the_paper(split, group_design(2.0), 0).asked)
-    # Nobody's votes matter to the worst case.
+    # Votes do not matter to the worst case.
     assert by_meter(split, group_design(1.0), 0) == by_meter(agreed, group_design(1.0), 0)
     history = by_the_paper(split, group_design(1.0), 0).history[0]
     assert history[100] < by_the_paper(split, group_design(1.0), 0).at_end[0]

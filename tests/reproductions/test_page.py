@@ -1,4 +1,4 @@
-"""What the page says of a table."""
+"""The page of a table."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The page of results says what the committed results say, and leaves no table of the papers out."""
+"""The page of results matches the committed results, and leaves no table of the papers out."""
 
 import re
 from pathlib import Path

@@ -48,7 +48,7 @@ def test_few_runs_do_not_tell(tiny, run):
     assert result.counts()["unknown"] >= 1
     (result,) = run(tiny(), repeats=2)
     assert result.entries[1].agrees(2) is None
-    assert "run too few times (below 3) to tell" in result.verdict()
+    assert "run too few times (below 3) to judge" in result.verdict()
 
 
 def test_a_stopped_run_goes_on_where_it_was(tiny, run, counter):

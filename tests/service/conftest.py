@@ -57,7 +57,7 @@ class Served:
         self.client = TestClient(self.app, base_url="https://testserver", raise_server_exceptions=True)
 
     def as_(self, who, key=None):
-        """Return headers of somebody."""
+        """Return headers of a holder of a key."""
         return {"Authorization": f"Bearer {self.tokens[who]}"} | ({} if key is None else {"Idempotency-Key": key})
 
     def ask(self, key="row 1", who="alice", grant="october", **body):

@@ -1,4 +1,4 @@
-"""The interface for programs: what it answers, refuses and tells again."""
+"""The interface for programs: its answers, refusals and repeated answers."""
 
 import json
 

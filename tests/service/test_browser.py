@@ -1,4 +1,4 @@
-"""The page in a real browser, by keyboard alone; needs Playwright, Chromium and ``DPENSEMBLE_TEST_BROWSER=1``."""
+"""The page in a real browser, by keyboard only. Needs Playwright, Chromium and ``DPENSEMBLE_TEST_BROWSER=1``."""
 
 import json
 import os

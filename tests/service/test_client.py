@@ -24,7 +24,7 @@ def port():
 
 
 class Forked:
-    """A service in a fork, made before there are threads, which begins when it is told to."""
+    """A service in a fork, made before there are threads, which begins on a signal."""
 
     def __init__(self, home, port):
         waiting, self.go = os.pipe()

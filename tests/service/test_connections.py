@@ -1,4 +1,4 @@
-"""Half requests, idle connections and hostile bodies against a service on a port: nobody else waits for them."""
+"""Half requests, idle connections and hostile bodies against a service on a port: no other client waits for them."""
 
 import http.client
 import json
@@ -45,7 +45,7 @@ def connected(port, sent=b""):
 
 
 def is_closed(connection):
-    """Return whether the other side closed a connection, after what it said."""
+    """Return whether the other side closed a connection, after its response."""
     try:
         while connection.recv(4096):
             pass
@@ -185,5 +185,5 @@ def test_a_body_of_many_objects_keeps_nobody_waiting(served, port):
         waits.append(asked(port)[1])
     hostile.join()
     assert found[0][0] == 422
-    # It was 16 s and more; a quiet machine takes a tenth of a second.
+    # It was 16 s and more. A quiet machine takes a tenth of a second.
     assert max([found[0][1], *waits]) < 5

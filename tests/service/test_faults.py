@@ -77,7 +77,7 @@ def test_a_full_disk_costs_nothing_and_nothing_is_drawn(home, small_disk, draws)
         for number in range(3):
             require_unavailable(served.ask(key=f"full {number}"))
         assert len(draws) == before
-        # What is stored needs a transaction to be told, too.
+        # A stored answer needs a transaction to be returned, too.
         assert served.ask(key="first").status_code in (200, 503)
         (small_disk / "filler").unlink()
         assert served.ask(key="first").content == first.content

@@ -52,7 +52,7 @@ def test_rows_are_answered_and_told_again_after_a_restart(hospital):
     rows = [ROW, {"age": 25, "ward": "a"}, {"age": None, "ward": "unheard of"}]
     told = served.ask(rows=rows)
     assert told.json()["labels"][:2] == ["yes", "no"]
-    # Other teachers, but the same request: nothing is drawn anew.
+    # Other teachers, but the same request: nothing is drawn again.
     people(2000, 7).to_csv(hospital / "patients.csv", index=False)
     again = Served(hospital).ask(rows=rows)
     assert (again.content, again.headers["idempotent-replayed"]) == (told.content, "true")

@@ -81,7 +81,7 @@ def test_a_key_that_is_revoked_while_another_is_made_stays_away(tmp_path, monkey
         if not others:
             others.append(kind(target=revoke_key, args=(path, gone.id)))
             others[0].start()
-            # As long as it would take without a lock; with one it goes on when the key is made.
+            # As long as it would take without a lock. With a lock it continues when the key is made.
             others[0].join(0.3)
 
     monkeypatch.setattr("dpensemble.workflow.durable.step", meanwhile)

@@ -1,11 +1,11 @@
-"""SIGKILL at every step of a request; `scripts/service_kills_at.py` does it hundreds of times."""
+"""SIGKILL at every step of a request. `scripts/service_kills_at.py` does it hundreds of times."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 
-# Newer Pythons warn of forks of a process that has threads; those of linear algebra are idle here.
+# Newer Pythons warn of forks of a process with threads. Those of linear algebra are idle here.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]
 KILLS = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "service_kills_at.py"))
 

@@ -98,7 +98,7 @@ def get(served, token, path="/v1/grants"):
 def test_a_token_is_as_good_as_its_scopes(served, login):
     told = ask(served, login.token())
     assert told.status_code == 200
-    # Another token of the same person is told the same; one of somebody else has names of its own.
+    # Another token of the same person gets the same answer. A token of another person has names of its own.
     assert ask(served, login.token()).content == told.content
     assert ask(served, login.token(sub="bob")).headers["idempotent-replayed"] == "false"
     assert ask(served, login.token(scope="dpensemble:read")).status_code == 403
@@ -109,7 +109,7 @@ def test_a_token_is_as_good_as_its_scopes(served, login):
     assert get(served, login.token(scope="dpensemble:own"), "/v1/checkpoint").status_code == 200
     # API keys go on.
     assert served.ask(key="other").status_code == 200
-    # Nobody's name is in the ledger or in the log.
+    # The ledger and the log hold no person's name.
     said = json.dumps([entry.to_dict() for entry in served.ledger.entries()]) + served.log.getvalue()
     assert "alice" not in said.replace("alice:other", "")
     assert login.token()[:40] not in said
@@ -201,7 +201,7 @@ def test_keys_rotate(served, login, monkeypatch):
     assert get(served, login.token("next")).status_code == 200
     old = login.token()
     del login.keys["one"]
-    # What was withdrawn is good until the keys are fetched anew.
+    # A withdrawn token is good until the keys are fetched again.
     served.app._app.state.service.provider._keys.get_signing_keys(refresh=True)
     assert get(served, old).status_code == 401
     assert get(served, login.token("next")).status_code == 200

@@ -11,7 +11,7 @@ SECRET = "Zq7vSECRETx9"  # noqa: S105
 
 
 def everything(served, responses):
-    """Return all that was ever said, by whatever way."""
+    """Return all output so far, on every channel."""
     said = [served.log.getvalue(), served.get("/metrics", who="prometheus").text]
     said += [json.dumps(entry.to_dict()) for entry in served.ledger.entries()]
     return "\n".join([*said, *(f"{one.headers} {one.text}" for one in responses)])

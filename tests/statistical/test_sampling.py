@@ -1,4 +1,4 @@
-"""Released outcomes follow the law; fixed seed, false-alarm rate 1e-4 a test, and a planted error must alarm."""
+"""Released outcomes follow the law: fixed seed, false-alarm rate 1e-4 a test, and a planted error must alarm."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_frequencies_match_a_table_and_a_law_against_a_student():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_the_law_is_gaussian_noisy_max(n_classes):
-    """Against the definition itself: add Gaussian noise, take the largest; with a gate, check it first."""
+    """Against the definition itself: add Gaussian noise, take the largest. With a gate, check it first."""
     rng = np.random.default_rng(5)
     counts = np.array([9, 7, 4, 8, 1, 8])[:n_classes]
     winners = np.argmax(counts + rng.normal(scale=3.0, size=(DRAWS, n_classes)), axis=1)

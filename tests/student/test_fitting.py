@@ -19,7 +19,7 @@ SOFT = np.stack([1 - CHANCES, CHANCES], axis=1)
 
 
 def test_averages_outside_of_0_to_1_are_learned_without_bias():
-    """Noise of mean 0 on soft labels; the mean of many students is close to that of no noise."""
+    """Noise of mean 0 on soft labels. The mean of many students is close to the student without noise."""
     clean = fit_soft_student(None, ROWS, SOFT, np.array([0, 1]), 0, spread=0.01)
     found = []
     for seed in range(30):

@@ -1,4 +1,4 @@
-"""Published students find columns by name, and state whether their run is a release; in memory and from a file."""
+"""Published students find columns by name, and state whether their run is a release, in memory and from a file."""
 
 import warnings
 
@@ -102,7 +102,7 @@ def students(model):
 
 
 def from_a_file(student, path):
-    """The student as it comes out of a file, and whether it was said not to be for release."""
+    """The student as read from a file, and whether it is marked as not for release."""
     save_classifier(student, path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -37,7 +37,7 @@ class Spy(ClassifierMixin, BaseEstimator):
 
 
 class GlobalDrawer(Spy):
-    """Uses the global generator as much as its labels say."""
+    """Uses the global generator as often as its labels require."""
 
     def fit(self, X, y):
         super().fit(X, y)
@@ -184,7 +184,7 @@ def test_dask(blobs):
 
 
 class Stray(Spy):
-    """Answers what nobody declared."""
+    """Answers an undeclared class."""
 
     def predict(self, X):
         return np.full(len(X), self.random_state % 3 * 0.5)

@@ -26,7 +26,7 @@ LONGEST = math.sqrt(1.25) * UNIT
 
 
 class Recorded:
-    """No noise, and the variances that were asked for; or what a stream of numbers says."""
+    """No noise, and the requested variances, or the numbers of a given stream."""
 
     def __init__(self, numbers=None):
         self.variances, self.numbers = [], numbers
@@ -71,7 +71,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_it_is_charged_for():
 
 @pytest.mark.parametrize("signs", [(1, 1), (1, -1)])
 def test_a_search_for_worse_neighbours_ends_below_the_bound(signs):
-    """Maximise the change over two records of three columns, and weights; opposite labels come near the bound."""
+    """Maximise the change over two records of three columns, and weights. Opposite labels come near the bound."""
 
     def change(v):
         weights = np.sinh(v[6:])
@@ -107,7 +107,7 @@ def test_records_do_not_depend_on_each_other_nor_on_their_places():
 
 
 def test_sums_are_exact_at_the_largest_that_may_occur():
-    """Against Python's integers; and in any order, which sums that are rounded are not."""
+    """Against Python's integers, and in any order, unlike rounded sums."""
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(500, 9))
     rows[:200] = np.ones(9)
@@ -170,7 +170,7 @@ def test_noise_is_added_to_every_sum_and_only_noisy_sums_are_used():
         noisy_descent(rows, signs, clip=1.0, rho=2.0, n_steps=1, noise=DiscreteNoise(SeededNoise(seed)))
         for seed in range(300)
     ]
-    # With 30 records or so the count's own noise plays no part in the sign; that of the sums is Gaussian.
+    # With about 30 records the count's own noise plays no part in the sign. That of the sums is Gaussian.
     spread = math.sqrt(gradient_variance(2.0, 1)) / UNIT
     scores = (np.array(law) * -30 / 4 - exact / UNIT) / spread
     assert kstest(scores.ravel(), "norm").pvalue > 1e-3
@@ -204,7 +204,7 @@ def test_without_noise_it_is_logistic_regression():
 
 def test_more_records_than_sums_hold_are_refused(monkeypatch):
     monkeypatch.setattr(descent, "_MOST_RECORDS", 10)
-    with pytest.raises(DataError, match="11 records"):
+    with pytest.raises(DataError, match="at most 10 records for a private teacher; got 11"):
         noisy_descent(np.zeros((11, 1)), np.ones(11), clip=1.0, rho=1.0, n_steps=1, noise=Recorded())
 
 
@@ -286,7 +286,7 @@ class Declared(GradientPerturbedLogisticRegression):
             self.classes = None
 
 
-# The suite gives one record of one class and asks for a refusal; classes are declared, and one record is enough.
+# The suite gives one record of one class and expects a refusal. Classes are declared, and one record is enough.
 EXPECTED = {"check_fit2d_1sample": "two classes are declared, never read off the records"}
 
 

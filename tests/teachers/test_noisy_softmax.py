@@ -123,7 +123,7 @@ def test_what_is_charged_is_what_the_noise_pays_for(rho, n_steps):
     count, *steps = noise.variances
     assert len(steps) == n_steps * 3 * 3
     assert set(steps) == {gradient_variance(rho, n_steps, _SQUARED_LENGTH)}
-    # Replaced: twice the length; added or removed: once, and the number of units.
+    # Replaced: twice the length. Added or removed: once, and the number of units.
     moved = 2 * math.sqrt(2) * LONGEST
     assert n_steps * moved**2 / (2 * steps[0]) <= rho * (1 + 1e-12)
     assert n_steps * (moved / 2) ** 2 / (2 * steps[0]) + 1 / (2 * count) <= rho * (1 + 1e-12)

@@ -105,7 +105,7 @@ def test_noise_is_for_twice_the_longest_gradient_over_the_penalty(monkeypatch, p
 
     monkeypatch.setattr("dpensemble.teachers.private_logistic.released", watch)
     LR(classes=[0, 1], penalty=penalty).fit(np.array([[0.0], [9.0]]), [0, 1])
-    # Rows are cut to length 1 and have a 1 for the intercept; fits stop at a gradient of up to 1e-5.
+    # Rows are cut to length 1 and have a 1 for the intercept. Fits stop at a gradient of up to 1e-5.
     assert sizes == [pytest.approx(2 * (math.sqrt(2) + 1e-5) / penalty, rel=1e-12)]
 
 
@@ -175,7 +175,7 @@ class Declared(LR):
             self.classes = None
 
 
-# The suite gives one record of one class and asks for a refusal; classes are declared, and one record is enough.
+# The suite gives one record of one class and expects a refusal. Classes are declared, and one record is enough.
 EXPECTED = {"check_fit2d_1sample": "two classes are declared, never read off the records"}
 
 
@@ -188,7 +188,7 @@ def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
-# What teachers say of themselves
+# Claims of teachers about themselves
 
 
 class Spent:
@@ -238,9 +238,9 @@ def test_an_accountant_that_is_no_accountant(epsilon):
         def privacy_spent_(self, delta):
             return epsilon
 
-    with pytest.raises(TeacherError, match="no number from 0"):
+    with pytest.raises(TeacherError, match="must report an epsilon that is a number from 0"):
         spent_privacy(Odd(), 1e-5, ADD)
-    with pytest.raises(InvalidParameterError, match="says nothing of its privacy"):
+    with pytest.raises(InvalidParameterError, match="reports no privacy"):
         spent_privacy(GaussianNB(), 1e-5, ADD)
     with pytest.raises(InvalidParameterError, match="get_epsilon"):
         OpacusPrivacy(GaussianNB())
@@ -251,7 +251,7 @@ def test_declared_and_announced():
     assert announced_privacy(LR(epsilon=2.0, delta=1e-6), Relation.REPLACE_ONE) == (2.0, 1e-6)
     assert announced_privacy(GaussianNB(), Relation.REPLACE_ONE) is None
     with pytest.raises(
-        InvalidParameterError, match=r"^teacher_privacy has 2 entries for 3 teachers; give one for all, or one each"
+        InvalidParameterError, match=r"^teacher_privacy must have one entry for all teachers or one each; got 2 for 3"
     ):
         declared_privacy([0.1, 0.2], 0.0, 3)
     for bad in ({"epsilon": 0, "delta": 0}, {"epsilon": 1, "delta": 1}, {"epsilon": float("nan"), "delta": 0}):

@@ -1,4 +1,4 @@
-"""Teachers of any kind: what they are told of labels, and what is said of those that fail."""
+"""Teachers of any kind: the labels that they receive, and the messages about failures."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_boosted_trees_learn_labels_that_are_texts(name):
 
 
 class Noting(ClassifierMixin, BaseEstimator):
-    """Learns that classes are numbers from 0, and says the last one."""
+    """Learns that classes are numbers from 0, and answers the last one."""
 
     def __init__(self, classes=None):
         self.classes = classes

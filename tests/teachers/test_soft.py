@@ -74,7 +74,7 @@ def test_one_class_and_empty_shards_tell_shares(teacher):
 
 
 class Odd(ClassifierMixin, BaseEstimator):
-    """Answers wrongly, in the way that it is told to."""
+    """Answers wrongly, in the requested way."""
 
     def __init__(self, how="nan"):
         self.how = how
@@ -145,7 +145,7 @@ def test_changing_one_unit_changes_one_answer(teacher):
     y = labels(2)
     before, shards = soft(teacher, y)
     other_rows, other_y = X.copy(), y.copy()
-    # All that one unit may hold; a tree may not notice a single record.
+    # All records of one unit, since a tree may not notice a single record.
     changed = shards[2]
     other_rows[changed[5]], other_y[changed] = [50.0, -80.0, 1e6], 1 - y[changed]
     after, _ = soft(teacher, other_y, rows=other_rows)
@@ -166,7 +166,7 @@ def test_linear_teachers_are_told_from_others(n_classes):
 
 @pytest.mark.parametrize("step", [StandardScaler(copy=False), MinMaxScaler(copy=False), SimpleImputer(copy=False)])
 def test_a_teacher_that_writes_into_its_rows_changes_no_other_answer(step):
-    """One record is replaced; only its own teacher may answer otherwise, with probabilities and with ballots."""
+    """One record is replaced. Only its own teacher may answer otherwise, with probabilities and with ballots."""
     teacher, y = make_pipeline(step, LogisticRegression()), labels(2)
     rows = np.where(RNG.random(X.shape) < 0.1, np.nan, X) if isinstance(step, SimpleImputer) else X
     other, queries = rows.copy(), np.where(RNG.random((40, 3)) < 0.2, np.nan, RNG.normal(size=(40, 3)))

@@ -37,10 +37,10 @@ def test_both_options_are_read(budgets, levels, column, found, shares):
     [
         (None, "high=1,low=2", "name the column by --budgets COLUMN"),
         ("a=1:50%,b=2:50%", "a=1,b=2", "drop --levels"),
-        ("a=1,b=2", None, "lacks the share"),
+        ("a=1,b=2", None, "must name a column, or give the share"),
         ("a=1:50%,b=2:40%", None, "add up to 90%"),
-        ("a=1:50%,2:50%", None, "a name or none"),
-        ("c", "a=1:50%,b=2", "a share or none"),
+        ("a=1:50%,2:50%", None, "must name all of its groups or none"),
+        ("c", "a=1:50%,b=2", "a share for all or none"),
         ("c", "0.5,2", "lacks names"),
         ("a=1:50%,a=2:50%", None, "twice"),
         ("1:50%,1.0:50%", None, "twice"),

@@ -1,4 +1,4 @@
-"""Methods side by side: the same rows, the same budget, and rows that say why."""
+"""Methods side by side: the same rows, the same budget, and rows that give reasons."""
 
 import json
 import math
@@ -97,7 +97,7 @@ class TestRows:
         assert "delta=1e-05 is too small for bagging 2000" in rows["bagging"].error
         assert "too small for one label" in rows["pate"].error
         assert "too small for one label" in rows["bagged-pate"].error
-        assert "binary classification only" in rows["darrm"].error
+        assert "proven for two classes only" in rows["darrm"].error
         # Sums of vectors, and models with noise, can be had at every budget.
         run = ("label-moments", "private-majority")
         assert all(rows[name].epsilon <= 0.01 for name in run)

@@ -76,7 +76,7 @@ def test_values_that_belong_together_are_all_kept_or_none(path):
 
 
 def test_a_group_that_was_written_in_part_is_drawn_again_as_a_whole(path):
-    """Half of a group belongs to a secret choice that nobody has any more."""
+    """Half of a group belongs to a secret choice that no longer exists."""
     with kept_in(DrawnFile(path)):
         drawn_once("sum", lambda: 1)
         with drawn_together():

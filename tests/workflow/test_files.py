@@ -1,13 +1,17 @@
 """Tables of one run, as they are read from files."""
 
 import datetime
+import json
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpensemble.errors import InvalidParameterError
+from dpensemble.cli import main
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.workflow import ReadOptions, TableFiles, file_tables
 from dpensemble.workflow.class_labels import declared_labels
 
@@ -74,3 +78,60 @@ def test_units_and_features_of_any_type_in_parquet_are_read(tmp_path, kind, in_b
     rows = tables.X_private if tables.stream is None else next(tables.stream.read())[0]
     assert list(rows) == ["size", "odd"]
     assert rows["odd"][0] == rows["odd"][3] != rows["odd"][1]
+
+
+ENTRIES = [(["p", "p", "q", "r"], ["p", "p", "q", "r"]), ([7, 7, 8, 9], ["7", "7", "8", "9"]), ([""] * 4, None)]
+
+
+@pytest.mark.parametrize(("entries", "units"), ENTRIES)
+def test_public_units_are_read_where_the_public_table_has_the_column(files, entries, units):
+    public = pd.read_csv(files["public"]).assign(who=entries)
+    public.to_csv(files["public"], index=False)
+    tables = file_tables(TableFiles(**files, classes=["no", "yes, badly"]))
+    assert list(tables.X_public) == ["age"]
+    assert tables.public_units == units
+
+
+def test_public_units_are_unknown_where_the_public_table_lacks_the_column(files):
+    assert file_tables(TableFiles(**files, classes=["no", "yes, badly"])).public_units is None
+
+
+def test_public_rows_of_which_some_have_no_unit_are_refused(files):
+    pd.read_csv(files["public"]).assign(who=["p", "", "q", "r"]).to_csv(files["public"], index=False)
+    with pytest.raises(DataError, match=r"the public table has rows without a unit in column 'who' \(first in row 1"):
+        file_tables(TableFiles(**files, classes=["no", "yes, badly"]))
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    """Alike visits, 5 of each of 100 private and 80 public people."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, n_people in (("private", 100), ("public", 80)):
+        x = np.repeat(rng.normal(size=n_people), 5)
+        sick = np.where(x + rng.normal(size=len(x)) > 0, "yes", "no")
+        pd.DataFrame({"x": x, "who": np.repeat(np.arange(n_people), 5), "sick": sick}).to_csv(
+            f"{name}.csv", index=False
+        )
+    line = "train label-moments --private private.csv --public public.csv --target sick --classes no,yes --unit who"
+    return f"{line} --delta 1e-3 --epsilon 3 --rounds 1 --quiet --out run --overwrite".split()
+
+
+def test_a_run_states_whether_public_rows_look_like_the_private_ones(visits, capsys):
+    assert main(visits) == 0
+    data = json.loads(Path("run/run.json").read_text())["data"]
+    assert (data["public_units"], data["public_rows_unlike"]) == (80, "no sign of it")
+    assert "unlike" not in data
+    assert data["columns"] == 1
+    pd.read_csv("public.csv").drop(columns="who").to_csv("public.csv", index=False)
+    capsys.readouterr()
+    assert main(visits) == 0
+    data = json.loads(Path("run/run.json").read_text())["data"]
+    assert (data.get("public_units"), data["public_rows_unlike"]) == (None, "cannot be decided")
+    assert "the test cannot decide whether public rows look like the private ones" in data["unlike"]
+    assert "the test cannot decide" in " ".join(capsys.readouterr().out.split())
+    assert "the test cannot decide" in Path("run/report.html").read_text().lower()
+
+
+def test_methods_that_compare_nothing_take_a_public_table_with_units(visits):
+    assert main([*visits[:1], "pate", *visits[2:-6], "--teachers", "10", "--quiet", "--out", "voted"]) == 0

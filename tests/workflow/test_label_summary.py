@@ -1,4 +1,4 @@
-"""What a run tells of itself, and what its owner is told of the teachers."""
+"""What a run reports about itself, and what its owner sees of the teachers."""
 
 import numpy as np
 import pandas as pd

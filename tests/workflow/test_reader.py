@@ -1,4 +1,4 @@
-"""Blanks are filled in where they must be, kept where they may be, and refused where nobody said what to do."""
+"""Blanks are filled in where they must be, kept where they may be, and refused without a rule."""
 
 import numpy as np
 import pandas as pd

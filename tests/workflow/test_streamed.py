@@ -133,7 +133,7 @@ def test_other_methods_take_a_folder_into_memory(complete, capsys):
     ],
 )
 def test_a_bad_last_part_is_found_before_anything_is_spent(files, capsys, change, more, message):
-    """Only the last record of the last part is bad; earlier blocks are fine."""
+    """Only the last record of the last part is bad. Earlier blocks are fine."""
     last = pd.read_parquet(files / "parts" / "3.parquet")
     bad = last.iloc[[-1]].astype(object)
     for column, entry in change.items():
@@ -163,7 +163,7 @@ def test_in_blocks_needs_parquet_and_public_rows_elsewhere(files, capsys):
 
 
 def test_units_of_blocks_are_those_of_memory(table):
-    """A unit's records share one weight wherever they lie; too few or too many entries are refused."""
+    """A unit's records share one weight at all places. Too few or too many entries are refused."""
     private, public = table.iloc[:300], table.iloc[300:][["size", "town"]]
     X, y, units = private[["size", "town"]], private["y"].to_numpy(), private["who"].to_numpy()
 

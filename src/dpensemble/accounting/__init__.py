@@ -1,4 +1,4 @@
-"""What answering costs: from a law, a change of votes and (where asked for) the votes to a privacy cost."""
+"""Privacy costs of answers, computed from a law, a change of votes and, on request, the votes."""
 
 from dpensemble.accounting.bagging import bagging_delta, largest_subsample, published_bagging
 from dpensemble.accounting.base import Accounting, Meter

@@ -1,26 +1,27 @@
-"""What bagging alone promises: the law of the subsamples hardly depends on any one record.
+"""Privacy of bagging without noise: the law of the subsamples hardly depends on any one record.
 
 Let ``S`` be all subsamples together, ``D`` a data set of ``n`` units, ``u`` one of them, and ``delta`` the
 probability that ``u`` is drawn at all (`BootstrapScheme.inclusion_probability`). All units are equally likely,
 so given that ``u`` is not drawn, ``S`` follows its law on ``D - u``::
 
-    P(D) = (1 - delta) P(D - u) + delta R(u),      where all that R(u) gives holds u.
+        P(D) = (1 - delta) P(D - u) + delta R(u),      where every outcome of R(u) holds u.
 
-- *Removal*: ``P(D - u)`` never holds ``u``, so the two parts are disjoint, and the mass of ``P(D)`` beyond
-  ``e**epsilon P(D - u)`` is ``delta`` at every ``epsilon >= 0``. The other way round it is
-  ``max(0, 1 - e**epsilon (1 - delta))``: ``delta`` at epsilon 0, less above.
-- *Replacement* of ``u`` by ``v``: both laws share ``(1 - delta) P(D - u)`` and the rest is disjoint, which is
-  ``delta`` in both directions at every epsilon.
-- *Addition*: the pair of ``n`` and ``n + 1`` units has the delta of ``n + 1``, which is smaller; so with ``n``
-  public the pair of ``n`` and ``n - 1`` is worst.
+    - *Removal*: ``P(D - u)`` never holds ``u``, so the two parts are disjoint, and the mass of ``P(D)`` beyond
+      ``e**epsilon P(D - u)`` is ``delta`` at every ``epsilon >= 0``. In the other direction that mass is
+      ``max(0, 1 - e**epsilon (1 - delta))``, which is ``delta`` at epsilon 0 and less above.
+    - *Replacement* of ``u`` by ``v``: both laws share ``(1 - delta) P(D - u)`` and the rest is disjoint, which is
+      ``delta`` in both directions at every epsilon.
+    - *Addition*: the pair of ``n`` and ``n + 1`` units has the delta of ``n + 1``, which is smaller. So with ``n``
+      public the pair of ``n`` and ``n - 1`` is worst.
 
-So ``(0, delta)`` holds under either relation. At epsilon 0 delta is the total variation distance; and for a base
-learner that tells its records apart no smaller delta holds at any epsilon (Theorems 5 and 6). Models, their
-votes, and all that is computed from them are post-processing of ``S``.
+    So ``(0, delta)`` holds under either relation. At epsilon 0 delta is the total variation distance. For a base
+    learner that distinguishes its records, no smaller delta holds at any epsilon (Theorems 5 and 6). Models, their
+    votes, and everything computed from them are post-processing of ``S``.
 
 References
 ----------
-"On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6; epsilon 0 and subsets are ours.
+"On the Intrinsic Differential Privacy of Bagging" (Liu, Jia and Gong), Theorems 3 to 6. The case of epsilon 0 and
+independent subsets are the project's own.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _MOST = 2**31 - 1
 def bagging_delta(scheme: BootstrapScheme, n_units: int) -> float:
     """Return the smallest delta at which bagging is (0, delta)-differentially private for every base learner.
 
-    Nobody's replacement, addition or removal changes the probability of anything that is computed from the
-    models by more than delta; and where the base learner tells its records apart, as nearest neighbours do, no
-    smaller delta holds at any epsilon, against replacement and removal.
+    Replacing, adding or removing one unit changes the probability of any event computed from the models by at most
+    delta. When the base learner distinguishes its records, as nearest neighbours do, no smaller delta holds at any
+    epsilon, against replacement and removal.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def bagging_delta(scheme: BootstrapScheme, n_units: int) -> float:
 
     References
     ----------
-    "On the Intrinsic Differential Privacy of Bagging", Theorems 3 to 6; the proof at epsilon 0 is in this module.
+    "On the Intrinsic Differential Privacy of Bagging", Theorems 3 to 6. The proof at epsilon 0 is in this module.
 
     Examples
     --------
@@ -75,12 +76,12 @@ def bagging_delta(scheme: BootstrapScheme, n_units: int) -> float:
 
 
 def bagging_delta_below_one(scheme: BootstrapScheme, n_units: int) -> float:
-    """Return `bagging_delta`, refusing a scheme that draws every unit for sure, which promises nothing."""
+    """Return `bagging_delta`, refusing a scheme that draws every unit with certainty, which gives no privacy."""
     delta = bagging_delta(scheme, n_units)
     if delta >= 1:
         raise BudgetError(
             f"subsample={scheme.subsample} for {scheme.n_models} {_models(scheme.n_models)} draws each of the "
-            f"{n_units} private records (or units) for sure, which protects nobody; use a smaller subsample."
+            f"{n_units} private records (or units) with certainty, so delta would be 1; use a smaller subsample."
         )
     return delta
 
@@ -132,8 +133,8 @@ def largest_subsample(
 ) -> int:
     """Return the largest subsample of each model whose `bagging_delta` is at most `delta`.
 
-    It depends on the number of units, which a neighbouring data set shares under replace-one only; under
-    add-or-remove-one settle the size beforehand.
+    The size depends on the number of units, which neighbouring data sets share under replace-one only. Under
+    add-or-remove-one, choose the size beforehand.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def largest_subsample(
     Raises
     ------
     BudgetError
-        If one unit a model is too many; names the smallest delta.
+        If one unit a model is too many. The message names the smallest delta.
     InvalidParameterError
         If a setting is out of range.
 
@@ -184,7 +185,7 @@ def largest_subsample(
 
 
 def _too_small(delta: float, n_units: int, n_models: int, scheme: Bootstrap) -> BudgetError | InvalidParameterError:
-    """Say what would do where one unit a model is too many."""
+    """Return the error for a delta that one unit a model exceeds, with the remedy."""
     one = BootstrapScheme(scheme, n_models, 1)
     try:
         smallest = bagging_delta(one, n_units)

@@ -1,4 +1,4 @@
-"""Meters: they charge for releases before the releases are drawn."""
+"""Meters, which charge for releases before the releases are drawn."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from dpensemble.votes import Votes
 
 
 class Accounting(StrEnum):
-    """Which analysis prices an answer: what the label alone reveals, or what the papers charge."""
+    """The analysis that prices an answer: what the label alone reveals, or the published bounds."""
 
     EXACT = "exact"
     PUBLISHED = "published"
 
     @property
     def conversion(self) -> Conversion:
-        """How costs become an epsilon; the papers convert the classical way."""
+        """How costs become an epsilon. The published bounds use the classical conversion."""
         return Conversion.BEST if self is Accounting.EXACT else Conversion.CLASSICAL
 
 
 class BudgetMeter(Original, ABC):
-    """Charges groups of records for releases, and refuses what some group's budget does not cover."""
+    """Charges groups of records for releases, and refuses a release that some group's budget does not cover."""
 
     #: What the resulting guarantee holds for.
     basis: Basis = Basis.WORST_CASE
-    #: Whether secrets play no part in how much is released; a run that does not fit is refused.
+    #: Whether secrets play no part in how much is released. A run that does not fit is then refused.
     fixed_number: bool = True
 
     def __init__(self, groups: tuple[Group, ...]) -> None:
@@ -55,7 +55,7 @@ class BudgetMeter(Original, ABC):
     @property
     @abstractmethod
     def group_epsilons(self) -> tuple[float, ...]:
-        """What each group was charged, never above its own budget; private if `basis` is data-dependent."""
+        """Epsilon charged to each group, never above its own budget. Private if `basis` is data-dependent."""
 
     @property
     def spent_epsilon(self) -> float:
@@ -64,19 +64,19 @@ class BudgetMeter(Original, ABC):
 
     @property
     def charges(self) -> tuple[dict[str, Any], ...]:
-        """Settings of each noisy sum that was charged; empty for answers, whose number says all. Public."""
+        """Settings of each noisy sum that was charged. Empty for answers, which are all alike. Public."""
         return ()
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...] | None:
-        """Return the most that each group can be charged, as Renyi curves where those are known; public."""
+        """Return the most that each group can be charged, as Renyi curves where curves exist. Public."""
         return None
 
 
 class Meter(BudgetMeter, spends=("admit", "settle")):
-    """Admits queries while the budget lasts and knows what they cost.
+    """Admits queries while the budget lasts and computes their cost.
 
-    A query is charged when it is admitted, before anything is drawn; an answer lost later stays paid. After the first
-    query that does not fit, nothing more is admitted.
+    A query is charged when it is admitted, before anything is drawn. An answer that is lost later stays charged. After
+    the first query that does not fit, nothing more is admitted.
 
     Parameters
     ----------
@@ -93,38 +93,38 @@ class Meter(BudgetMeter, spends=("admit", "settle")):
     @property
     @abstractmethod
     def sure_queries(self) -> int:
-        """Number of queries that fit whatever the votes; public."""
+        """Number of queries that fit for every possible table of votes. Public."""
 
     @property
     @abstractmethod
     def most_queries(self) -> int:
-        """Number of queries beyond which none can fit whatever the votes; public."""
+        """Number of queries that no table of votes can exceed. Public."""
 
     @abstractmethod
     def admit(self, votes: Votes) -> int:
         """Charge for as many leading queries of the chunk as fit, and return how many."""
 
     def next_chunk(self, asked: int) -> int:
-        """Return how many queries to ask next; public."""
-        # The first ones surely fit; later chunks are small, since votes beyond the budget are wasted.
+        """Return how many queries to ask next. Public."""
+        # The first queries surely fit. Later chunks are small, since votes beyond the budget are wasted.
         return self.sure_queries - asked if asked < self.sure_queries else self.sure_queries // 4
 
     def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:
-        """Take note of what was released for the queries just admitted, where that decides their cost."""
+        """Record the outcomes of the queries just admitted, for meters whose cost depends on outcomes."""
 
     @property
     @abstractmethod
     def cost(self) -> Cost:
-        """Cost of all admitted queries; private if `basis` is data-dependent."""
+        """Cost of all admitted queries. Private if `basis` is data-dependent."""
 
     @property
     @abstractmethod
     def one_query(self) -> Cost:
-        """Most that a single query can cost; public."""
+        """The most that a single query can cost. Public."""
 
     @property
     def charged_epsilon(self) -> float:
-        """Epsilon of what was charged so far, for the owner; the guarantee states `spent_epsilon`."""
+        """Epsilon charged so far, for the owner of the data only. The guarantee states `spent_epsilon`."""
         return self.spent_epsilon
 
     def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]] | None:
@@ -138,7 +138,7 @@ class Meter(BudgetMeter, spends=("admit", "settle")):
         Returns
         -------
         list of (int, tuple of float) or None
-            Ascending, the last one the state of affairs; None where the spend is secret.
+            Ascending. The last one is the current spend. None where the spend is secret.
         """
         integer_between("points", points, 1)
         return None
@@ -149,7 +149,7 @@ class Meter(BudgetMeter, spends=("admit", "settle")):
         Raises
         ------
         BudgetError
-            With the smallest epsilon that would do.
+            If the budget is too small. The message names the smallest epsilon that suffices.
         """
         if self.sure_queries < 1:
             raise BudgetError(
@@ -163,7 +163,7 @@ class Meter(BudgetMeter, spends=("admit", "settle")):
         return round_up(self.one_query.epsilon(self.budget.delta, self.conversion), 4)
 
     def _fixed(self, admitted: int, asked: int) -> int:
-        """Return the queries admitted by their votes; all that were asked if their number is fixed, or refuse."""
+        """Return how many queries the votes admit. If the number is fixed, return all of them or refuse."""
         if self.fixed_number and admitted < asked:
             raise BudgetError(
                 f"the labels asked for cost more than epsilon={self.budget.epsilon:g} on these records, so nothing was "

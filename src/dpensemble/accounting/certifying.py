@@ -1,4 +1,4 @@
-"""What a design or a meter states for a certificate, whoever writes it."""
+"""Statements that a design or a meter makes for a certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpensemble.laws import ReleaseLaw
 
 
 class Certificate(Protocol):
-    """Takes statements that releases keep a budget; raises AccountingError if a verifier could not follow one."""
+    """Takes statements that releases keep a budget. Raises AccountingError if a verifier could not check one."""
 
     def add_votes(self, budget: Budget, law: ReleaseLaw, change: Change, one: PrivacyCost, answers: int) -> None:
         """State that a number of answers of a law keep a budget."""
@@ -21,7 +21,7 @@ class Certificate(Protocol):
     def add_gated(
         self, budget: Budget, law: ReleaseLaw, change: Change, composition: GatedComposition, queries: int
     ) -> None:
-        """State that all runs that the units of as many answered queries pay for keep a budget."""
+        """State that all runs paid by the units of as many answered queries keep a budget."""
 
     def add_drawn(
         self,
@@ -32,4 +32,4 @@ class Certificate(Protocol):
         n_units: int,
         n_classes: int,
     ) -> None:
-        """State that a run of answers by teachers that hold a record by chance keeps a budget."""
+        """State that a run of answers keeps a budget when its teachers hold a record by chance."""

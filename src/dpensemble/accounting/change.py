@@ -12,18 +12,18 @@ MOST_BALLOTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Some ballots of one weight, out of all, that one unit can move from any classes to any others. Public.
+    """Ballots of one weight that one unit can move from any classes to any others. Public.
 
     Parameters
     ----------
     ballots : int
-        Sum of the weights of all ballots, which is their number if each weighs 1; at most a million.
+        Sum of the weights of all ballots, at most a million. When each weighs 1, this is their number.
     classes : int
         Number of declared classes.
     votes : int, default=1
         Most ballots that one unit can change.
     weight : int, default=1
-        Weight of each of those ballots; other units' ballots may weigh otherwise.
+        Weight of each of those ballots. Other units' ballots may have other weights.
 
     Raises
     ------

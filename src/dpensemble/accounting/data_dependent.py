@@ -1,4 +1,4 @@
-"""The exact data-dependent cost of each answered query: what its own votes let the released label reveal."""
+"""The exact data-dependent cost of each answered query: what the released label reveals, given the query's votes."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from dpensemble.cost import PrivacyCost
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 
-# Histograms a query that are listed when several of three or more classes' votes can change.
+# Most histograms listed for a query of three or more classes when several votes can change.
 _MOST_NEIGHBOURS = 2_000
 _BLOCK_PAIRS = 100_000
-# Pairs of counts of a gated law that are listed for its worst case.
+# Most pairs of counts of a gated law that are listed for its worst case.
 _MOST_GATED_PAIRS = 30_000
 
 
 def exact_query_rdp(
     law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike = FEW_ORDERS, votes_per_unit: int = 1, ballot_weight: int = 1
 ) -> Floats:
-    """Return the Renyi divergence of each answer from that of its worst neighbour, exact but for rounding up.
+    """Return the Renyi divergence of each answer from that of its worst neighbour, exact up to rounding up.
 
     Parameters
     ----------
     law : ReleaseLaw
-        The law that answers, with or without a "no answer".
+        The law that answers, with or without a gate that may give no answer.
     counts : array-like of shape (n_queries, n_classes)
         Whole votes, or sums of whole weights, for each class. Private.
     orders : array-like of shape (n_orders,), optional
-        Renyi orders above 1, by default a choice of `dpensemble.cost.DEFAULT_ORDERS`.
+        Renyi orders above 1. By default a selection of `dpensemble.cost.DEFAULT_ORDERS`.
     votes_per_unit : int, default=1
-        Most ballots that one unit can change; which of those cast they are is not known, so any may move.
+        Most ballots that one unit can change. Which ballots these are is unknown, so any may move.
     ballot_weight : int, default=1
         Weight of each of those ballots.
 
@@ -60,12 +60,12 @@ def exact_query_rdp(
     InvalidParameterError
         If an order is not above 1 or beyond the largest default order.
     AccountingError
-        If the law depends on more than the counts, or nothing is known about it for so many votes.
+        If the law depends on more than the counts, or has no price for this many votes.
 
     Notes
     -----
     When several votes of three or more classes can change and more than 2,000 histograms are within reach, the
-    worst case over all votes is returned instead.
+    result is the worst case over all votes instead.
 
     References
     ----------
@@ -74,7 +74,7 @@ def exact_query_rdp(
 
     Examples
     --------
-    A clear vote of 250 teachers costs a small part of an even one:
+    A clear vote of 250 teachers costs a small part of what an even vote costs:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> rdp = exact_query_rdp(LaplaceNoisyMax(20.0), [[125, 125], [200, 50]], orders=[8.0])
@@ -92,7 +92,7 @@ def exact_query_rdp(
 
 
 def _two_classes(law: ReleaseLaw, counts: NDArray[np.int64], orders: Floats, votes: int, weight: int) -> Floats:
-    found = np.zeros((len(counts), len(orders)))
+    divergences = np.zeros((len(counts), len(orders)))
     totals = counts.sum(axis=1)
     for total in np.unique(totals).tolist():
         law_table = second_class_table(law, total)
@@ -105,8 +105,8 @@ def _two_classes(law: ReleaseLaw, counts: NDArray[np.int64], orders: Floats, vot
             np.maximum(*shift_rdp(law_table, second[start : start + block], shifts, orders)).max(axis=1, initial=0.0)
             for start in range(0, len(second), block)
         ]
-        found[totals == total] = np.concatenate(parts)[back]
-    return found
+        divergences[totals == total] = np.concatenate(parts)[back]
+    return divergences
 
 
 def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, votes: int, weight: int) -> Floats:
@@ -119,12 +119,12 @@ def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, vote
     if offsets is None:
         totals = rows.sum(axis=1)
         worst = np.zeros((len(rows), len(orders)))
-        # What fewer ballots can cost at worst need not be less than what more can.
+        # The worst case of fewer ballots can exceed that of more ballots.
         for total in np.unique(totals).tolist():
             change = Change(ballots=max(1, total), classes=n_classes, votes=votes, weight=weight)
             worst[totals == total] = at_orders(largest_cost(law, change), orders)
         return worst
-    found = np.zeros((len(rows), len(orders)))
+    divergences = np.zeros((len(rows), len(orders)))
     block = max(1, _BLOCK_PAIRS // len(offsets))
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
@@ -133,25 +133,25 @@ def _many_classes(law: ReleaseLaw, rows: NDArray[np.int64], orders: Floats, vote
         rdp = neighbours_rdp(law, part, queries, moved[queries, reached], orders)
         starts = np.flatnonzero(np.diff(queries, prepend=-1))
         if len(starts):
-            found[start + queries[starts]] = np.maximum.reduceat(rdp, starts, axis=0)
-    return found
+            divergences[start + queries[starts]] = np.maximum.reduceat(rdp, starts, axis=0)
+    return divergences
 
 
 def largest_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
     """Return the public worst case of one answer, gated or not, as a Renyi curve over the default orders."""
     # Check and label of two classes are also listed together, which is tighter but slow for many votes.
-    listed = change.classes == 2 and change.ballots * change.votes <= _MOST_GATED_PAIRS
-    return worst_case_cost(law, change) if law.gated and listed else price(law, change).answered
+    listable = change.classes == 2 and change.ballots * change.votes <= _MOST_GATED_PAIRS
+    return worst_case_cost(law, change) if law.gated and listable else price(law, change).answered
 
 
 def at_orders(cost: PrivacyCost, orders: Floats) -> Floats:
-    """Return a cost's curve at other orders, rounded up: ``(order - 1) * divergence`` is convex in the order."""
+    """Return a cost's curve at other orders, rounded up. ``(order - 1) * divergence`` is convex in the order."""
     moments = np.interp(
         orders - 1, np.concatenate([[0.0], cost.orders - 1]), np.concatenate([[0.0], cost.rdp * (cost.orders - 1)])
     )
-    known = np.isin(orders, cost.orders)
+    tabulated = np.isin(orders, cost.orders)
     exact = cost.rdp[np.minimum(np.searchsorted(cost.orders, orders), len(cost.orders) - 1)]
-    return np.where(known, exact, moments / (orders - 1) * (1 + 1e-12))
+    return np.where(tabulated, exact, moments / (orders - 1) * (1 + 1e-12))
 
 
 def _whole_votes(counts: ArrayLike) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""A noisy sum of bounded vectors: what soft votes are released by."""
+"""A noisy sum of bounded vectors, which releases soft votes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from dpensemble._checks import real_between
 
 @dataclass(frozen=True, slots=True)
 class GaussianSum:
-    """Gaussian noise on a sum of vectors, of which one unit can move the sum by a known length.
+    """Gaussian noise on a sum of vectors that one unit can move by at most a fixed length, the sensitivity.
 
-    It is no `dpensemble.laws.ReleaseLaw`: teachers answer with vectors instead of ballots, and the sum is released.
+    A GaussianSum differs from a `dpensemble.laws.ReleaseLaw`: teachers answer with vectors instead of ballots, and the
+    sum is released.
 
     Parameters
     ----------
     sigma : float
-        Standard deviation of the noise on every entry, in units of the sensitivity: of the length by which
-        one unit can move the sum.
+        Standard deviation of the noise on every entry, in units of the sensitivity. The sensitivity is the length by
+        which one unit can move the sum.
 
     Examples
     --------

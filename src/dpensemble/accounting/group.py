@@ -1,6 +1,6 @@
 """Groups of records (or units) with a budget of their own, and what one of them can change.
 
-Which record belongs to which group, and the groups' budgets, are public. Neighbours differ in one record of one
+The group of each record and the groups' budgets are public. Neighbouring data sets differ in one record of one
 group, so each group is charged for what one of its own records can change, and for nothing else.
 """
 
@@ -26,13 +26,13 @@ class Group:
     name : str
         Public name.
     budget : Budget
-        What may be spent on each record of the group.
+        The most that may be spent on each record of the group.
     pool : int, default=0
         For votes: number of the pool whose teachers learn from the group, from 0.
     votes : int, default=1
-        For votes: teachers of that pool that learn from one record.
+        For votes: how many teachers of that pool learn from one record.
     weight : float, default=1.0
-        For sums: length of its vectors as a share of the sensitivity; from 0 to 1.
+        For sums: length of the group's vectors as a share of the sensitivity, from 0 to 1.
 
     Raises
     ------

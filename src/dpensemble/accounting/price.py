@@ -1,4 +1,4 @@
-"""The one registry of prices: from a law and a change of votes to what one answer costs."""
+"""The one registry of prices, which maps a law and a change of votes to the cost of one answer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dpensemble.laws.sampling import PROBABILITY_ERROR
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a query costs: the check always, the label only where it is given.
+    """Cost of a query: the check always, the label only when the law releases one.
 
     Parameters
     ----------
     label : PrivacyCost
         Cost of a label.
     check : PrivacyCost or None
-        Further cost of learning whether the query passed a gate; None for laws that always answer.
+        Further cost of revealing whether the query passed a gate. None for laws that always answer.
     corners : DominatingPairs or None
-        Corners of a polygon around a check's chances, where check and label can be composed exactly.
+        Corners of a polygon around a check's chances, when check and label can be composed exactly.
     """
 
     label: PrivacyCost
@@ -41,7 +41,7 @@ class Price:
 
     @property
     def answered(self) -> PrivacyCost:
-        """Cost of a query that is answered; of a gated one, under a purse where its outcomes are known."""
+        """Cost of an answered query. For a gated query with finite outcomes, the cost under a purse."""
         if self.check is None:
             return self.label
         both = self.check + self.label
@@ -60,11 +60,11 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
     Parameters
     ----------
     law : ReleaseLaw
-        The law that answers. One that compares with a student is priced whatever the student says.
+        The law that answers. A law that compares with a student is priced for every possible prediction of the student.
     change : Change
         What one unit can do to the votes.
     accounting : Accounting, default="exact"
-        What the label alone reveals, or the published bound.
+        Charge for what the label alone reveals, or by the published bound.
 
     Returns
     -------
@@ -74,11 +74,11 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
     Raises
     ------
     AccountingError
-        If no price is known; the message says what would do.
+        If no price exists. The message names a remedy.
 
     Examples
     --------
-    Laplace noise costs a quarter of what the papers charge, since nobody sees the noisy counts:
+    Laplace noise costs a quarter of the published price here, since the noisy counts stay secret:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> law, change = LaplaceNoisyMax(125), Change(ballots=250, classes=2)
@@ -101,9 +101,9 @@ def price(law: ReleaseLaw, change: Change, accounting: Accounting = Accounting.E
 
 
 def _rounding_is_paid(law: ReleaseLaw, label: PrivacyCost, change: Change, shift: float) -> bool:
-    """Tell whether what rounding may do to a gated answer is less than what a check and a label tell."""
-    # The sampled answer is a mixture of the exact one and of a law all of whose outcomes are within a share of uniform,
-    # since its weight bears all rounding errors; that law is a check with such chances, then such a label.
+    """Return whether a check and a label reveal more than rounding can do to a gated answer."""
+    # The sampled answer mixes the exact one with a law whose outcomes are all within a share of uniform, since its
+    # weight bears all rounding errors. That law is a check with such chances, then such a label.
     outcomes = change.classes + 1
     share = PROBABILITY_ERROR * outcomes / law.mixing_weight(change.classes)
     passing = change.classes / outcomes
@@ -112,17 +112,17 @@ def _rounding_is_paid(law: ReleaseLaw, label: PrivacyCost, change: Change, shift
 
 
 def _require_law(law: ReleaseLaw, change: Change) -> None:
-    """Refuse what is no law, in a sentence that says how to mend it."""
+    """Refuse an object that does not satisfy the protocol of a law, and name the remedy."""
     name, n_outcomes, n = type(law).__name__, change.classes, change.ballots
-    # A law that can change, or that equals another, would keep the price of what it is not.
-    declared = vars(type(law)).get("__dataclass_params__")
-    if declared is None or not declared.frozen or not all(field.compare for field in fields(law)):  # type: ignore[arg-type]
+    # A law that can change, or that equals a different law, would keep a stale price.
+    dataclass_params = vars(type(law)).get("__dataclass_params__")
+    if dataclass_params is None or not dataclass_params.frozen or not all(field.compare for field in fields(law)):  # type: ignore[arg-type]
         raise AccountingError(
-            f"law={name} is no frozen dataclass whose settings are all compared; declare it by @dataclass(frozen=True)."
+            f"law={name} must be a frozen dataclass that compares all settings; declare it by @dataclass(frozen=True)."
         )
     if law.gated or law.needs_student:
         raise AccountingError(
-            f"law={name} has a gate or needs a student, which is for laws of the library; answer every query."
+            f"law={name} has a gate or needs a student, which only laws of the library may have; answer every query."
         )
     try:
         hash(law)
@@ -135,16 +135,16 @@ def _require_law(law: ReleaseLaw, change: Change) -> None:
     counts[:, 0], counts[:, 1] = first, n - first
     counts.flags.writeable = False
     try:
-        found = np.asarray(law.probabilities(counts))
+        probabilities = np.asarray(law.probabilities(counts))
     except ValueError as error:
         raise AccountingError(f"law={name} fails on read-only counts: {str(error).rstrip('.')}.") from None
-    if found.shape != (len(first), n_outcomes):
+    if probabilities.shape != (len(first), n_outcomes):
         raise AccountingError(
-            f"law={name} gives probabilities of shape {found.shape} for {len(first)} queries and {change.classes} "
-            f"classes; return one row a query and {n_outcomes} columns."
+            f"law={name} gives probabilities of shape {probabilities.shape} for {len(first)} queries and "
+            f"{change.classes} classes; return one row a query and {n_outcomes} columns."
         )
     alone = np.concatenate([law.probabilities(row[None]) for row in counts])
-    if np.abs(alone - found).max() > 2 * PROBABILITY_ERROR:
+    if np.abs(alone - probabilities).max() > 2 * PROBABILITY_ERROR:
         raise AccountingError(
             f"law={name} gives a query other probabilities beside other queries than alone; compute each row by itself "
             "(axis=1)."

@@ -1,32 +1,34 @@
-r"""What answers of a sparse noisy maximum cost: two gaps, and what a class of a single vote can reveal.
+r"""Cost of answers of a sparse noisy maximum: two gaps, and what a class of a single vote can reveal.
 
-The law (`dpensemble.laws.sparse`) adds noise ``Z_c`` to the counts of the classes ``supp(n)`` that have votes, releases
-the largest noisy count's class if it is at least ``T``, and else nothing. With a small chance ``w`` it releases what a
-law of no votes gives: every class of the support with chance ``f``, nothing with the rest.
+The law (`dpensemble.laws.sparse`) adds noise ``Z_c`` to the counts of the classes ``supp(n)`` that have votes. The law
+releases the class of the largest noisy count if that count is at least ``T``, and otherwise nothing. With a small
+chance ``w`` it releases the outcome of a law of no votes: every class of the support with chance ``f``, nothing with
+the rest.
 
 *A fixed set.* For a set ``S`` that does not depend on the votes let ``M_S(n)`` do the same with the classes of ``S``,
-whatever their counts. Let one ballot move from class a to class b, both in ``S``. Given the larger of ``T`` and the
-largest noisy count of the others, which no ballot for a or b changes, either a wins, or b, or neither: that is the
-reduction of `dpensemble.accounting.worst_case.two_gaps`, with "nothing" among the others, so the pairs found there
+for every table of counts. Let one ballot move from class a to class b, both in ``S``. Given the larger of ``T`` and the
+largest noisy count of the others, which no ballot for a or b changes, either a wins, or b, or neither. That is the
+reduction of `dpensemble.accounting.worst_case.two_gaps`, with "nothing" among the others, so its pairs
 dominate ``M_S(n), M_S(n')``, mixed with a law that leaves each of the three at least ``f``.
 
-*The support.* Let ``S = supp(n) u supp(n')``. It has at most one class more than ``supp(n)``, b, and then ``n_b = 0``;
-and at most one more than ``supp(n')``, a, and then ``n_a = 1``. With ``t0 = P(Z >= T)``, ``t1 = P(1 + Z >= T)``:
+*The support.* Let ``S = supp(n) u supp(n')``. ``S`` has at most one class more than ``supp(n)``, b, and then ``n_b =
+0``. ``S`` has at most one more than ``supp(n')``, a, and then ``n_a = 1``. With ``t0 = P(Z >= T)``, ``t1 = P(1 + Z >=
+T)``:
 
-- Given ``Z_b < T`` class b cannot win, and whether another wins no longer depends on it: ``M_S(n)`` given that event is
-  ``M(n)``. So ``M(n)(o) <= M_S(n)(o) / (1 - t0)`` for every outcome; mixing adds alike, but ``f`` more to "nothing".
+- Given ``Z_b < T`` class b cannot win, and whether another wins no longer depends on b: ``M_S(n)`` given that event is
+  ``M(n)``. So ``M(n)(o) <= M_S(n)(o) / (1 - t0)`` for every outcome. Mixing adds alike, but ``f`` more to "nothing".
 - Without a in the race every other outcome is at least as likely: ``M(n')(o) >= M_S(n')(o)`` for ``o != a``.
 - ``M(n)`` gives a with a chance of at most ``t1 + f``.
 
 So up to a mass of ``t1 + 2 f`` the law on ``n`` is at most ``exp(eta)`` times that of ``M_S(n)``, ``eta = -log(1 -
 t0)``, on outcomes other than a, where the law on ``n'`` is at least that of ``M_S(n')``. Both steps hold for each of
-``Q`` answers given those before it, the masses add up, and so do the ``eta``: if ``Q`` answers of fixed sets have
+``Q`` answers given those before it. The masses add up, and so do the ``eta``. If ``Q`` answers of fixed sets have
 ``delta_S(epsilon)``, those of the sparse law are private with
 
     ``epsilon + Q eta``  and  ``exp(Q eta) (delta_S(epsilon) + exp(epsilon) Q rho) + Q (t1 + 2 f + rho)``,
 
 where ``rho``, the number of voters and one times the error of a probability, bounds how far rounding moves a law in
-total variation, on either side. (The project's own; thresholds on what occurs go back to Korolova et al. 2009.)
+total variation, on either side. (The project's own. Thresholds on what occurs go back to Korolova et al. 2009.)
 """
 
 from __future__ import annotations
@@ -48,13 +50,13 @@ from dpensemble.laws.sparse import FLOOR, MIXING, SPARSE_ERROR, SparseNoisyMax
 _OUTCOMES = round(MIXING / FLOOR)
 #: Classes with votes, one more for a neighbour, and "nothing" share the mixing.
 MOST_VOTERS = _OUTCOMES - 1000
-# Share of what is left of delta that pays for rounding on the other side.
+# Share of the remaining delta that pays for rounding on the other side.
 _ROUNDING_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseCost(Cost):
-    """Privacy loss of answers of sparse noisy maxima: fixed sets, and what is added to epsilon and taken from delta."""
+    """Privacy loss of answers of sparse noisy maxima: fixed sets, plus an addition to epsilon and one to delta."""
 
     # No Renyi curve bounds these answers, since a class of a single vote can show itself.
     fixed: PrivacyCost
@@ -64,7 +66,7 @@ class SparseCost(Cost):
 
     def __post_init__(self) -> None:
         if not all(0 <= value < np.inf for value in (self.eta, self.lost, self.rounding)):
-            raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
+            raise AccountingError("every number of a privacy cost must be finite and not negative.")
 
     def __add__(self, other: SparseCost) -> SparseCost:
         if not isinstance(other, SparseCost):
@@ -80,7 +82,7 @@ class SparseCost(Cost):
     __rmul__ = __mul__
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
-        """Return the epsilon that holds at `delta`, rounded up; infinite if the answers use up the delta."""
+        """Return the epsilon that holds at `delta`, rounded up. Infinite if the answers use up the delta."""
         if not (self.fixed.rdp.any() or self.eta or self.lost or self.rounding):
             return 0.0
         left = self._left(delta_of(delta))
@@ -96,7 +98,7 @@ class SparseCost(Cost):
             return False
         if self._pays_rounding(epsilon, left):
             return self.fixed.fits(Budget(epsilon=epsilon, delta=left), conversion)
-        # At so large an epsilon rounding weighs more than at the one that is needed.
+        # At such a large epsilon, rounding weighs more than at the epsilon that is needed.
         return self.epsilon(budget.delta, conversion) <= budget.epsilon
 
     def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
@@ -107,7 +109,7 @@ class SparseCost(Cost):
         return last_fitting(lambda count: (self * count).fits(budget, conversion), 1, 2.0, ceiling) if ceiling else 0
 
     def _left(self, delta: float) -> float:
-        """Return the delta that is left to the answers of fixed sets; 0 if there is none."""
+        """Return the delta that remains for the answers of fixed sets, or 0 if nothing remains."""
         left = (delta - self.lost) * math.exp(-self.eta) * (1 - 1e-12)
         return max(0.0, left) * (1 - _ROUNDING_SHARE)
 

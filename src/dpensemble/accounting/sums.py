@@ -1,4 +1,4 @@
-"""The meter of noisy sums of bounded vectors; their cost: `dpensemble.cost.gaussian`."""
+"""The meter of noisy sums of bounded vectors. `dpensemble.cost.gaussian` computes their cost."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Gr
 
     Examples
     --------
-    >>> found = weighted_groups(["low", "high"], [Budget(epsilon=1, delta=1e-5), Budget(epsilon=2, delta=1e-5)])
-    >>> [round(group.weight, 3) for group in found]
+    >>> groups = weighted_groups(["low", "high"], [Budget(epsilon=1, delta=1e-5), Budget(epsilon=2, delta=1e-5)])
+    >>> [round(group.weight, 3) for group in groups]
     [0.534, 1.0]
     """
     allowed = [gaussian_mu(budget.epsilon, budget.delta) for budget in budgets]
@@ -30,12 +30,12 @@ def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Gr
 
 
 class SumsMeter(BudgetMeter, spends=("charge",)):
-    """Charges noisy sums before their noise is drawn; what does not fit is refused, and what was charged stays charged.
+    """Charges noisy sums before their noise is drawn. Refuses a sum that does not fit, and never refunds a charge.
 
     Parameters
     ----------
     groups : sequence of Group
-        Whose units are charged, at one delta. A unit of weight ``a`` moves a sum by ``a`` sensitivities at most.
+        Groups whose units are charged, at one delta. A unit of weight ``a`` moves a sum by at most ``a`` sensitivities.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
 
     @property
     def mu(self) -> float:
-        """Gaussian privacy that the budgets allow to a unit of weight 1; a little is kept for the noise's rounding."""
+        """Gaussian privacy that the budgets allow a unit of weight 1. A small reserve pays for the noise's rounding."""
         allowed = [
             gaussian_mu(group.budget.epsilon * (1 - 1e-7), group.budget.delta * (1 - 1e-7)) / group.weight
             for group in self.groups
@@ -79,7 +79,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
         Parameters
         ----------
         sigma : float
-            Noise in units of the sensitivity; at most what is drawn.
+            Noise in units of the sensitivity, at most the noise that is drawn.
         variance : int
             Variance of the discrete noise in squared whole units, from 2**40.
         entries : int
@@ -105,7 +105,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
         self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
-        """Return the most that each group can be charged; discrete noise is held to it from then on."""
+        """Return the most that each group can be charged. Discrete noise is checked against it from then on."""
         self._most_slack = PROMISED_SLACK
         mus = [gaussian_mu(group.budget.epsilon, group.budget.delta) * (1 + 1e-9) for group in self.groups]
         return tuple(GaussianCost(mu**2, PROMISED_SLACK) for mu in mus)
@@ -131,5 +131,5 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
 
     @property
     def charges(self) -> tuple[dict[str, Any], ...]:
-        """``sigma``, ``variance`` and ``entries`` of every sum charged so far; public."""
+        """``sigma``, ``variance`` and ``entries`` of every sum charged so far. Public."""
         return tuple(self._charges)

@@ -1,4 +1,4 @@
-"""The aggregator: votes in, noisy answers out, each charged before it is drawn."""
+"""The aggregator, which turns votes into noisy answers and charges each answer before it is drawn."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from dpensemble.laws import ReleaseLaw, SparseNoisyMax
 from dpensemble.relations import Basis, Relation
 from dpensemble.releases import release_of
 
-_SENT_BACK = "Only the answers are published; votes stay secret, and so does which records are behind them."
+_SENT_BACK = "Only the answers are published. Votes stay secret, and so does which records are behind them."
 _COMMON = (
     _SENT_BACK,
-    "The number of answers, classes, voters and settings do not depend on the private records; stopping earlier does "
+    "The number of answers, classes, voters and settings do not depend on the private records. Stopping earlier does "
     "not lower the epsilon.",
-    "That a request was refused is not covered.",
-    "This covers the answers of one aggregator; the losses of further releases from the same records add to it.",
+    "The guarantee does not cover that a request was refused.",
+    "This covers the answers of one aggregator. The losses of further releases from the same records add to it.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What a number of answers costs, whatever the votes are.
+    """Cost of a number of answers, the same for all votes.
 
     Parameters
     ----------
     answers : int
         Number of answers, from the first.
     epsilon, delta : float
-        What they cost together; epsilon is infinite where they use up the delta.
+        Their total cost. Epsilon is infinite if they use up the delta.
     fits : bool
         Whether the budget allows them.
     """
@@ -61,48 +61,48 @@ class Quote:
 class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     """Answers from votes that you bring, under a budget.
 
-    Nothing is trained. You hand in one ballot a voter (or counts, or log-probabilities), and get a noisy answer whose
-    cost is known beforehand. The number of answers is settled when the aggregator is made, and the guarantee covers all
-    of them.
+    The aggregator trains nothing. You pass one ballot a voter (or counts, or log-probabilities), and get a noisy answer
+    whose cost is known beforehand. The number of answers is settled when the aggregator is made, and the guarantee
+    covers all of them.
 
     Parameters
     ----------
     law : str, ReleaseLaw, SparseNoisyMax or GaussianSum
-        What answers: a law or its short name, which then has its usual noise for so many voters; for very many classes
-        `SparseNoisyMax`; `GaussianSum` releases the noisy mean of the voters' probabilities.
+        The law that answers, or its short name, which then has its usual noise for that many voters. For very many
+        classes use `SparseNoisyMax`. `GaussianSum` releases the noisy mean of the voters' probabilities.
     classes : int or sequence
         Labels, or their number if they are numbered from 0. Public.
     n_voters : int
         Number of ballots in each answer. Public.
     relation : str
         ``"replace-one"`` or ``"add-or-remove-one"``: what happens to one unit. Either way it can change the ballots of
-        the voters that saw it, from any classes to any others, while the number of voters stays.
+        the voters that saw it, from any classes to any others. The number of voters stays.
     budget : Budget
         Epsilon and delta of all answers together.
     ledger : LedgerAccount or LedgerGrant, optional
-        Account of the data set in a `dpensemble.ledger.Ledger`, where all answers are charged before the first and kept
-        by key; a named grant of it (``account.grant("name")``) is gone on with after a restart.
+        Account of the data set in a `dpensemble.ledger.Ledger`, which charges all answers before the first and stores
+        them by key. A named grant of the account (``account.grant("name")``) continues after a restart.
     sampling : str, default="fixed"
-        ``"fixed"``: each unit stays with its voters. ``"fresh"``: `draw` draws the records of every answer anew.
+        ``"fixed"``: each unit stays with its voters. ``"fresh"``: `draw` draws the records again for every answer.
     rate : float, optional
         Probability that a record (or unit) is drawn for an answer, for fresh sampling.
     clip : float, optional
-        Takes `log_probs` for the exponential mechanism: what lies more than `clip` nats below a voter's largest counts
-        as that far below, so that a class gets from 0 to 1 vote of each voter.
+        Takes `log_probs` for the exponential mechanism. A class more than `clip` nats below a voter's largest counts
+        as that far below, so each voter gives a class from 0 to 1 vote.
     answers : int, optional
-        Number of answers; by default as many as the budget allows.
+        Number of answers. By default as many as the budget allows.
     votes_per_unit : int, default=1
         Most voters that one unit reaches.
     unit : str, default="record"
-        What is protected, in the guarantee's words. If sampling is fresh and this is other than a record, `draw` must
-        be given the unit of each record.
+        What is protected, in the guarantee's words. If sampling is fresh and `unit` is not a record, `draw` requires
+        the unit of each record.
     insecure_release_seed : int, optional
-        For experiments: whoever knows it can undo the noise.
+        For experiments. Anyone who knows the seed can undo the noise.
 
     Raises
     ------
     InvalidParameterError
-        If a setting is out of range, or does not go with another.
+        If a setting is out of range, or does not fit another.
     BudgetError
         If the budget does not cover the answers.
     AccountingError
@@ -149,7 +149,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             range(integer_between("classes", classes, 2)) if numbered else tuple(declared_classes(classes))  # type: ignore[arg-type]
         )
         if not isinstance(budget, Budget):
-            raise InvalidParameterError(f"budget={shown(budget)} is no Budget; give Budget(epsilon=1, delta=1e-5).")
+            raise InvalidParameterError(f"budget={shown(budget)} must be a Budget; give Budget(epsilon=1, delta=1e-5).")
         self.design = GivenVotes(
             release=release_of(law, n_voters, len(self.classes), clip=clip),
             n_classes=len(self.classes),
@@ -168,30 +168,30 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         self._lock, self._ledger = threading.Lock(), ledger
         self._draws = None if rate is None else Draws(n_voters, self.design.rate or 0.0, self._noise)
         self._most = self.design.most_answers
-        # A grant that was charged before is gone on with; else the first answer charges it.
+        # A grant that was charged before continues. Otherwise the first answer charges it.
         self._book: Book | None = None if ledger is None else ledger.resumed(self.design)
 
     def quote(self, n: int) -> Quote:
-        """Return what the first `n` answers cost together; looks at no votes, and charges nothing.
+        """Return the total cost of the first `n` answers. A quote uses no votes, and charges nothing.
 
         Parameters
         ----------
         n : int
-            Number of answers, from 1; may be more than the budget allows.
+            Number of answers, from 1. May exceed what the budget allows.
         """
         n, budget = integer_between("n", n, 1), self.design.groups[0].budget
         epsilon = (self.design.cost * n).epsilon(budget.delta)
         return Quote(answers=n, epsilon=epsilon, delta=budget.delta, fits=n <= self._most)
 
     def remaining(self) -> int:
-        """Return how many answers are left; public."""
+        """Return how many answers are left. Public."""
         return self._most - (0 if self._book is None else self._book.answered)
 
     def guarantee(self) -> Guarantee:
-        """Return what is promised of all answers together, taken or not."""
+        """Return the guarantee of all answers together, whether or not you take them all."""
         budget, design = self.design.groups[0].budget, self.design
         release = design.release
-        seen = (f"One {self.unit} reaches at most {design.votes} of the {design.n_voters} voters.",)
+        reach = (f"One {self.unit} reaches at most {design.votes} of the {design.n_voters} voters.",)
         return Guarantee(
             epsilon=design.spent,
             delta=budget.delta,
@@ -199,20 +199,20 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
             relation=design.relation,
             unit=self.unit,
             accounting=f"{release.analysis(design.voters)}, {self._most:,} answers of {release.description}",
-            assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*seen, *_COMMON)),
+            assumptions=((*promises_of_draws(self.unit), *_COMMON) if design.rate is not None else (*reach, *_COMMON)),
             for_release=self._noise.for_release,
         )
 
     def draw(self, n_records: int | None = None, *, units: ArrayLike | None = None) -> DrawnRecords:
-        """Draw records for one answer; secret, for one use by `answer`.
+        """Draw records for one answer. The draw is secret, and for one use by `answer`.
 
         Parameters
         ----------
         n_records : int, optional
-            Number of private records, each of which is drawn by itself.
+            Number of private records, each of which is drawn independently.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to, if the aggregator's `unit` is other than a record: texts, whole numbers or
-            bytes. A unit is drawn by itself, and all its records go to the same voter.
+            The unit of each record, if the aggregator's `unit` is not a record: texts, whole numbers or bytes. Units
+            are drawn independently, and all records of a unit go to the same voter.
 
         Returns
         -------
@@ -222,7 +222,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         Raises
         ------
         InvalidParameterError
-            If the aggregator's sampling is fixed, or what would be drawn is not what its `unit` names.
+            If the aggregator's sampling is fixed, or the draw is not of the aggregator's `unit`.
         DataError
             If a record has no unit.
 
@@ -235,7 +235,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         True
         """
         if self._draws is None:
-            raise InvalidParameterError("draw is for sampling='fresh'; with 'fixed' records stay with their voters.")
+            raise InvalidParameterError("draw requires sampling='fresh'; with 'fixed' records stay with their voters.")
         n_records = number_to_draw(self.unit, n_records, units)
         with self._lock:
             return self._draws.draw(n_records, units)
@@ -249,20 +249,20 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         key: str | None = None,
         drawn: DrawnRecords | Sequence[DrawnRecords] | None = None,
     ) -> Answer:
-        """Charge for, draw and return answers; the same key with the same votes gives the same answer for nothing.
+        """Charge for, draw and return answers. Repeating a key with the same votes returns the same answer at no cost.
 
         Parameters
         ----------
         ballots : array-like of shape (n_voters,) or (n_queries, n_voters), optional
-            A label for each voter. Private, as all votes are; give one of the three kinds.
+            A label for each voter. Private, as all votes are. Give one of the three kinds.
         counts : array-like of shape (n_classes,) or (n_queries, n_classes), or mapping, optional
-            Votes for each class, which add up to the number of voters; as a mapping from labels for one query.
+            Votes for each class, which add up to the number of voters. For one query, may be a mapping from labels.
         log_probs : array-like of shape (n_voters, n_classes) or (n_queries, n_voters, n_classes), optional
-            Logarithms of each voter's probabilities, where the aggregator has a `clip` or its law is a `GaussianSum`.
+            Logarithms of each voter's probabilities, if the aggregator has a `clip` or its law is a `GaussianSum`.
         key : str, optional
-            Name of the request, public. By default a new one.
+            Name of the request, public. By default a new name.
         drawn : DrawnRecords or sequence, optional
-            For fresh sampling: what `draw` gave, for each query.
+            For fresh sampling: the result of `draw`, for each query.
 
         Returns
         -------
@@ -272,34 +272,36 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         Raises
         ------
         DataError
-            If votes cannot be used, or the key was used with other votes; nothing is charged then.
+            If votes are invalid, or the key was used with other votes. Then nothing is charged.
         BudgetError
-            If fewer answers are left than were asked for; nothing is charged then.
+            If fewer answers remain than you request. Then nothing is charged.
         """
         key, votes = check_key(key), self._votes(ballots, counts, log_probs)
         payload = _payload(votes)
         if self._draws is None:
             if drawn is not None:
-                raise DataError("drawn is for sampling='fresh'; leave it out.")
-            told = self._open_book(len(votes)).charge(key, payload, len(votes))
+                raise DataError("drawn requires sampling='fresh'; leave it out.")
+            text = self._open_book(len(votes)).charge(key, payload, len(votes))
         else:
             with self._lock:
                 numbers = self._draws.check(drawn, len(votes), key)
-                told = self._opened(len(votes)).charge(key, payload, len(votes))
+                text = self._opened(len(votes)).charge(key, payload, len(votes))
                 self._draws.use(numbers, key)
-        return self._told(key, told, lambda: votes)
+        return self._stored_or_drawn(key, text, lambda: votes)
 
     def answer_to(self, request: bytes, n_queries: int, *, ask: Callable[[], Any], key: str | None = None) -> Answer:
-        """Charge for answers to a request, and only then ask the voters and draw; a request answered is not asked anew.
+        """Charge for answers to a request, and only then ask the voters and draw.
+
+        A request that was answered asks no voter again.
 
         Parameters
         ----------
         request : bytes
-            What voters are asked about, in any form that is the same for the same request.
+            The request to the voters, in any form that is the same for the same request.
         n_queries : int
             Number of queries in it.
         ask : callable
-            Returns the ballots, shape (n_queries, n_voters). Whatever it raises, what was charged stays charged.
+            Returns the ballots, shape (n_queries, n_voters). If it raises, the charge stays.
         key : str, optional
             As for `answer`.
 
@@ -324,24 +326,24 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
         1
         """
         if self._draws is not None or "ballots" not in self.design.release.takes:
-            raise InvalidParameterError("answer_to is for sampling='fixed' and ballots; use answer().")
+            raise InvalidParameterError("answer_to requires sampling='fixed' and ballots; use answer().")
         key, n_queries = check_key(key), integer_between("n_queries", n_queries, 1)
-        told = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
+        text = self._open_book(n_queries).charge(key, b"request " + request, n_queries)
 
         def votes() -> Any:
-            found = self._read.ballots(ask())
-            if len(found) != n_queries:
-                raise DataError(f"ask gave ballots for {len(found)} queries, and {n_queries} were charged.")
-            return found
+            ballots = self._read.ballots(ask())
+            if len(ballots) != n_queries:
+                raise DataError(f"ask must return ballots for the {n_queries} queries charged; got {len(ballots)}.")
+            return ballots
 
-        return self._told(key, told, votes)
+        return self._stored_or_drawn(key, text, votes)
 
-    def _told(self, key: str, told: str | None, votes: Callable[[], Any]) -> Answer:
-        """Return what was stored, or else what is drawn now; of several who draw for one key the first is told."""
-        if told is not None:
-            return from_text(told, self.classes, key, replayed=True)
+    def _stored_or_drawn(self, key: str, text: str | None, votes: Callable[[], Any]) -> Answer:
+        """Return the stored answer, or draw one. If several threads draw for one key, all get the first draw."""
+        if text is not None:
+            return from_text(text, self.classes, key, replayed=True)
         text, book = self._drawn_text(votes()), self._book
-        assert book is not None  # noqa: S101 - what is told here was charged in it
+        assert book is not None  # noqa: S101 - the answer was charged in the book
         return from_text(book.store(key, text), self.classes, key, replayed=False)
 
     def _open_book(self, answers: int) -> Book:
@@ -350,9 +352,9 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
 
     def _opened(self, answers: int) -> Book:
         if self._book is None:
-            # Opening charges the whole grant, so what can never fit is refused before.
+            # Opening charges the whole grant, so a request that can never fit is refused before.
             require_left(answers, self._most, 0)
-            # The whole budget is told of before the first answer, which may still be forbidden.
+            # Listeners learn of the whole budget before the first answer, and may still forbid it.
             announce(self.design.groups, lambda: [(self.design.cost * self._most).renyi], relation=self.design.relation)
             self._book = MemoryBook(self._most) if self._ledger is None else self._ledger.book(self.design)
         return self._book
@@ -360,10 +362,10 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
     @guard_private_rows()
     def _votes(self, ballots: Any, counts: Any, log_probs: Any) -> Any:
         kinds = {"ballots": ballots, "counts": counts, "log_probs": log_probs}
-        given = [name for name, value in kinds.items() if value is not None]
-        wanted = self.design.release.takes
-        if len(given) != 1 or given[0] not in wanted:
-            raise DataError(f"this aggregator takes {' or '.join(wanted)}, one of them; give it by name.")
+        kinds_given = [name for name, value in kinds.items() if value is not None]
+        accepted_kinds = self.design.release.takes
+        if len(kinds_given) != 1 or kinds_given[0] not in accepted_kinds:
+            raise DataError(f"this aggregator takes {' or '.join(accepted_kinds)}; give exactly one, by name.")
         if log_probs is not None:
             return self._read.soft(log_probs)
         return self._read.ballots(ballots) if counts is None else self._read.counts(counts)
@@ -376,7 +378,7 @@ class Aggregator(Original, spends=("answer", "answer_to", "draw")):
 
 
 def _payload(votes: Any) -> bytes:
-    """Return votes as bytes, the same for the same counts however they were handed in."""
+    """Return votes as bytes, the same for the same counts in every input form."""
     if isinstance(votes, np.ndarray):
         return json.dumps(votes.tolist(), separators=(",", ":")).encode()
     return json.dumps([[one.ids.tolist(), one.counts.tolist()] for one in votes], separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""What is released, and the book in which answers stand by their keys."""
+"""Released answers, and the book that stores them by their keys."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Answer:
     Parameters
     ----------
     labels : tuple
-        A label for each query; None where the law gave no answer.
+        A label for each query, or None where the law gave no answer.
     means : tuple of tuple of float or None
-        Noisy mean of the voters' probabilities for each query, where the law releases it.
+        Noisy mean of the voters' probabilities for each query, if the law releases it.
     key : str
-        Name of the request: asking again by it gives the same answer for nothing.
+        Name of the request. Repeating the request with this key returns the same answer at no cost.
     replayed : bool
-        Whether the answer was stored from before.
+        Whether the answer was already stored.
     for_release : bool
         False when the noise came from a seed.
     """
@@ -45,22 +45,22 @@ class Answer:
     def label(self) -> Any:
         """The label of the only query."""
         if len(self.labels) != 1:
-            raise DataError(f"there are {len(self.labels)} labels; read them from .labels.")
+            raise DataError(f"label is for answers to one query; this answer has {len(self.labels)}, so use .labels.")
         return self.labels[0]
 
 
 class Book(Protocol):
-    """Where answers are charged and kept; `dpensemble.ledger` has one that lasts."""
+    """Charges and stores answers. `dpensemble.ledger` has a book that lasts."""
 
     @property
     def answered(self) -> int:
         """Number of answers charged so far."""
 
     def charge(self, key: str, payload: bytes, answers: int) -> str | None:
-        """Charge for answers to a payload before anything is drawn, or return what was stored by this key."""
+        """Charge for answers to a payload before anything is drawn, or return the text stored by this key."""
 
     def store(self, key: str, text: str) -> str:
-        """Keep what was drawn for a key, and return what is to be told by it."""
+        """Store the text drawn for a key, and return the text to release by this key."""
 
 
 class MemoryBook(Original, spends=("charge", "store")):
@@ -69,20 +69,20 @@ class MemoryBook(Original, spends=("charge", "store")):
     def __init__(self, most: int) -> None:
         self._most, self.answered = most, 0
         self._lock = threading.Lock()
-        # What votes were given is kept as a keyed hash only.
+        # The votes are stored as a keyed hash only.
         self._secret = secrets.token_bytes(32)
         self._payloads: dict[str, bytes] = {}
         self._texts: dict[str, str] = {}
 
     def charge(self, key: str, payload: bytes, answers: int) -> str | None:
-        """Charge for answers to a payload, or return what was stored by this key."""
+        """Charge for answers to a payload, or return the text stored by this key."""
         digest = blake2b(payload, key=self._secret, digest_size=32).digest()
         with self._lock:
-            known = self._payloads.get(key)
-            if known is not None:
-                if not secrets.compare_digest(known, digest):
+            earlier = self._payloads.get(key)
+            if earlier is not None:
+                if not secrets.compare_digest(earlier, digest):
                     raise other_payload(key)
-                # None where an earlier attempt was charged and released nothing.
+                # None if an earlier attempt was charged and released nothing.
                 return self._texts.get(key)
             require_left(answers, self._most, self.answered)
             self.answered += answers
@@ -90,22 +90,22 @@ class MemoryBook(Original, spends=("charge", "store")):
         return None
 
     def store(self, key: str, text: str) -> str:
-        """Keep what was drawn for a key."""
+        """Store the text drawn for a key."""
         return self._texts.setdefault(key, text)
 
 
 def require_left(answers: int, most: int, answered: int) -> None:
-    """Refuse more answers than are left of those that were promised."""
+    """Refuse more answers than remain of the promised number."""
     left = most - answered
     if answers > left:
         raise BudgetError(
-            f"{answers:,} answers were asked for, and {left:,} are left; ask for at most that many.",
+            f"{answers:,} answers were requested, and {left:,} are left; ask for at most that many.",
             figures={"unit": "answers", "requested": answers, "spent": answered, "remaining": left, "fits": left},
         )
 
 
 def other_payload(key: str) -> DataError:
-    """Return the error of a key that comes with other votes than before."""
+    """Return the error for a key that was used with other votes before."""
     return DataError(f"key={key!r} was used with other votes; use a new key for a new request.", parameter="key")
 
 
@@ -115,18 +115,18 @@ def check_key(key: object) -> str:
         return secrets.token_hex(16)
     if isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable():
         return key
-    raise DataError(f"key={shown(key)} is not a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
+    raise DataError(f"key={shown(key)} must be a printable text of 1 to {_LONGEST_KEY} characters.", parameter="key")
 
 
 def as_text(outcomes: Sequence[int], means: Sequence[Sequence[float]] | None, *, for_release: bool) -> str:
-    """Return what was drawn as text, the same to the byte whenever it is told; seeded noise leaves a mark."""
+    """Return drawn outcomes as text, byte for byte the same on every call. Seeded noise leaves a mark."""
     mark = {} if for_release else {"for_release": False}
     return json.dumps({"outcomes": list(outcomes), "means": means} | mark, separators=(",", ":"))
 
 
 def from_text(text: str, labels: Sequence[Any] | range, key: str, *, replayed: bool) -> Answer:
     """Return the answer that a stored text holds."""
-    found = json.loads(text)
-    named = tuple(None if one < 0 else labels[one] for one in found["outcomes"])
-    means = None if found["means"] is None else tuple(tuple(row) for row in found["means"])
-    return Answer(named, means, key, replayed, for_release=found.get("for_release", True))
+    stored = json.loads(text)
+    names = tuple(None if one < 0 else labels[one] for one in stored["outcomes"])
+    means = None if stored["means"] is None else tuple(tuple(row) for row in stored["means"])
+    return Answer(names, means, key, replayed, for_release=stored.get("for_release", True))

@@ -1,4 +1,4 @@
-"""Records drawn anew for one answer, in secret."""
+"""Records that are drawn for one answer, in secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpensemble.allocation.secret_draws import integers_below
 from dpensemble.allocation.units import unit_numbers
 from dpensemble.errors import DataError, InvalidParameterError
 
-#: What is protected when nothing else is named.
+#: The protected unit when no other is named.
 RECORD = "record"
 # Number of the voter of a unit that was not drawn.
 _NOBODY = -1
@@ -25,16 +25,16 @@ _NOBODY = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnRecords:
-    """Which records each voter may look at for one answer; secret, so the ``repr`` shows no more than the voters.
+    """Which records each voter may look at for one answer. Secret, so the ``repr`` shows only the number of voters.
 
     Parameters
     ----------
     voters : tuple of ndarray
-        Positions of the records of each voter, ascending. A voter may have none, and votes all the same.
+        Positions of the records of each voter, ascending. A voter may have no records, and still votes.
     n_records : int
-        Number of records that there were.
+        Number of records at the time of the draw.
     number : int
-        Which draw of its aggregator it is.
+        Index of the draw within its aggregator.
     maker : object
         That aggregator's draws.
     """
@@ -49,7 +49,7 @@ class DrawnRecords:
 
 
 class Draws(Original, spends=("draw", "check", "use")):
-    """The draws of one aggregator, each of which is behind one answer only."""
+    """The draws of one aggregator. Each draw serves one answer only."""
 
     def __init__(self, n_voters: int, rate: float, noise: NoiseSource) -> None:
         self._n_voters, self._limit, self._noise = n_voters, np.uint64(int(rate * 2**NOISE_BITS)), noise
@@ -58,26 +58,26 @@ class Draws(Original, spends=("draw", "check", "use")):
         self._key_of: dict[int, str] = {}
 
     def draw(self, n_records: int, units: ArrayLike | None = None) -> DrawnRecords:
-        """Draw each unit with a probability of at most the rate, and deal those drawn to voters; from secret bits.
+        """Draw each unit with a probability of at most the rate, and deal the drawn units to voters, from secret bits.
 
-        A unit goes to one voter with all its records. Without `units` every record is one.
+        A unit goes to one voter with all its records. Without `units` every record is a unit.
         """
         integer_between("n_records", n_records, 0)
         unit_of = np.arange(n_records) if units is None else unit_numbers(units, n_records)
         n_units = int(unit_of.max(initial=-1)) + 1
-        taken = np.flatnonzero(self._noise.uniform_bits(n_units) < self._limit)
+        drawn_units = np.flatnonzero(self._noise.uniform_bits(n_units) < self._limit)
         voter_of_unit = np.full(n_units, _NOBODY)
-        voter_of_unit[taken] = integers_below(self._n_voters, len(taken), self._noise)
-        seen = np.flatnonzero(voter_of_unit[unit_of] != _NOBODY)
-        voter = voter_of_unit[unit_of[seen]]
-        found = DrawnRecords(
-            tuple(seen[voter == one] for one in range(self._n_voters)), n_records, next(self._numbers), self
+        voter_of_unit[drawn_units] = integers_below(self._n_voters, len(drawn_units), self._noise)
+        positions = np.flatnonzero(voter_of_unit[unit_of] != _NOBODY)
+        voter = voter_of_unit[unit_of[positions]]
+        records = DrawnRecords(
+            tuple(positions[voter == one] for one in range(self._n_voters)), n_records, next(self._numbers), self
         )
-        self._made.add(found.number)
-        return found
+        self._made.add(records.number)
+        return records
 
     def check(self, drawn: DrawnRecords | Sequence[DrawnRecords] | None, n_queries: int, key: str) -> list[int]:
-        """Return the numbers of the draws behind a request, refusing those behind another one."""
+        """Return the numbers of the draws behind a request, refusing draws behind another request."""
         draws = list(drawn) if isinstance(drawn, list | tuple) else [] if drawn is None else [drawn]
         own = [one for one in draws if isinstance(one, DrawnRecords) and one.maker is self]
         numbers = [one.number for one in own]
@@ -85,45 +85,47 @@ class Draws(Original, spends=("draw", "check", "use")):
         if len(set(numbers)) != n_queries or len(draws) != n_queries or others:
             raise DataError(f"drawn must be {n_queries} results of this aggregator's draw(), one for each query.")
         if any(self._key_of.get(number, key) != key for number in numbers):
-            raise DataError("drawn is behind an earlier answer; records are drawn anew for every answer: call draw().")
+            raise DataError("drawn was used for an earlier answer; call draw() again for every answer.")
         return numbers
 
     def use(self, numbers: Sequence[int], key: str) -> None:
-        """Keep the draws for one request."""
+        """Reserve the draws for one request."""
         self._key_of.update(dict.fromkeys(numbers, key))
 
 
 def number_to_draw(unit: str, n_records: int | None, units: ArrayLike | None) -> int:
-    """Return the number of records to draw from, refusing a draw of other units than those that are protected."""
+    """Return the number of records to draw from, refusing a draw of units other than the protected ones."""
     if units is None:
         if unit != RECORD:
             raise InvalidParameterError(
-                f"unit={unit!r} needs units in draw(), whom each record belongs to: records of one {unit} that were "
-                "drawn each by itself would be charged too little; if each record is one, give units=range(n_records).",
+                f"unit={unit!r} needs units in draw(), the unit of each record: drawing the records of one {unit} "
+                "independently would be charged too little; if each record is a unit, give units=range(n_records).",
                 parameter="units",
             )
         return integer_between("n_records", n_records, 0)
     if unit == RECORD:
         raise InvalidParameterError(
-            "units in draw() are for an aggregator that protects them, and this one protects records; name what the "
-            "units are when it is made, such as Aggregator(..., unit='patient').",
+            "units in draw() require an aggregator that protects them, and this one protects records; name the "
+            "unit when you make the aggregator, such as Aggregator(..., unit='patient').",
             parameter="units",
         )
     n_units = len(np.asarray(units, dtype=object).ravel())
     if n_records not in (None, n_units):
-        raise DataError(f"n_records={shown(n_records)} and units has {n_units} entries; leave n_records out.")
+        raise DataError(
+            f"n_records={shown(n_records)} must match units, which has {n_units} entries; leave n_records out."
+        )
     return n_units
 
 
 def promises_of_draws(unit: str) -> tuple[str, str]:
-    """Return what a guarantee rests on when the records of every answer are drawn."""
+    """Return the guarantee's assumptions when the records of every answer are drawn."""
     if unit == RECORD:
         return (
-            "Every answer's records were drawn by this aggregator, each by itself, and which were drawn is secret.",
+            "Every answer's records were drawn by this aggregator, independently, and which were drawn is secret.",
             "Each drawn record was seen by its own voter only, and votes depend on no other private records.",
         )
     return (
-        f"For every answer this aggregator drew each {unit} by itself, with all its records as declared, and who was "
-        "drawn is secret.",
+        f"For every answer this aggregator drew each {unit} independently, with all its records as declared, and which "
+        "were drawn is secret.",
         f"The records of each drawn {unit} were seen by one voter only, and votes depend on no other private records.",
     )

@@ -1,4 +1,4 @@
-"""Votes as they are handed in, checked as a whole before anything is charged."""
+"""Votes as they are passed, checked as a whole before anything is charged."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NO_VOTES = np.zeros((1, 0), dtype=np.int64)
 
 
 class Payloads:
-    """Turns votes into whole counts of the classes, whose names are `labels`."""
+    """Converts votes into whole counts of the classes named by `labels`."""
 
     def __init__(self, design: GivenVotes, labels: Sequence[Any] | range) -> None:
         self._design, self._labels = design, labels
         self._place = None if isinstance(labels, range) else {label: i for i, label in enumerate(labels)}
 
     def ballots(self, ballots: Any) -> list[NamedVotes]:
-        """Read one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
+        """Check one label a voter, shape (n_voters,) or (n_queries, n_voters)."""
         require_readable("ballots", ballots)
         rows = self._rows("ballots", ballots, self._design.n_voters, "one a voter")
         ids = self._ids(rows)
@@ -36,13 +36,13 @@ class Payloads:
                 raise DataError(f"ballots must be whole numbers from 0 to {len(self._labels) - 1}, the classes.")
             return rows.astype(np.int64)
         try:
-            found = [self._place[label] for label in rows.ravel().tolist()]
+            places = [self._place[label] for label in rows.ravel().tolist()]
         except (KeyError, TypeError):
-            raise DataError("ballots hold a label that is none of the declared classes.") from None
-        return np.array(found, dtype=np.int64).reshape(rows.shape)
+            raise DataError("ballots must hold declared classes only; one label is not among them.") from None
+        return np.array(places, dtype=np.int64).reshape(rows.shape)
 
     def counts(self, counts: Any) -> list[NamedVotes]:
-        """Read votes by class, by name where they have names, else of shape (n_classes,) or (n_queries, n_classes)."""
+        """Check votes by class: a mapping from labels, or shape (n_classes,) or (n_queries, n_classes)."""
         require_readable("counts", list(counts.values()) if isinstance(counts, Mapping) else counts)
         if is_table(counts):
             queries = (dict(zip(counts.columns, row, strict=True)) for row in counts.to_numpy().tolist())
@@ -58,15 +58,15 @@ class Payloads:
             ids = np.broadcast_to(np.arange(self._design.n_classes), rows.shape)
         if np.any(rows.sum(axis=1) != self._design.n_voters):
             raise DataError(
-                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter; make "
-                "abstaining a class if voters may abstain."
+                f"counts must add up to n_voters={self._design.n_voters} in every query, one ballot a voter; declare a "
+                "class for abstaining if voters may abstain."
             )
-        found = []
+        votes_by_query = []
         for row, names in zip(rows, ids, strict=True):
-            named = np.flatnonzero(row)
-            order = np.argsort(names[named])
-            found.append(NamedVotes(names[named][order], row[named][order]))
-        return found
+            columns = np.flatnonzero(row)
+            order = np.argsort(names[columns])
+            votes_by_query.append(NamedVotes(names[columns][order], row[columns][order]))
+        return votes_by_query
 
     def _whole(self, rows: Any) -> Integers:
         if rows.dtype.kind == "f" and np.all(np.isfinite(rows)) and np.all(rows == np.floor(rows)):
@@ -76,24 +76,24 @@ class Payloads:
         return rows.astype(np.int64)
 
     def soft(self, log_probs: Any) -> Integers:
-        """Read log-probabilities, shape (n_voters, n_classes) or with queries first; return their whole sums."""
+        """Check log-probabilities, shape (n_voters, n_classes) or with queries first, and return their whole sums."""
         if is_table(log_probs):
             if set(log_probs.columns) != set(self._labels):
-                raise DataError("log_probs has columns that are not the declared classes; name them alike.")
+                raise DataError("log_probs must have the declared classes as columns; rename its columns.")
             log_probs = log_probs[list(self._labels)]
         require_readable("log_probs", log_probs)
         try:
-            given = np.asarray(log_probs, dtype=np.float64)
+            values = np.asarray(log_probs, dtype=np.float64)
         except (TypeError, ValueError):
             raise DataError("log_probs must be an array of numbers.") from None
         shape = (self._design.n_voters, self._design.n_classes)
-        if given.ndim not in (2, 3) or given.shape[-2:] != shape or not given.size:
-            raise DataError(f"log_probs must have the shape {shape}, or that after a number of queries.")
+        if values.ndim not in (2, 3) or values.shape[-2:] != shape or not values.size:
+            raise DataError(f"log_probs must have the shape {shape}, or (n_queries, n_voters, n_classes).")
         # In the positive form, so that NaN fails too.
-        if not np.all(given <= 1e-6) or np.any(np.isneginf(given).all(axis=-1)):
+        if not np.all(values <= 1e-6) or np.any(np.isneginf(values).all(axis=-1)):
             raise DataError("log_probs must be logarithms of probabilities: no NaN, none above 0, one finite a voter.")
-        given = given.reshape(-1, *shape)
-        return self._design.release.whole(given).sum(axis=1)
+        values = values.reshape(-1, *shape)
+        return self._design.release.whole(values).sum(axis=1)
 
     def _rows(self, name: str, given: Any, width: int, what: str) -> Any:
         try:
@@ -103,5 +103,5 @@ class Payloads:
         if rows.ndim == 1:
             rows = rows[None]
         if rows.ndim != 2 or rows.shape[1] != width or not rows.size:
-            raise DataError(f"{name} must be {width:,} values, {what}, or a table with so many columns.")
+            raise DataError(f"{name} must be {width:,} values, {what}, or a table with that many columns.")
         return rows

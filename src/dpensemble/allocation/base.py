@@ -16,9 +16,10 @@ from dpensemble.relations import Relation
 class Allocation:
     """Which units teach which teachers, as a sparse 0/1 matrix by unit.
 
-    A unit is what the guarantee protects: one record, or all rows of one person. An allocation is decided from
-    positions or identities and a public seed, never from the content of other records, so it may be published; except a
-    `secret` one, such as a bootstrap, private because nobody knows which units were drawn. Its text shows no indices.
+    A unit is what the guarantee protects: one record, or all rows of one person. An allocation depends on positions or
+    identities and a public seed, never on the content of other records, so it may be published. The exception is a
+    `secret` allocation, such as a bootstrap, which must stay private because the draw of units is secret. Its text
+    shows no indices.
 
     Parameters
     ----------
@@ -33,12 +34,12 @@ class Allocation:
     relation : Relation
         The neighbouring relation under which one unit touches only its own teachers.
     next_slot : ndarray or None
-        Teachers that an added unit would join, where the scheme knows them; None if an added unit may join any.
+        Teachers that an added unit would join, if the scheme knows them. None if an added unit may join any.
     copies : ndarray of shape (offsets[-1],), optional
-        How often the unit was drawn for each of its teachers, at least once; None if once for all.
+        How often the unit was drawn for each of its teachers, at least once. None if once for all.
     secret : bool, default=False
-        Whether the allocation was drawn in secret, so that publishing any part
-        of it, `votes_per_unit` included, breaks the guarantee.
+        Whether the allocation was drawn in secret. Publishing any part of a secret allocation, `votes_per_unit`
+        included, breaks the guarantee.
 
     Raises
     ------
@@ -78,12 +79,12 @@ class Allocation:
         return int(self.offsets.size - 1)
 
     def without(self, unusable: NDArray[np.bool_]) -> Taught:
-        """Return the shards without some records, whose places and units stay as they are.
+        """Return the shards without some records. The places and units of these records stay unchanged.
 
         Parameters
         ----------
         unusable : ndarray of shape (n_records,)
-            True for each record that no teacher may learn from; private.
+            True for each record that no teacher may learn from. Private.
         """
         if not unusable.any():
             return Taught(self.shards)
@@ -111,7 +112,7 @@ class Allocation:
 
     @cached_property
     def shards(self) -> tuple[NDArray[np.int64], ...]:
-        """Record indices of each teacher, ascending, each as often as it was drawn; a shard may be empty."""
+        """Record indices of each teacher, ascending, each as often as it was drawn. A shard may be empty."""
         record_units = self.unit_of_record
         records = np.repeat(np.arange(self.n_records), self.record_multiplicity)
         starts = np.repeat(self.offsets[record_units], self.record_multiplicity)
@@ -128,6 +129,6 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Taught:
-    """The records that each teacher learns from; private if the records that nobody learns from are."""
+    """The records that each teacher learns from. Private if the records that no teacher learns from are private."""
 
     shards: tuple[NDArray[np.int64], ...]

@@ -1,7 +1,7 @@
-"""Bootstrap subsamples: each model of a bag learns units that were drawn for it in secret.
+"""Bootstrap subsamples: each model of a bag learns from units that were drawn for it in secret.
 
-The draw is the privacy mechanism, so it comes from secret bits and never from
-a public seed. Three schemes are told apart by what may repeat.
+The draw is the privacy mechanism, so it comes from secret bits and never from a public seed. The three schemes differ
+by what may repeat.
 
 References
 ----------
@@ -30,7 +30,7 @@ from dpensemble.relations import Relation
 
 # Powers of fractions up to this length are computed exactly.
 _EXACT_BITS = 20_000
-# Sixteen units in the last place; the formula's rounding errors come to about five.
+# Sixteen units in the last place. The formula's rounding errors come to about five.
 _SLACK = 2.0**-48
 
 
@@ -40,11 +40,11 @@ class Bootstrap(StrEnum):
     Attributes
     ----------
     WITH_REPLACEMENT
-        Every draw is among all units, so one may be drawn several times.
+        Every draw is among all units, so a unit may be drawn several times.
     DISTINCT
         All draws of all models differ: disjoint subsamples, the paper's "without replacement".
     SUBSETS
-        Independent subsets, one a model: no unit twice in one, but several may hold it.
+        Independent subsets, one for each model. A unit is at most once in a subset, but several subsets may hold it.
     """
 
     WITH_REPLACEMENT = "with-replacement"
@@ -54,16 +54,16 @@ class Bootstrap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BootstrapScheme:
-    """Subsamples of equal size, one a model.
+    """Subsamples of equal size, one for each model.
 
     Parameters
     ----------
     scheme : Bootstrap or str
-        How they are drawn.
+        How subsamples are drawn.
     n_models : int
-        Number of subsamples; at least 1. Public.
+        Number of subsamples, at least 1. Public.
     subsample : int
-        Units drawn for each; at least 1. Public.
+        Units drawn for each, at least 1. Public.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class BootstrapScheme:
 
     References
     ----------
-    "On the Intrinsic Differential Privacy of Bagging", Definition 2; independent subsets are this library's.
+    "On the Intrinsic Differential Privacy of Bagging", Definition 2. Independent subsets are the project's own.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class BootstrapScheme:
         return self.n_models * self.subsample
 
     def check(self, n_units: int) -> None:
-        """Raise if a subset, or all distinct draws together, cannot be had of so many units."""
+        """Raise if there are too few units for a subset, or for all distinct draws together."""
         n_units = integer_between("n_units", n_units, 1)
         if self.scheme is Bootstrap.SUBSETS and self.subsample > n_units:
             raise InvalidParameterError(
@@ -119,8 +119,8 @@ class BootstrapScheme:
         """Return the probability that one given unit is in some subsample.
 
         With ``N`` models, subsamples of ``k`` and ``n`` units that is ``1 - (1 - 1/n)**(N k)`` with replacement, ``N k
-        / n`` for distinct draws and ``1 - (1 - k/n)**N`` for subsets. It is rounded up, by less than 1e-14 of itself:
-        the decimal printed is never below the probability.
+        / n`` for distinct draws and ``1 - (1 - k/n)**N`` for subsets. The result is rounded up, by less than 1e-14 of
+        itself. The printed decimal is never below the probability.
 
         Examples
         --------
@@ -136,8 +136,8 @@ class BootstrapScheme:
     def holders(self, n_units: int) -> NDArray[np.float64]:
         """Return the law of the number of models whose subsample holds one given unit, shape (n_models + 1,).
 
-        Binomial, except that distinct draws let one model at most hold a unit. Each probability is exact to 1e-11 of
-        itself, where it is not too small for a double.
+        The law is binomial, except that with distinct draws at most one model holds a unit. Each probability is exact
+        to 1e-11 of itself, unless it is too small for a double.
 
         Examples
         --------
@@ -153,20 +153,20 @@ class BootstrapScheme:
         if drawn == n_units:
             law[-1] = 1.0
             return law
-        # Of one model; the logarithm of a probability near 1 is taken of its small complement.
+        # For one model. The logarithm of a probability near 1 is computed from its small complement.
         missed = tries / self.n_models * _log_one_minus(drawn, n_units)
         return _binomial(self.n_models, math.log(-math.expm1(missed)), missed)
 
     def draw(self, identities: Sequence[Hashable], *, relation: Relation, noise: NoiseSource) -> Allocation:
-        """Draw the subsamples in secret; whoever knows which units were drawn knows that all others were not.
+        """Draw the subsamples in secret. Anyone who knows which units were drawn knows that all others were not.
 
         `identities` are declared units, or the records' positions, ``range(n_records)``, under either relation, which
-        changes nothing about the draw. All records of a drawn unit are learnt, twice if it is drawn twice.
+        does not affect the draw. Models learn from all records of a drawn unit, twice if the unit is drawn twice.
 
-        Equal records are separate units here, unlike in `keyed_partitions`, which draws on their content. Under
-        add-or-remove-one a removed record does shift the positions of others, but nothing is tied to a position: all
-        units are equally likely, so, given that the removed one was not drawn, the subsamples follow the law of those
-        of the smaller data set, and each lists its records in the order that they have in both.
+        Equal records are separate units here, unlike in `keyed_partitions`, whose draws depend on their content. Under
+        add-or-remove-one a removed record shifts the positions of others, but nothing depends on a position. All units
+        are equally likely. So, given that the removed unit was not drawn, the subsamples follow the law of those of the
+        smaller data set. Each subsample lists its records in the order that they have in both data sets.
 
         Examples
         --------
@@ -211,7 +211,7 @@ class BootstrapScheme:
 
 
 def _round_up(exact: Fraction) -> float:
-    """Return the closest double, or the next if its decimal is below: 3/10 stays the 0.3 that people read."""
+    """Return the closest double, or the next if its decimal is below, so that 3/10 stays the familiar 0.3."""
     value = exact.numerator / exact.denominator
     return value if Fraction(repr(value)) >= exact else math.nextafter(value, math.inf)
 

@@ -15,7 +15,7 @@ from dpensemble.relations import Relation
 def everyone(
     identities: Sequence[Hashable], n_teachers: int, *, relation: Relation = Relation.REPLACE_ONE
 ) -> Allocation:
-    """Let every unit teach all teachers, which suits teachers that are themselves private.
+    """Let all teachers learn from every unit, which suits teachers that are themselves private.
 
     Sound under either relation: a changed unit touches all teachers and moves no other unit. Identities are strings,
     integers or bytes, one for each record.

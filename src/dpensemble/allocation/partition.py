@@ -1,12 +1,11 @@
 """One or several partitions of the units into disjoint subsets, one teacher a subset.
 
-Each scheme is matched to the neighbouring relation under which one unit
-touches exactly its own ``n_partitions`` teachers and no others:
+Each scheme matches the neighbouring relation under which one unit touches exactly its own ``n_partitions`` teachers
+and no others:
 
-- `slot_partitions` splits by position, evenly: replacing the unit in a slot
-  moves nothing else (replace-one);
-- `keyed_partitions` draws each unit's subset from a key and the unit's own
-  identity: adding or removing a unit moves nothing else (add-or-remove-one).
+- `slot_partitions` splits by position, evenly. Replacing the unit in a slot moves nothing else (replace-one).
+- `keyed_partitions` draws each unit's subset from a key and the unit's own identity. Adding or removing a unit moves
+  nothing else (add-or-remove-one).
 
 The mismatched pairs touch other teachers too, so they are not offered.
 
@@ -43,14 +42,13 @@ def partitions(
 
     Parameters
     ----------
-    identities : sequence of length n_records
-        The unit each record belongs to. Records with equal identities stay together. Under replace-one only equality
-        matters, and units are numbered in order of first appearance; under add-or-remove-one the identity itself is
-        drawn on, so it must not depend on other records. Strings, integers or bytes.
+    The unit of each record. Records with equal identities stay together. Under replace-one only equality
+    matters, and units are numbered in order of first appearance. Under add-or-remove-one the draw depends on the
+    identity itself, so the identity must not depend on other records. Strings, integers or bytes.
     n_subsets : int
         Disjoint subsets in each partition.
     n_partitions : int, default=1
-        Independent partitions; every unit is in exactly one subset of each.
+        Independent partitions. Every unit is in exactly one subset of each.
     relation : Relation, default="replace-one"
         Neighbouring relation of the guarantee.
     entropy : int, default=0
@@ -59,7 +57,7 @@ def partitions(
     Returns
     -------
     Allocation
-        With ``n_subsets * n_partitions`` teachers; teacher ``p * n_subsets + s`` learns subset ``s`` of ``p``.
+        With ``n_subsets * n_partitions`` teachers. Teacher ``p * n_subsets + s`` learns from subset ``s`` of ``p``.
 
     Raises
     ------
@@ -91,11 +89,11 @@ def partitions(
 
 
 def slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int) -> Allocation:
-    """Split unit positions evenly and at random; matched to replace-one.
+    """Split unit positions evenly and at random. For replace-one.
 
-    Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is
-    used. `Allocation.next_slot` is, in each partition, the first subset of the
-    smaller size: where the paper's added record ``*`` goes (Jordon et al. 2019, section 4.3).
+    Subset sizes are floor or ceil of ``n_units / n_subsets`` and every unit is used. In each partition
+    `Allocation.next_slot` is the first subset of the smaller size. The paper's added record ``*`` goes there (Jordon et
+    al. 2019, section 4.3).
     """
     n_units = int(unit_of_record.max()) + 1
     columns = np.empty((n_units, n_partitions), dtype=np.int64)
@@ -109,7 +107,7 @@ def slot_partitions(unit_of_record: Integers, n_subsets: int, n_partitions: int,
 def keyed_partitions(
     units: Sequence[bytes], unit_of_record: Integers, n_subsets: int, n_partitions: int, entropy: int
 ) -> Allocation:
-    """Draw each unit's subset from its own identity; matched to add-or-remove-one.
+    """Draw each unit's subset from its own identity. For add-or-remove-one.
 
     Subset sizes vary like binomial draws and may be zero. An added unit may
     land in any subset, so `Allocation.next_slot` is None.
@@ -152,7 +150,7 @@ def number_units(identities: Sequence[Hashable]) -> tuple[Sequence[bytes], Integ
 
 
 class _Written(Sequence[bytes]):
-    """Distinct whole numbers as identities, written out when they are asked for."""
+    """Distinct whole numbers as identities, converted to bytes on access."""
 
     def __init__(self, values: Integers) -> None:
         self._values = values
@@ -167,7 +165,7 @@ class _Written(Sequence[bytes]):
 
 
 def hashed_identities(units: Sequence[bytes], entropy: int) -> NDArray[np.uint64]:
-    """Return a keyed hash of each unit, from the public seed and its own identity alone."""
+    """Return a keyed hash of each unit, from the public seed and the unit's own identity alone."""
     key = hashlib.blake2b(str(entropy).encode()).digest()
     digests = b"".join(hashlib.blake2b(unit, digest_size=8, key=key).digest() for unit in units)
     return np.frombuffer(digests, dtype=np.uint64)
@@ -179,13 +177,13 @@ def mixed(hashed: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
 
 
 def _canonical(identity: Hashable) -> bytes:
-    """Return bytes that depend on one identity alone; 7 and "7" are the same unit."""
+    """Return bytes that depend on one identity alone. 7 and "7" are the same unit."""
     if isinstance(identity, bytes):
         return b"b" + identity
     if isinstance(identity, (str, Integral)):
         return b"s" + str(identity).encode(errors="surrogatepass")
-    # Fractions too: whole numbers that other units turned into floats may have lost digits.
-    raise InvalidParameterError(f"units must be strings, integers or bytes, not {type(identity).__name__}.")
+    # Fractions are refused too, since whole numbers that other units turned into floats may have lost digits.
+    raise InvalidParameterError(f"units must be strings, integers or bytes; got {type(identity).__name__}.")
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

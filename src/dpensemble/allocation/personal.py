@@ -1,6 +1,6 @@
-"""Allocations by personal budget: teachers of one group only, or records taught to several teachers.
+"""Allocations by personal budget: each teacher has one group, or several teachers learn from a record.
 
-Which group a unit is in is public, and an allocation looks at nothing else of it, so the matched relations are those of
+A unit's group is public, and an allocation depends on nothing else of the unit. So the matching relations are those of
 plain partitions, within a group: replacing a unit by another of its group, adding or removing one moves no other.
 
 With a single group both schemes are `partitions` with one partition, teacher for teacher.
@@ -69,7 +69,7 @@ def grouped_partitions(
     """Give each group of units its own teachers, one disjoint subset each, numbered group after group.
 
     `identities` and `relation` are those of `partitions`, the relation among units of one group. Groups and numbers of
-    teachers are public; under add-or-remove-one these numbers must not be read off the records.
+    teachers are public. Under add-or-remove-one these numbers must not depend on the records.
     """
     units, unit_of_record = number_units(identities)
     groups = _group_of_unit(unit_of_record, group_of_record)
@@ -108,19 +108,20 @@ def upsampled_partition(
     relation: Relation = Relation.REPLACE_ONE,
     entropy: int = 0,
 ) -> Allocation:
-    """Teach each unit to a public number of distinct teachers, the same for all of its records.
+    """Let a public number of distinct teachers learn from each unit, the same for all of its records.
 
-    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th one starts at
-    teacher k and goes on by a stride of its block, drawn among those prime to the number of teachers, so that every
-    teacher gets floor or ceil of the mean number of units and few pairs of teachers have many in common. What is left
-    of the groups is dealt one after the other. Under add-or-remove-one start and stride are drawn from each unit's
-    identity.
+    Under replace-one, units are shuffled within their group. In each block of `n_teachers` units the k-th unit starts
+    at teacher k and continues by a stride of its block. Strides are drawn among those prime to the number of teachers.
+    So every teacher gets floor or ceil of the mean number of units, and few pairs of teachers have many in common.
+    The remaining units of the groups are dealt one after the other. Under add-or-remove-one start and stride are drawn
+    from each unit's identity.
     """
     units, unit_of_record = number_units(identities)
     copies = _group_of_unit(unit_of_record, copies_of_record)
     if int(copies.max()) > n_teachers:
         raise InvalidParameterError(
-            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record.", parameter="n_teachers"
+            f"n_teachers={n_teachers} is fewer than the {copies.max()} copies of a record; use more.",
+            parameter="n_teachers",
         )
     if int(copies.sum()) < n_teachers and relation is Relation.REPLACE_ONE:
         raise InvalidParameterError(

@@ -1,7 +1,7 @@
 """Whole numbers, orders and subsets drawn exactly uniformly from secret bits.
 
-Nothing here takes a seed: where the draw is what protects the records, its
-bits come from the same source as the noise of a release.
+No function here takes a seed. When the draw protects the records, its bits come from the same source as the noise of a
+release.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dpensemble._random import NOISE_BITS, NoiseSource
 
 def integers_below(bound: int, size: int, noise: NoiseSource) -> NDArray[np.int64]:
     """Draw `size` independent integers, each exactly uniform on ``0 .. bound - 1``."""
-    # From the largest multiple of the bound on they are drawn again, so that all remainders are equally likely.
+    # Numbers from the largest multiple of the bound on are drawn again, so that all remainders are equally likely.
     limit = np.uint64(2**NOISE_BITS - 2**NOISE_BITS % bound)
     draws = noise.uniform_bits(size)
     while (again := np.flatnonzero(draws >= limit)).size:
@@ -34,18 +34,18 @@ def random_order(size: int, noise: NoiseSource) -> NDArray[np.int64]:
 
 def subsets(n_items: int, size: int, n_sets: int, noise: NoiseSource) -> NDArray[np.int64]:
     """Draw subsets of ``0 .. n_items - 1``, shape (n_sets, size), each exactly as likely as any other."""
-    # Of more than half of the items the rest is drawn, so that each round keeps about half of its draws or more.
+    # For more than half of the items the complement is drawn, so that each round keeps about half of its draws or more.
     if 2 * size > n_items:
-        kept = np.ones((n_sets, n_items), dtype=bool)
+        inside = np.ones((n_sets, n_items), dtype=bool)
         left_out = subsets(n_items, n_items - size, n_sets, noise) if size < n_items else np.empty((n_sets, 0), int)
-        np.put_along_axis(kept, left_out, False, axis=1)
-        return np.nonzero(kept)[1].reshape(n_sets, size)
+        np.put_along_axis(inside, left_out, False, axis=1)
+        return np.nonzero(inside)[1].reshape(n_sets, size)
     keys = np.empty(0, dtype=np.int64)
-    missing = np.full(n_sets, size)
-    while missing.any():
-        owners = np.repeat(np.arange(n_sets), missing)
+    n_missing = np.full(n_sets, size)
+    while n_missing.any():
+        owners = np.repeat(np.arange(n_sets), n_missing)
         drawn = owners * n_items + integers_below(n_items, owners.size, noise)
-        # No set is ever offered more than it lacks, so all that are new to it are kept.
+        # A set never gets more items than it lacks, so all new items are kept.
         keys = np.union1d(keys, drawn)
-        missing = size - np.bincount(keys // n_items, minlength=n_sets)
+        n_missing = size - np.bincount(keys // n_items, minlength=n_sets)
     return (keys % n_items).reshape(n_sets, size)

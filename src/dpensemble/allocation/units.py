@@ -1,4 +1,4 @@
-"""Whom each record belongs to, as people declare it."""
+"""The unit of each record, as the user declares it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dpensemble.errors import DataError
 def declared_units(units: ArrayLike, n_records: int) -> list[Hashable]:
     """Return the declared unit of each record, refusing missing ones."""
     require_readable("units", units)
-    declared = np.asarray(units, dtype=object)
-    require_one_per_record("units", declared, n_records)
-    names: list[Hashable] = declared.tolist()
+    unit_of_record = np.asarray(units, dtype=object)
+    require_one_per_record("units", unit_of_record, n_records)
+    names: list[Hashable] = unit_of_record.tolist()
     if any(map(is_missing, names)):
-        raise DataError("units has a missing value; every record needs a unit.")
+        raise DataError("units must have no missing value; give every record a unit.")
     return names
 
 

@@ -1,4 +1,4 @@
-"""What the frequencies of one event prove about epsilon."""
+"""Lower bounds on epsilon from the frequencies of one event."""
 
 from dataclasses import dataclass
 
@@ -13,20 +13,20 @@ from dpensemble.errors import InvalidParameterError
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What repeated runs prove about epsilon: a lower bound, never a proof of privacy.
+    """A lower bound on epsilon from repeated runs, never a proof of privacy.
 
     Parameters
     ----------
     epsilon_lower : float
-        Below the true epsilon at `delta` with `confidence`, if the runs were independent; 0 if nothing was found.
+        Below the true epsilon at `delta` with `confidence`, if the runs were independent. 0 if the runs prove nothing.
     delta : float
-        Delta it was computed at; compare only with claims at the same delta.
+        Delta at which the bound was computed. Compare the bound only with claims at the same delta.
     confidence : float
         Probability, over the runs, that the bound is valid.
     event : str
-        The event that was bet on.
+        The event whose frequencies were compared.
     hits, neighbour_hits : int
-        Measured runs on each data set in which it happened.
+        Measured runs on each data set in which the event happened.
     n_measured : int
         Runs on each data set that measured the event.
     n_runs : int
@@ -34,8 +34,8 @@ class AuditResult:
 
     Notes
     -----
-    Frequencies of a pipeline's outcomes on private records are private, so
-    audit on made-up records; then the result may be published.
+    Frequencies of a pipeline's outcomes on private records are private. Audit on made-up records instead. Then the
+    result may be published.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class AuditResult:
         Returns
         -------
         bool
-            True wrongly with probability at most ``1 - confidence``. False proves nothing.
+            A false alarm has probability at most ``1 - confidence``. False proves nothing.
         """
         return self.epsilon_lower > real_between("claimed_epsilon", claimed_epsilon, 0, np.inf)
 
@@ -72,12 +72,12 @@ class AuditResult:
 def epsilon_lower_bound(
     hits: ArrayLike, neighbour_hits: ArrayLike, n_runs: int, *, delta: float, confidence: float
 ) -> Floats:
-    """Return the epsilon that frequencies of one event prove, if it was fixed before these runs were seen.
+    """Return the epsilon that frequencies of one event prove, if the event was fixed before these runs were seen.
 
     If ``P(E) > exp(epsilon) P'(E) + delta``, the mechanism is not (epsilon, delta)-differentially private. Both
     probabilities get a two-sided Clopper-Pearson interval at ``1 - (1 - confidence) / 2``, so all four ends hold
-    together with `confidence`; the event, its complement and both orders of the two data sets then all bound epsilon
-    from below, and the largest counts.
+    together with `confidence`. The event, its complement and both orders of the two data sets then all bound epsilon
+    from below, and the largest bound is returned.
 
     C. Clopper and E. Pearson, Biometrika 1934; M. Jagielski, J. Ullman and A. Oprea,
     "Auditing differentially private machine learning", NeurIPS 2020, section 3.
@@ -108,5 +108,5 @@ def _clopper_pearson(name: str, hits: ArrayLike, n_runs: int, tail: float) -> tu
 
 
 def confidence_of(value: object) -> float:
-    """Return `value` as a confidence, from 0.5 and short of certainty."""
+    """Return `value` as a confidence, at least 0.5 and below certainty."""
     return real_between("confidence", value, 0.5, 1 - 1e-12)

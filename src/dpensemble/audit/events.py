@@ -1,4 +1,4 @@
-"""Which event to bet on: half-lines of a score, or sets of categories."""
+"""Choose the event to compare: half-lines of a score, or sets of categories."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from dpensemble.audit.bounds import epsilon_lower_bound
 from dpensemble.errors import InvalidParameterError
 
-# An outcome seen less often tells more about chance than about the mechanism.
+# A rarer outcome reveals more about chance than about the mechanism.
 _SEEN_OFTEN = 5
 _MOST_THRESHOLDS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A set of outcomes: what it is in words, and which encoded outcomes lie in it."""
+    """A set of outcomes: its description in words, and which encoded outcomes it contains."""
 
     description: str
     contains: Callable[[NDArray[Any]], NDArray[np.bool_]]
@@ -26,18 +26,18 @@ class Event:
 def encode(
     outcomes: Sequence[Hashable], neighbour_outcomes: Sequence[Hashable]
 ) -> tuple[NDArray[Any], NDArray[Any], list[Hashable] | None]:
-    """Return both sequences as arrays: scores as they are, anything else as places in a list of categories."""
+    """Return both sequences as arrays: scores unchanged, any other outcomes as places in a list of categories."""
     together = [*outcomes, *neighbour_outcomes]
     if all(isinstance(outcome, (float, np.floating)) for outcome in together):
         scores = np.array(together, dtype=np.float64)
         if np.isnan(scores).any():
-            raise InvalidParameterError("run returned NaN; return a number, or a category such as None.")
+            raise InvalidParameterError("run must not return NaN; return a number, or a category such as None.")
         return scores[: len(outcomes)], scores[len(outcomes) :], None
     try:
         places = {outcome: place for place, outcome in enumerate(dict.fromkeys(together))}
     except TypeError:
         raise InvalidParameterError(
-            "run returned an outcome that is not hashable; return a float, or a tuple instead of an array."
+            "run must return outcomes that are hashable; return a float, or a tuple instead of an array."
         ) from None
     codes = np.array([places[outcome] for outcome in together], dtype=np.int64)
     return codes[: len(outcomes)], codes[len(outcomes) :], list(places)
@@ -51,7 +51,7 @@ def best_event(
     delta: float,
     confidence: float,
 ) -> Event:
-    """Return the event that proves most on these runs, to be measured on others."""
+    """Return the event that proves most on these runs, to be measured on other runs."""
 
     def most_telling(hits: NDArray[Any], neighbour_hits: NDArray[Any]) -> int:
         bounds = epsilon_lower_bound(hits, neighbour_hits, len(outcomes), delta=delta, confidence=confidence)
@@ -69,15 +69,15 @@ def best_event(
     if not often.size:
         return Event("no outcome was seen often enough", lambda codes: np.zeros(len(codes), dtype=bool))
     ranked = often[np.argsort(-(seen[often] + 1) / (seen_next_door[often] + 1), kind="stable")]
-    chosen = ranked[: most_telling(np.cumsum(seen[ranked]), np.cumsum(seen_next_door[ranked])) + 1]
-    return Event(_in_words([categories[place] for place in chosen]), lambda codes: np.isin(codes, chosen))
+    places = ranked[: most_telling(np.cumsum(seen[ranked]), np.cumsum(seen_next_door[ranked])) + 1]
+    return Event(_in_words([categories[place] for place in places]), lambda codes: np.isin(codes, places))
 
 
 def _thresholds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     distinct = np.unique(scores)
     if len(distinct) <= _MOST_THRESHOLDS:
         return distinct
-    # Scores that occurred, so that an infinite one is never interpolated.
+    # Scores that occurred, so that an infinite score is never interpolated.
     ranks = np.linspace(0, len(scores) - 1, _MOST_THRESHOLDS).astype(np.int64)
     return np.unique(np.sort(scores)[ranks])
 

@@ -1,4 +1,4 @@
-"""Every histogram of a small vote against every neighbour: the exact worst case of one answer."""
+"""The exact worst case of one answer: every histogram of a small vote against every neighbour."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,31 +14,31 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 
 _MOST_PAIRS = 5 * 10**6
-# A claim met with equality is not refuted by the last digits.
+# The last digits do not refute a claim that is met with equality.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class LawAudit:
-    """Exact worst case of one answer over all small histograms; public, for no data enter.
+    """Exact worst case of one answer over all small histograms. Public, since it depends on no data.
 
     Parameters
     ----------
     epsilon : float
-        Largest exact epsilon over all pairs at `delta`; infinite if no epsilon holds.
+        Largest exact epsilon over all pairs at `delta`, or infinity if no epsilon holds.
     delta : float
-        Delta it was computed at.
+        Delta at which `epsilon` was computed.
     counts, neighbour_counts : tuple of int
         A pair of histograms that attains `epsilon`.
     renyi : tuple of float
-        Largest Renyi divergence over all pairs at each order that was asked for, in that order.
+        Largest Renyi divergence over all pairs at each requested order, in the order of the request.
     n_pairs : int
         Number of pairs of different histograms that were compared.
 
     Notes
     -----
-    It says what one answer costs for this law, number of teachers and number of movable ballots. It does not show that
-    the pipeline moves no more ballots than that.
+    The result is the cost of one answer for this law, number of teachers and number of movable ballots. The audit does
+    not show that the pipeline moves no more ballots than that.
     """
 
     epsilon: float
@@ -54,15 +54,15 @@ class LawAudit:
         Parameters
         ----------
         claimed_epsilon : float
-            Claim for a single answer; from 0 to infinity.
+            Claim for a single answer, from 0 to infinity.
 
         Returns
         -------
         bool
-            True refutes the claim. False means that it holds for one answer at these sizes.
+            True refutes the claim. False means that the claim holds for one answer at these sizes.
         """
-        claimed = real_between("claimed_epsilon", claimed_epsilon, 0, np.inf)
-        return self.epsilon > claimed * (1 + _ROUNDING) + _ROUNDING
+        claim = real_between("claimed_epsilon", claimed_epsilon, 0, np.inf)
+        return self.epsilon > claim * (1 + _ROUNDING) + _ROUNDING
 
 
 def audit_law(
@@ -76,28 +76,28 @@ def audit_law(
 ) -> LawAudit:
     """Return the exact worst case of one answer over all votes of `n_teachers` and all their neighbours.
 
-    The probabilities are those of the integers that the sampler draws from, so mixing and rounding are part of what is
-    audited. Outcomes need not be classes: a law may also give no answer.
+    The probabilities are those of the integers that the sampler draws from, so the audit includes mixing and rounding.
+    Outcomes need not be classes. For example, a law may also give no answer.
 
     Parameters
     ----------
     law : ReleaseLaw
         Law to audit.
     n_teachers : int
-        Number of ballots; the work grows like ``n_teachers**(n_classes - 1)``.
+        Number of ballots. The work grows like ``n_teachers**(n_classes - 1)``.
     n_classes : int
         Number of classes, at least 2.
     votes_per_unit : int, default=1
         Most ballots that one unit moves from one class to another.
     delta : float, default=0
-        Delta at which epsilon is computed; 0 is pure differential privacy.
+        Delta at which epsilon is computed. 0 is pure differential privacy.
     orders : sequence of float, optional
-        Orders above 1 at which the largest Renyi divergence is wanted, too.
+        Orders above 1 at which to compute the largest Renyi divergence, too.
 
     Returns
     -------
     LawAudit
-        May be published: it depends on settings only.
+        May be published, since it depends on settings only.
 
     Raises
     ------
@@ -106,12 +106,12 @@ def audit_law(
 
     Examples
     --------
-    The published cost of an answer, ``2 / scale``, is nearly attained; had the noise been halved, it would be caught:
+    The published cost of an answer, ``2 / scale``, is nearly attained. The audit detects noise of half the size:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> claim = 2 / 4.0
-    >>> found = audit_law(LaplaceNoisyMax(scale=4.0), n_teachers=40, n_classes=2)
-    >>> round(found.epsilon, 3), found.caught(claim)
+    >>> audit = audit_law(LaplaceNoisyMax(scale=4.0), n_teachers=40, n_classes=2)
+    >>> round(audit.epsilon, 3), audit.caught(claim)
     (0.456, False)
     >>> audit_law(LaplaceNoisyMax(scale=2.0), n_teachers=40, n_classes=2).caught(claim)
     True
@@ -143,7 +143,7 @@ def audit_law(
 
 
 def _require_few(n_teachers: int, n_classes: int, moved: int) -> None:
-    """Refuse work that would not end, and histograms whose codes would not fit 63 bits."""
+    """Refuse work that would not end, and histograms whose codes would not fit into 63 bits."""
     ways = comb(moved + n_classes - 1, n_classes - 1)
     pairs = comb(n_teachers + n_classes - 1, n_classes - 1) * ways**2 // 2
     if pairs > _MOST_PAIRS or (n_teachers + 1) ** n_classes >= 2**63:
@@ -155,7 +155,7 @@ def _require_few(n_teachers: int, n_classes: int, moved: int) -> None:
 
 def _histograms(n_votes: int, n_classes: int) -> Integers:
     """Return all counts that sum to `n_votes`, shape (n_histograms, n_classes), in rising order."""
-    # Stars and bars: the bars' places among the stars are what to enumerate.
+    # Stars and bars: enumerate the bars' places among the stars.
     places = combinations(range(n_votes + n_classes - 1), n_classes - 1)
     bars = np.fromiter(chain.from_iterable(places), dtype=np.int64).reshape(-1, n_classes - 1)
     return np.diff(bars, axis=1, prepend=-1, append=n_votes + n_classes - 1) - 1
@@ -165,12 +165,12 @@ def _moves(moved: int, n_classes: int) -> Integers:
     """Return one of each pair of opposite differences that moving at most `moved` ballots makes."""
     ways = _histograms(moved, n_classes)
     differences = np.unique((ways[:, None] - ways[None, :]).reshape(-1, n_classes), axis=0)
-    # They are sorted and symmetric about zero, which sits in the middle.
+    # The differences are sorted and symmetric about zero, which lies in the middle.
     return differences[len(differences) // 2 + 1 :]
 
 
 def _neighbours(histograms: Integers, moves: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Yield, for each move, the places of the histograms it applies to and of what they become."""
+    """Yield, for each move, the places of the histograms to which it applies and of the resulting histograms."""
     base = (int(histograms[0].sum()) + 1) ** np.arange(histograms.shape[1])[::-1]
     codes = histograms @ base
     for move in moves:

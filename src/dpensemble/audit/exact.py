@@ -1,6 +1,6 @@
-"""Exact privacy loss between finite laws; nothing here knows how the library accounts.
+"""Exact privacy loss between finite laws, independent of the library's accounting.
 
-"Exact" means without inequalities: what is left is the rounding of doubles, about one part in 1e13. Every array of
+"Exact" means without inequalities. Only the rounding of doubles remains, about one part in 1e13. Every array of
 probabilities may hold one law, shape (n_outcomes,), or many, shape (..., n_outcomes).
 """
 
@@ -24,12 +24,12 @@ _MOST_OUTCOMES = 10**7
 def hockey_stick(p: ArrayLike, q: ArrayLike, epsilon: float) -> Floats:
     """Return the hockey-stick divergence, the least delta for which p is covered by q at `epsilon`.
 
-    It is ``sum_o max(p_o - exp(epsilon) q_o, 0)``; a mechanism is (epsilon, delta)-differentially private if and only
-    if this is at most delta for every pair of neighbours, in both orders (G. Barthe and F. Olmedo, "Beyond differential
-    privacy", ICALP 2013, Theorem 1).
+    The divergence is ``sum_o max(p_o - exp(epsilon) q_o, 0)``. A mechanism is (epsilon, delta)-differentially private
+    if and only if this is at most delta for every pair of neighbours, in both orders (G. Barthe and F. Olmedo, "Beyond
+    differential privacy", ICALP 2013, Theorem 1).
     """
     p, q = _pairs(p, q)
-    # Infinity times zero is set right below: an impossible q leaves all of p.
+    # Infinity times zero is set below: an impossible q leaves all of p.
     with np.errstate(over="ignore", invalid="ignore"):
         excess = p - np.exp(real_between("epsilon", epsilon, 0, np.inf)) * q
     return np.where(q > 0, np.maximum(excess, 0), p).sum(axis=-1)
@@ -39,20 +39,21 @@ def exact_epsilon(p: ArrayLike, q: ArrayLike, delta: float) -> Floats:
     """Return the smallest epsilon at which p and q cover each other up to `delta`.
 
     The hockey-stick divergence at ``t = exp(epsilon)`` is the largest of ``P(S) - t Q(S)`` over all sets S, attained at
-    a set of outcomes of largest ratio p / q. The smallest t is the largest ``(P(S) - delta) / Q(S)`` of those: a sort.
+    a set of outcomes of largest ratio p / q. The smallest t is the largest ``(P(S) - delta) / Q(S)`` of those sets,
+    which a sort finds.
 
     Parameters
     ----------
     p, q : array-like of shape (..., n_outcomes)
-        Probabilities; each row sums to 1. As private as the votes they come from.
+        Probabilities. Each row sums to 1. As private as the votes that they come from.
     delta : float
         From 0 (pure differential privacy) to 1.
 
     Returns
     -------
     ndarray of shape (...)
-        At least 0; infinite where outcomes of p worth more than `delta` are
-        impossible under q, or the other way round. A scalar for a single pair.
+        At least 0. Infinite if outcomes of p worth more than `delta` are impossible under q, or vice versa. A scalar
+        for a single pair.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def _one_direction(p: Floats, q: Floats, delta: float) -> Floats:
         order = np.argsort(-ratio, axis=-1)
         mass_p = np.cumsum(np.take_along_axis(p, order, axis=-1), axis=-1)
         mass_q = np.cumsum(np.take_along_axis(q, order, axis=-1), axis=-1)
-        # Where Q(S) is 0, no finite factor covers more than delta.
+        # When Q(S) is 0, no finite factor covers more than delta.
         factor = np.where(mass_q > 0, (mass_p - delta) / mass_q, np.where(mass_p > delta, np.inf, 0.0))
     return np.log(np.maximum(factor.max(axis=-1), 1.0))
 
@@ -107,17 +108,17 @@ def compose_outcomes(laws: Sequence[ArrayLike]) -> Floats:
     Parameters
     ----------
     laws : sequence of array-like of shape (n_outcomes,)
-        One law an answer; the numbers of outcomes may differ.
+        One law for each answer. The numbers of outcomes may differ.
 
     Returns
     -------
     ndarray of shape (product of all n_outcomes,)
-        Probability of each sequence of outcomes; the last answer varies fastest.
+        Probability of each sequence of outcomes. The last answer varies fastest.
 
     Raises
     ------
     InvalidParameterError
-        If there are no laws, one is not a single law, or there are more than 1e7 sequences.
+        If `laws` is empty, an entry is not a single law, or there are more than 1e7 sequences.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def compose_outcomes(laws: Sequence[ArrayLike]) -> Floats:
     rows = [np.asarray(law, dtype=np.float64) for law in laws]
     if not rows or any(row.ndim != 1 for row in rows) or prod(row.size for row in rows) > _MOST_OUTCOMES:
         raise InvalidParameterError(
-            f"laws must be one vector of probabilities or more, and make at most {_MOST_OUTCOMES:,} sequences."
+            f"laws must be one vector of probabilities or more, with at most {_MOST_OUTCOMES:,} sequences of outcomes."
         )
     joint = np.ones(1)
     for row in rows:
@@ -136,7 +137,7 @@ def compose_outcomes(laws: Sequence[ArrayLike]) -> Floats:
 
 
 def sampled_probabilities(law: ReleaseLaw, counts: ArrayLike) -> Floats:
-    """Return the probabilities that the sampler really uses, mixing and rounding included.
+    """Return the probabilities that the sampler really uses, including mixing and rounding.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def sampled_probabilities(law: ReleaseLaw, counts: ArrayLike) -> Floats:
 
 
 def _pairs(p: Any, q: Any) -> tuple[Floats, Floats]:
-    """Return both as doubles of one shape, refusing what is no probability vector."""
+    """Return both as doubles of one shape, refusing arrays that are not probabilities."""
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1]:
         raise InvalidParameterError("p and q must hold probabilities of the same outcomes in their last axis.")

@@ -28,28 +28,29 @@ def audit_pipeline(
 ) -> AuditResult:
     """Run a pipeline on two neighbouring data sets, and return the epsilon that the outcomes prove.
 
-    The first half of the runs chooses an event, the second half measures it,
-    so the choice is never judged by the runs that made it.
+    The first half of the runs chooses an event, and the second half measures it. So the runs that made the choice never
+    judge it.
 
     Parameters
     ----------
     run : callable
-        ``run(dataset, i)`` releases once and returns the outcome, or what an attacker computes from it. A float is a
-        score, whose events are half-lines; anything else must be hashable and is a category (so convert counts to
-        float). Few categories, or one score that grows with the attacker's suspicion, prove most. The noise of
-        different `i` must be independent: draw it from the operating system, or seed it by `i`, which takes every value
-        from 0 to ``2 * n_runs - 1`` once. A fixed or default seed repeats one draw: a meaningless result.
+        ``run(dataset, i)`` releases once and returns the outcome, or a value that an attacker computes from the
+        outcome. A float is a score, whose events are half-lines. Any other value must be hashable and is a category, so
+        convert counts to float. Few categories, or one score that grows with the attacker's suspicion, prove most. The
+        noise of different `i` must be independent. Draw it from the operating system, or seed it by `i`, which takes
+        every value from 0 to ``2 * n_runs - 1`` once. A fixed or default seed repeats one draw and makes the result
+        meaningless.
     data, neighbour : object
-        Two data sets that differ by one unit under the claimed relation; made up,
-        and as bad for privacy as you can think of. Public seeds may stay fixed.
+        Two made-up data sets that differ by one unit under the claimed relation. Choose them as bad for privacy as you
+        can. Public seeds may stay fixed.
     delta : float
         Delta of the claim, from 0 to 1.
     n_runs : int
-        Runs on each data set, at least 2; fixed beforehand. Stopping once something is found voids the confidence.
+        Runs on each data set, at least 2, fixed beforehand. Stopping once an event is found voids the confidence.
     confidence : float, default=0.99
         From 0.5 to 1 - 1e-12.
     event : callable, optional
-        Event fixed beforehand, as a function from an outcome to a bool; every run then measures it.
+        Event fixed beforehand, as a function from an outcome to a bool. Every run then measures it.
     progress : bool, default=False
         Show a progress bar on stderr.
 
@@ -101,23 +102,23 @@ def audit_sampler(
 ) -> AuditResult:
     """Draw one answer many times on two neighbouring histograms, and return the epsilon that the draws prove.
 
-    The same as `audit_pipeline` for one answer, with all draws at once through `dpensemble.laws.sample`.
+    Like `audit_pipeline` for one answer, with all draws at once through `dpensemble.laws.sample`.
 
     Parameters
     ----------
     law : ReleaseLaw
         Law to sample.
     counts, neighbour_counts : array-like of shape (n_classes,)
-        Votes for each class. `audit_law` finds the worst pair; ask it at a delta of about 0.01,
-        since at 0 the pair may differ only in an outcome too rare to be drawn.
+        Votes for each class. `audit_law` finds the worst pair. Use it with a delta of about 0.01, since at 0 the pair
+        may differ only in an outcome too rare to be drawn.
     n_draws : int
-        Draws from each, from 2 to 10 million. A few 100,000 take well under a second.
+        Draws from each histogram, from 2 to 10 million. A few 100,000 take well under a second.
     delta : float, default=0
         Delta of the claim, from 0 to 1.
     confidence : float, default=0.99
         From 0.5 to 1 - 1e-12.
     insecure_release_seed : int, optional
-        Makes the audit repeatable; by default the operating system's generator draws.
+        Makes the audit repeatable. By default the operating system's generator draws.
 
     Raises
     ------
@@ -128,8 +129,8 @@ def audit_sampler(
     --------
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> law = LaplaceNoisyMax(scale=1.0)
-    >>> found = audit_sampler(law, [7, 1], [6, 2], 100_000, insecure_release_seed=0)
-    >>> found.caught(2 / law.scale), found.caught(1 / law.scale)
+    >>> result = audit_sampler(law, [7, 1], [6, 2], 100_000, insecure_release_seed=0)
+    >>> result.caught(2 / law.scale), result.caught(1 / law.scale)
     (False, True)
     """
     n_draws = integer_between("n_draws", n_draws, 2, 10**7)
@@ -146,7 +147,7 @@ def audit_sampler(
 
 
 class _Fixed(ReleaseLaw):
-    """A law on one row of counts, computed once however often it is drawn."""
+    """A law on one row of counts, computed once for any number of draws."""
 
     def __init__(self, law: ReleaseLaw, row: NDArray[Any]) -> None:
         self._law = law
@@ -169,7 +170,7 @@ def _judge(
     delta: float,
     confidence: float,
 ) -> AuditResult:
-    """Choose the event on the first half and measure it on the rest."""
+    """Choose the event on the first half of the runs and measure it on the rest."""
     n_runs = len(outcomes)
     first, rest = slice(n_runs // 2), slice(n_runs // 2, None)
     event = best_event(outcomes[first], neighbour_outcomes[first], categories, delta=delta, confidence=confidence)

@@ -1,4 +1,4 @@
-"""Certificates: what a plan or a run claims, in a file that a program without this library can check."""
+"""Certificates: the claims of a plan or a run, in a file that a program without this library can check."""
 
 from dpensemble.certificates.certificate import (
     certificate_of,

@@ -20,19 +20,19 @@ _MOST_TEACHERS = 199
 
 
 def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
-    """Return the certificate that so many answers keep the budget of every group of records.
+    """Return the certificate that `labels` answers keep the budget of every group of records.
 
     Parameters
     ----------
     design : VotingDesign
         A run with its budget and noise, such as that of a `Plan`.
     labels : int
-        Number of answers; all of them are given.
+        Number of answers, all of which are given.
 
     Returns
     -------
     dict
-        Plain values for JSON. Public, like the settings: it holds the law for all counts that could occur.
+        Plain values for JSON. Public, like the settings, since it holds the law for all counts that could occur.
 
     Raises
     ------
@@ -44,8 +44,8 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
     >>> from dpensemble import PATEClassifier, plan
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> design = PATEClassifier(law=LaplaceNoisyMax(10), n_teachers=20).design(n_classes=2)
-    >>> found = plan(design, epsilon=1)
-    >>> sorted(certificate_of(found.design, found.labels))
+    >>> planned = plan(design, epsilon=1)
+    >>> sorted(certificate_of(planned.design, planned.labels))
     ['delta', 'epsilon', 'format', 'parts', 'version']
     """
     parts = Parts()
@@ -54,7 +54,7 @@ def certificate_of(design: VotingDesign, labels: int) -> dict[str, Any]:
 
 
 def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
-    """Return the certificate of bagging alone: the chance that a record is drawn, at epsilon 0.
+    """Return the certificate of bagging without noise: the chance that a record is drawn, at epsilon 0.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def certificate_of_draws(scheme: BootstrapScheme, n_units: int) -> dict[str, Any
     >>> round(float(certificate_of_draws(scheme, 60_000)["delta"]), 6)
     0.004988
     """
-    # Above the chance itself, which balls cannot tell from its equal.
+    # Above the chance itself, since ball arithmetic cannot distinguish the chance from its equal.
     delta = math.nextafter(scheme.inclusion_probability(n_units), 2.0)
     return together([part("drawn", 0.0, delta, draws_of(scheme, n_units))])
 
@@ -92,14 +92,14 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
 
 
 def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowance) -> dict[str, Any]:
-    """Return the certificate that a majority of private teachers is as private as it is allowed to be.
+    """Return the certificate that a majority of private teachers is as private as its allowance requires.
 
     Parameters
     ----------
     law : RandomizedResponseMajority
-        Its gamma must not fall away from the tie.
+        The majority's law. Its gamma must not fall away from the tie.
     allowance : Allowance
-        Privacy of each teacher and of the answer, such as that of a `GammaSolution`.
+        Privacy of each teacher and of the answer. For example, that of a `GammaSolution`.
 
     Raises
     ------
@@ -109,15 +109,15 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
     Examples
     --------
     >>> from dpensemble.darrm import optimise_gamma
-    >>> found = optimise_gamma(5, epsilon=0.1, m=2)
-    >>> certificate_of_majority(found.law, found.allowance)["parts"][0]["kind"]
+    >>> solution = optimise_gamma(5, epsilon=0.1, m=2)
+    >>> certificate_of_majority(solution.law, solution.allowance)["parts"][0]["kind"]
     'majority'
     """
     second = np.arange(allowance.n_teachers + 1)
     weights = integer_weights(law, np.stack([allowance.n_teachers - second, second], axis=1))[:, 1].tolist()
     if allowance.n_teachers > _MOST_TEACHERS or weights != sorted(weights):
         raise AccountingError(
-            f"certificates are for majorities of up to {_MOST_TEACHERS} teachers whose gamma falls nowhere away from "
+            f"certificates need majorities of up to {_MOST_TEACHERS} teachers whose gamma never falls away from "
             "the tie; use constraints='monotone' and fewer teachers."
         )
     body = {"epsilon": repr(float(allowance.epsilon)), "delta": repr(float(allowance.Delta)), "weights": weights}
@@ -126,21 +126,21 @@ def certificate_of_majority(law: RandomizedResponseMajority, allowance: Allowanc
 
 
 def certificate_of_fit(model: Any) -> dict[str, Any]:
-    """Return the certificate of what a fitted estimator released.
+    """Return the certificate of the releases of a fitted estimator.
 
     The field ``for_release`` is False when the noise came from a seed. The verifier does not accept such a run.
 
     Parameters
     ----------
     model : estimator
-        Fitted, of any method.
+        Fitted estimator of any method.
 
     Raises
     ------
     AccountingError
-        If there is none for such a run; see `certificate_of`.
+        If such a run cannot be certified. See `certificate_of`.
     """
-    # Imports scikit-learn, which a fit did already and a plan does without.
+    # Imports scikit-learn, which a fit already imported and a plan does not need.
     from dpensemble.engine.result import MODELS  # noqa: PLC0415
 
     result = model.result_

@@ -1,4 +1,4 @@
-"""Which votes a law may be asked, what it answers, and which pairs stand for neighbours, as the verifier lists them."""
+"""All possible votes of a law, their answers, and the pairs that stand for neighbours, as the verifier lists them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dpensemble.laws.sampling import integer_weights
 _TOTAL = 2**63
 _RATIO_BITS = 40
 _MOST_ROWS, _MOST_BALLOTS = 30_000, 50_000
-# What may be lacking of domination in double precision; the verifier decides in whole numbers.
+# Domination may be missed by this much in double precision. The verifier decides in whole numbers.
 _LEAST_ABOVE = -4e-13
 
 
 class Listing:
-    """All counts of some votes, the weights by which they are answered, and the laws of all neighbours."""
+    """All counts of some votes, the weights of their answers, and the laws of all neighbours."""
 
     def __init__(self, law: ReleaseLaw, change: Change) -> None:
         self._law, self._change = law, change
@@ -35,12 +35,12 @@ class Listing:
         rows = _rows(change)
         self._weights = integer_weights(law, rows)
         if self._weights.min() < 1:
-            raise AccountingError("an outcome that is never sampled cannot be certified; use a law with more mixing.")
+            raise AccountingError("every outcome must be sampled to be certified; use a law with more mixing.")
         #: Laws of all neighbours, in both orders.
         self.pairs = DominatingPairs(*_neighbours(rows, self._weights, change))
 
     def body(self, witness: Witness, gate: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the body of a part: the law, the pairs that stand for neighbours, and how answers are followed."""
+        """Return the body of a part: the law, the pairs for all neighbours, and how answers are followed."""
         groups = witness.groups
         if len(groups) > MOST_GROUPS:
             raise AccountingError(
@@ -64,37 +64,39 @@ class Listing:
         }
 
     def is_covered(self, groups: DominatingPairs) -> bool:
-        """Tell whether every pair of neighbours lies below one of `groups`, as far as double precision tells."""
-        # Of two outcomes all are: see `grouped`.
+        """Return whether every pair of neighbours lies below one of `groups`, within double precision."""
+        # All pairs of two outcomes do: see `grouped`.
         return self._change.classes == 2 or bool(_farthest_above(groups, self.pairs)[0].min() >= _LEAST_ABOVE)
 
     def _cover(self, groups: DominatingPairs) -> list[int]:
         above, which = _farthest_above(groups, self.pairs)
         if above.min() < _LEAST_ABOVE:
-            raise AccountingError("some neighbouring counts are covered by no group, which should not happen.")
+            raise AccountingError(
+                "a group must cover every pair of neighbours; this is a defect of dpensemble, please report it."
+            )
         return which.tolist()
 
 
 @lru_cache(maxsize=2)
 def listing_of(law: ReleaseLaw, change: Change) -> Listing:
-    """Return the listing of such votes, refusing too many counts for the verifier; recent ones are kept."""
+    """Return the listing of such votes, refusing too many counts for the verifier. Recent listings are cached."""
     return Listing(law, change)
 
 
 def _rows(change: Change) -> Integers:
-    """Return the counts that are listed: all of two classes, falling ones of more."""
+    """Return the counts to list: all counts of two classes, falling counts of more."""
     if change.ballots > _MOST_BALLOTS:
-        raise AccountingError(f"certificates are for at most {_MOST_BALLOTS:,} ballots, not {change.ballots:,}.")
+        raise AccountingError(f"certificates need at most {_MOST_BALLOTS:,} ballots; got {change.ballots:,}.")
     if change.classes == 2:
         second = np.arange(change.ballots + 1)
         return np.stack([change.ballots - second, second], axis=1)
     if change.votes > 1:
         raise AccountingError(
-            f"certificates for {change.classes} classes are for records that change one vote, not {change.votes}; use "
-            "two classes, or one partition."
+            f"certificates for {change.classes} classes need records that change one vote; got {change.votes} votes; "
+            "use two classes, or one partition."
         )
-    listed = math.comb(change.ballots + change.classes - 1, change.classes - 1)
-    if listed > _MOST_ROWS * math.factorial(min(change.classes, 5)) or listed > 300_000:
+    n_rows = math.comb(change.ballots + change.classes - 1, change.classes - 1)
+    if n_rows > _MOST_ROWS * math.factorial(min(change.classes, 5)) or n_rows > 300_000:
         raise AccountingError(
             f"{change.ballots:,} ballots of {change.classes} classes are too many counts for a certificate; use two "
             "classes or fewer teachers."
@@ -103,7 +105,7 @@ def _rows(change: Change) -> Integers:
 
 
 def _named(law: ReleaseLaw, n_classes: int) -> list[str]:
-    """Return the law's name, mixing and settings where the verifier knows its formula."""
+    """Return the law's name, mixing and settings, if the verifier knows its formula."""
     kinds = (LaplaceNoisyMax, GaussianNoisyMax, ExponentialVote, OptimalVote)
     if n_classes > 2 or type(law) not in kinds:
         return ["table"]
@@ -112,12 +114,12 @@ def _named(law: ReleaseLaw, n_classes: int) -> list[str]:
 
 
 def whole_laws(pairs: DominatingPairs) -> list[list[list[int]]]:
-    """Return the laws of each pair in whole numbers that add up to 2**63; what cannot happen is left out."""
+    """Return the laws of each pair in whole numbers that add up to 2**63, without impossible outcomes."""
     return [_whole(p, q) for p, q in zip(pairs.p.tolist(), pairs.q.tolist(), strict=True)]
 
 
 def _whole(p: list[float], q: list[float]) -> list[list[int]]:
-    """Return a group's laws in whole numbers that add up to 2**63; what cannot happen is left out."""
+    """Return a group's laws in whole numbers that add up to 2**63, without impossible outcomes."""
     possible = [(max(1, int(a * _TOTAL)), int(b * _TOTAL)) for a, b in zip(p, q, strict=True) if b > 0]
     sides = [list(side) for side in zip(*possible, strict=True)]
     for side in sides:
@@ -134,8 +136,8 @@ def _neighbours(rows: Integers, weights: Any, change: Change) -> tuple[Floats, F
         rising = bool(np.all(weights[1:, 1] >= weights[:-1, 1]))
         for shift in [moved] if rising else range(1, moved + 1):
             for here in range(change.ballots + 1):
-                found = {min(here + shift, change.ballots), max(here - shift, 0)} - {here}
-                here_there += [(here, there) for there in found]
+                neighbours = {min(here + shift, change.ballots), max(here - shift, 0)} - {here}
+                here_there += [(here, there) for there in neighbours]
         here, there = np.array(here_there).T
         return laws[here], laws[there]
     place = {tuple(row): index for index, row in enumerate(rows.tolist())}
@@ -161,7 +163,7 @@ def _farthest_above(groups: DominatingPairs, pairs: DominatingPairs) -> tuple[Fl
     best, place = np.full(len(pairs), -np.inf), np.zeros(len(pairs), dtype=np.int64)
     for index, curve in enumerate(vertices(groups.p, groups.q)):
         above = np.interp(inner[:, :, 0], curve[:, 0], curve[:, 1]) - inner[:, :, 1]
-        # Where both are near an end of the curve, so is the distance between them.
+        # Near an end of the curve for both, the distance between them is small, too.
         share = (above / np.minimum(inner[:, :, 1], 1 - inner[:, :, 1] + 1e-18)).min(axis=1)
         place[share > best] = index
         best = np.maximum(best, share)

@@ -1,4 +1,4 @@
-"""Parts of certificates, as the verifier reads them: what is stated, and how the verifier follows it."""
+"""Parts of certificates, as the verifier reads them: a statement, and how the verifier checks it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dpensemble.errors import AccountingError
 from dpensemble.laws import ReleaseLaw
 
 _FORMAT, _VERSION, _MOST_BYTES = "dpensemble certificate", 2, 5_000_000
-# Room for what is stated beside the parts.
+# Room for everything beside the parts.
 _MARGIN = 100
-# What a part says beyond how it is checked; of several parts with the same statement the strictest claim is kept.
+# Fields that only help the verifier. Of several parts with the same statement the strictest claim is kept.
 _HELP = frozenset({"groups", "cover", "ratio", "windows", "block"})
-# Share of delta that numbers of holders may have, all together, which are charged in full.
+# Share of delta for rare numbers of holders, which together are charged in full.
 _IN_FULL = 1e-4
 # Delta that is charged in full.
 _ALL = 0.9
@@ -33,9 +33,11 @@ class Parts:
         self.parts: list[dict[str, Any]] = []
 
     def add_votes(self, budget: Budget, law: ReleaseLaw, change: Change, one: PrivacyCost, answers: int) -> None:
-        """Add a part about answers of one law, all of them given."""
+        """Add a part about answers of one law, all of which are given."""
         if one.parts is None:
-            raise AccountingError("a cost that is known as a Renyi curve only cannot be certified; use two classes.")
+            raise AccountingError(
+                "a certificate needs a cost with finite outcomes, not a Renyi curve; use two classes."
+            )
         allowed = within_rounding(budget, change.classes**3 * answers if change.classes > 2 else 0)
         listing = listing_of(law, change)
         body = listing.body(votes_witness(one.layout(answers, allowed.delta), listing, answers, allowed))
@@ -44,13 +46,13 @@ class Parts:
     def add_gated(
         self, budget: Budget, law: ReleaseLaw, change: Change, composition: GatedComposition, queries: int
     ) -> None:
-        """Add a part about all that units of as many answered queries pay for."""
+        """Add a part about all runs that the units of as many answered queries pay for."""
         listing = listing_of(law.answer, change)  # type: ignore[attr-defined]
         gate = {
             "sigma": repr(float(law.gate.sigma)),  # type: ignore[attr-defined]
             "check": composition.check_units,
             "label": composition.label_units,
-            # At these corners the first input passes more often; the others mirror them.
+            # At these corners the first input passes more often. The others mirror them.
             "corners": [
                 [p[0], q[0]] for p, q in whole_laws(composition.checks) if p[0] > q[0] and p[0] + q[0] <= 2**63
             ],
@@ -71,16 +73,16 @@ class Parts:
         inner, labels = run.inner_epsilon(budget.epsilon), run.answers
         composed = run.composed(budget.epsilon, budget.delta, budget.delta * _IN_FULL)
         alone = [composition.delta(labels, inner) for _, composition in composed]
-        # From the first number of holders on whose answers reveal nearly all, all are charged in full.
+        # From the first number of holders whose answers reveal nearly all, every number is charged in full.
         within = next((place for place, delta in enumerate(alone) if delta > _ALL), len(alone))
         composed, alone = composed[:within], alone[:within]
-        # What delta leaves is spread over the numbers of holders, so that each may be followed on a coarser grid.
+        # The remaining delta is spread over the numbers of holders, so that each may be followed on a coarser grid.
         in_full = run.held - sum(chance for chance, _ in composed)
         charged = sum(chance * delta for (chance, _), delta in zip(composed, alone, strict=True)) + max(in_full, 0.0)
         lacking = budget.delta * (1 - ROUNDING) - charged
         if lacking < 0:
             raise AccountingError(
-                f"{labels:,} answers are within epsilon={budget.epsilon:g} by a Renyi conversion or by a hair only; "
+                f"{labels:,} answers are within epsilon={budget.epsilon:g} only narrowly, or by a Renyi conversion; "
                 "use two classes, or plan for one label less."
             )
         parts = []
@@ -97,7 +99,7 @@ class Parts:
 
 
 def draws_of(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
-    """Return the body of a part about the draws alone, where whoever is drawn may be exposed."""
+    """Return the body of a part about the draws alone, where every drawn record may be exposed."""
     return {
         "scheme": scheme.scheme.value,
         "records": n_units,
@@ -108,33 +110,33 @@ def draws_of(scheme: BootstrapScheme, n_units: int) -> dict[str, Any]:
 
 
 def part(kind: str, epsilon: float, delta: float, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a part: what is stated, and what the verifier follows."""
+    """Return a part: its statement, and the body that the verifier follows."""
     return {"kind": kind, "epsilon": repr(float(epsilon)), "delta": repr(float(delta)), "body": body}
 
 
 def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the certificate of these parts."""
     if not parts:
-        raise AccountingError("no answer is charged to anybody, so there is nothing to certify.")
+        raise AccountingError("a certificate needs at least one charged answer; ask for at least one label.")
     parts = _distinct(parts)
-    found = {
+    certificate = {
         "format": _FORMAT,
         "version": _VERSION,
         "epsilon": max((part["epsilon"] for part in parts), key=float),
         "delta": max((part["delta"] for part in parts), key=float),
         "parts": parts,
     }
-    size = len(json.dumps(found, separators=(",", ":")))
+    size = len(json.dumps(certificate, separators=(",", ":")))
     if size > _MOST_BYTES - _MARGIN:
-        raise AccountingError(f"the certificate would have {size:,} bytes, and the verifier takes {_MOST_BYTES:,}.")
-    return found
+        raise AccountingError(f"a certificate must have at most {_MOST_BYTES:,} bytes; this one would have {size:,}.")
+    return certificate
 
 
 def _distinct(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return parts with different statements: groups with the same loss share one part, the strictest."""
-    kept: dict[str, dict[str, Any]] = {}
+    """Return parts with different statements. Groups with the same loss share one part, the strictest."""
+    strictest_by_statement: dict[str, dict[str, Any]] = {}
     for part in sorted(parts, key=lambda one: float(one["epsilon"])):
         body = {name: value for name, value in part["body"].items() if name not in _HELP}
-        kept.setdefault(json.dumps([part["kind"], body]), part)
-    strictest = {id(part) for part in kept.values()}
+        strictest_by_statement.setdefault(json.dumps([part["kind"], body]), part)
+    strictest = {id(part) for part in strictest_by_statement.values()}
     return [part for part in parts if id(part) in strictest]

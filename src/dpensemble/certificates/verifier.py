@@ -13,12 +13,12 @@ _SEEDED, _RELEASE = "NOT FOR RELEASE", "stated to be for release"
 
 
 def verifier_path() -> Path:
-    """Return the verifier, one file that imports nothing of this library."""
+    """Return the path of the verifier, one file that imports nothing of this library."""
     here = Path(__file__).parents[1]
     for path in (here / "verify.py", here.parents[1] / "verify" / "verify.py"):
         if path.exists():
             return path
-    raise FileError("the verifier is not installed; get verify/verify.py from the repository.")
+    raise FileError("the verifier must be installed; get verify/verify.py from the repository.")
 
 
 def confirmed(path: Path) -> tuple[bool, str]:
@@ -32,9 +32,9 @@ def confirmed(path: Path) -> tuple[bool, str]:
     Returns
     -------
     yes : bool
-        Whether the verifier confirms the certificate. False for an experiment, whose arithmetic may be right.
+        Whether the verifier confirms the certificate. False for an experiment, even if its arithmetic is right.
     said : str
-        The verifier's sentence; see `release_stated`.
+        The verifier's sentence. See `release_stated`.
 
     Raises
     ------
@@ -42,8 +42,8 @@ def confirmed(path: Path) -> tuple[bool, str]:
         If the verifier or python-flint is not installed.
     """
     try:
-        # -I: neither this library nor the folder at hand is on its path.
-        found = subprocess.run(  # noqa: S603
+        # -I keeps this library and the current folder off its path.
+        process = subprocess.run(  # noqa: S603
             [sys.executable, "-I", str(verifier_path()), str(path)],
             capture_output=True,
             text=True,
@@ -52,14 +52,14 @@ def confirmed(path: Path) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return False, f"no: not done after {_SECONDS} seconds"
-    if "No module named 'flint'" in found.stderr:
+    if "No module named 'flint'" in process.stderr:
         raise FileError("the verifier needs python-flint; pip install python-flint.")
-    said = found.stdout.strip() or f"no: the verifier failed ({found.returncode})"
-    return found.returncode == 0 and said.startswith("yes:"), said
+    sentence = process.stdout.strip() or f"no: the verifier failed ({process.returncode})"
+    return process.returncode == 0 and sentence.startswith("yes:"), sentence
 
 
 def release_stated(said: str) -> bool | None:
-    """Return whether a confirmed certificate is stated to be for release: None when that is not stated.
+    """Return whether the sentence of a confirmed certificate states it is for release, or None if it states neither.
 
     Parameters
     ----------

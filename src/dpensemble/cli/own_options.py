@@ -19,7 +19,7 @@ _TRAIN = (
     own("--test-is-public", "Exact test scores may be shared.", bool, default=False),
     own("--holdout-score", "Share of private units to score on, with noise.", float),
     own("--fewest-units", "Public lower bound on private units, for --delta.", int),
-    own("--unit", "Private column naming whose record it is."),
+    own("--unit", "Column naming whose record it is."),
     own("--drop", "Columns to leave out, comma-separated."),
     own("--fill", "Fill blanks in from public rows.", bool, default=False),
     own(

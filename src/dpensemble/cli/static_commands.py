@@ -140,7 +140,7 @@ def check(
     classes: Annotated[str, _option(DATA, "All possible labels, comma-separated. Required.")],
     public: Annotated[Path | None, _option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, _option(DATA, "Columns as JSON, when no rows are public.")] = None,
-    unit: Annotated[str | None, _option(DATA, "Private column naming whose record it is.")] = None,
+    unit: Annotated[str | None, _option(DATA, "Column naming whose record it is.")] = None,
     drop: Annotated[str | None, _option(DATA, "Columns to leave out, comma-separated.")] = None,
     sep: Annotated[str | None, _option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, _option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,

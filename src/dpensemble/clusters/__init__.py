@@ -1,4 +1,4 @@
-"""Teachers on other machines, by engines that run there already."""
+"""Teachers on other machines, by engines that already run there."""
 
 from dpensemble.clusters.base import Cluster, on_cluster
 

@@ -1,4 +1,4 @@
-"""What any cluster does for teachers, and which one is in use."""
+"""The interface of a cluster for teachers, and the cluster in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKENDS = ("dask",)
 
 
 class Cluster(Protocol):
-    """Workers that are reached by a scheduler."""
+    """Workers that a scheduler reaches."""
 
     @property
     def n_workers(self) -> int:
@@ -33,33 +33,33 @@ _ACTIVE: ContextVar[Cluster | None] = ContextVar("where teachers are fitted", de
 
 
 def active_cluster() -> Cluster | None:
-    """Return the cluster that teachers are to be fitted on, None for this machine."""
+    """Return the cluster on which to fit teachers, or None for this machine."""
     return _ACTIVE.get()
 
 
 @contextmanager
 def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
-    """Fit and ask the teachers of all that is fitted in the block on a cluster that runs already.
+    """Fit the teachers of all estimators in the block, and let them vote, on a cluster that already runs.
 
-    Teachers are the same as on one machine, for the same seeds; noise is drawn here, and only here. It is for teachers
-    that are fitted one by one. Private rows go to the scheduler and to one worker each, and what workers return are
-    the teachers, which are private, too: see "More than one machine" in the documentation for what has to be switched
-    off there.
+    Teachers are the same as on one machine, for the same seeds. Noise is drawn here, and only here. A cluster is for
+    teachers that are fitted one by one. Private rows go to the scheduler and to one worker each. Workers return the
+    teachers, which are private, too. "More than one machine" in the documentation describes what must be switched off
+    there.
 
     Parameters
     ----------
     backend : {"dask"}
-        Engine; needs ``dpensemble[dask]``.
+        Engine. Needs ``dpensemble[dask]``.
     scheduler : str
-        Its address, such as ``"tcp://10.0.0.5:8786"``.
+        Address of the scheduler, such as ``"tcp://10.0.0.5:8786"``.
 
     Raises
     ------
     InvalidParameterError
-        If the engine is not installed, nobody listens at the address, workers have other versions of what teachers are
-        made by, or may write what they hold to a disk.
+        If the engine is not installed, no scheduler listens at the address, workers have other versions of the
+        libraries that fit teachers, or workers may write their memory to a disk.
     TeacherError
-        In `fit`, if the scheduler or all workers are lost; nothing is spent then that was not before.
+        In `fit`, if the scheduler or all workers are lost. Nothing more is spent then.
 
     Examples
     --------
@@ -82,6 +82,6 @@ def on_cluster(backend: str, scheduler: str) -> Iterator[None]:
 
 
 def refuse_cluster(why: str) -> None:
-    """Refuse to run on a cluster what does not gain from it, or must not leave this machine."""
+    """Refuse a cluster for work that does not gain from it, or must not leave this machine."""
     if active_cluster() is not None:
-        raise InvalidParameterError(f"a cluster is of no use here: {why}; leave the backend out.", parameter="backend")
+        raise InvalidParameterError(f"backend does not help here: {why}; leave the backend out.", parameter="backend")

@@ -1,4 +1,4 @@
-"""A Dask cluster. Its own tasks are used, since joblib's backend for it waits for ever where a task ends its worker."""
+"""A Dask cluster, by Dask's own tasks, since joblib's Dask backend waits for ever if a task ends its worker."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dpensemble.clusters.vetting import OpaqueTask, check_worker, probe_schedule
 from dpensemble.errors import InvalidParameterError, TeacherError
 
 _CONNECT_SECONDS = 10
-# How long a cluster may be without any worker, since those that were killed come back.
+# How long a cluster may be without any worker, since killed workers come back.
 _PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
-# Tasks a worker that are under way: their rows are in the scheduler's memory.
+# Tasks in progress for each worker. Their rows are in the scheduler's memory.
 _TASKS_A_WORKER = 2
 
 
 class DaskCluster:
-    """Workers of a Dask scheduler that runs already, at ``tcp://HOST:PORT`` or ``tls://HOST:PORT``."""
+    """Workers of a Dask scheduler that already runs, at ``tcp://HOST:PORT`` or ``tls://HOST:PORT``."""
 
     def __init__(self, scheduler: str) -> None:
         try:
@@ -34,20 +34,20 @@ class DaskCluster:
             ) from None
         probe_scheduler(scheduler, speaks=scheduler.startswith("tcp:"))
         self._scheduler = scheduler
-        # Rows that go with a task are no mistake here.
+        # A task is meant to carry rows here.
         self._settings = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
         try:
             self._client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, ImportError):
             raise InvalidParameterError(
-                f"scheduler={scheduler!r} listens but is no Dask scheduler that this version can talk to; check the "
+                f"scheduler={scheduler!r} must be a Dask scheduler of a version that this one supports; check the "
                 "address and that Dask is of the same version there.",
                 parameter="scheduler",
             ) from None
         try:
             if not self.n_workers:
                 raise InvalidParameterError(
-                    f"scheduler={scheduler!r} has no workers; start some.", parameter="scheduler"
+                    f"scheduler={scheduler!r} must have at least one worker; start some.", parameter="scheduler"
                 )
             self._vet()
         except BaseException:
@@ -60,7 +60,7 @@ class DaskCluster:
         return sum(self._client.nthreads().values())
 
     def _vet(self) -> None:
-        """Refuse workers of other versions, and those that may write to disks."""
+        """Refuse workers with other versions, and workers that may write to disks."""
         self._wanted = versions()
         try:
             self._client.run(check_worker, self._wanted)
@@ -74,7 +74,7 @@ class DaskCluster:
             ) from None
 
     def results(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield what `work` returns for each tuple of arguments, in order, a few tasks a worker under way."""
+        """Yield what `work` returns for each tuple of arguments, in order, with a few tasks per worker in progress."""
         waiting, under_way = iter(calls), deque[Any]()
         try:
             while True:
@@ -89,14 +89,14 @@ class DaskCluster:
         except (OSError, futures.CancelledError, asyncio.CancelledError):
             raise TeacherError(self._lost("the scheduler was lost")) from None
         except Exception as error:
-            # Its own text may quote rows.
+            # The error's own text may quote rows.
             raise TeacherError(self._lost(f"a task raised {type(error).__name__}")) from None
         finally:
             with suppress(Exception):
                 self._client.cancel(list(under_way))
 
     def _result(self, future: Any) -> Any:
-        """Return a task's result, as long as there is somebody to work on it."""
+        """Return a task's result, as long as a worker is left to compute it."""
         alone_since: float | None = None
         while True:
             try:
@@ -113,7 +113,7 @@ class DaskCluster:
         return f"teachers on the cluster of scheduler={self._scheduler!r} were not all fitted: {what}; see its logs."
 
     def close(self) -> None:
-        """Leave; workers forget what was asked of them."""
+        """Leave the cluster. Workers forget their tasks."""
         with suppress(Exception):
             self._client.close(timeout=2)
         self._settings.__exit__(None, None, None)

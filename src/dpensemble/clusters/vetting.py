@@ -1,4 +1,4 @@
-"""Checks of a scheduler and its workers before teachers are fitted there, and tasks that show nothing in logs."""
+"""Checks of a scheduler and its workers before teachers are fitted there, and tasks that stay out of logs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from dpensemble.errors import InvalidParameterError
 
 _PROBE_SECONDS = 3.0
-# Teachers that were fitted by other versions of these could be other teachers.
+# Other versions of these libraries could fit other teachers.
 _SAME_VERSIONS = ("dpensemble", "numpy", "scipy", "scikit-learn")
 
 
 def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
-    """Raise if no scheduler answers at the address within seconds; one that `speaks` sends the first byte."""
+    """Raise if no scheduler answers at the address within seconds. A scheduler that `speaks` sends the first byte."""
     try:
         parts = urlsplit(scheduler)
         host, port = parts.hostname, parts.port
@@ -25,7 +25,7 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         host = port = None
     if not host or not port:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} is no address; write it as tcp://HOST:PORT.", parameter="scheduler"
+            f"scheduler={scheduler!r} must be an address; write it as tcp://HOST:PORT.", parameter="scheduler"
         )
     try:
         with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
@@ -39,12 +39,13 @@ def probe_scheduler(scheduler: str, *, speaks: bool) -> None:
         ) from None
     if not answer:
         raise InvalidParameterError(
-            f"scheduler={scheduler!r} listens but is no scheduler; check the address.", parameter="scheduler"
+            f"scheduler={scheduler!r} must be a scheduler, but something else listens there; check the address.",
+            parameter="scheduler",
         )
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that decide what teachers are."""
+    """Return the versions of the libraries that determine the teachers."""
     versions_here = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in _SAME_VERSIONS:
         try:
@@ -60,8 +61,8 @@ def check_worker(wanted: dict[str, str], dask_worker: Any) -> None:
     for package, needed in wanted.items():
         if installed[package] != needed:
             raise InvalidParameterError(
-                f"the cluster has a worker with {package} {installed[package]}, and {needed} is needed, or teachers "
-                "could be others; install the same version there.",
+                f"the cluster has a worker with {package} {installed[package]}, but must have {needed}, or teachers "
+                "could differ; install the same version there.",
                 parameter="scheduler",
             )
     memory = dask_worker.memory_manager
@@ -87,5 +88,5 @@ class OpaqueTask:
         return self._work(*self._arguments)
 
     def __repr__(self) -> str:
-        """Return nothing of the arguments."""
+        """Return a text without the arguments."""
         return "OpaqueTask()"

@@ -1,4 +1,4 @@
-"""What answering cost: curves and dominating pairs that add up, and their conversion to epsilon and delta."""
+"""Privacy costs: curves and dominating pairs that add up, and their conversion to epsilon and delta."""
 
 from dpensemble.cost.base import Conversion, Cost
 from dpensemble.cost.gated import GatedComposition

@@ -1,4 +1,4 @@
-"""Curves of many blocks of answers, each block behind the pair of its own curve."""
+"""Curves of many blocks of answers. The pair of its own curve dominates each block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_KEPT = 64
 class Blocks:
     """Curves of numbers of equal blocks, composed by doubling as `dpensemble.cost.loss_curve` proves.
 
-    `block` returns the curve of one block; it is called once, when that is first needed.
+    `block` returns the curve of one block. It is called once, when the curve is first needed.
     """
 
     def __init__(self, block: Callable[[], LossCurve]) -> None:
@@ -21,17 +21,17 @@ class Blocks:
         self._joined: dict[int, LossCurve] = {}
 
     def of(self, number: int) -> LossCurve:
-        """Return the curve of so many blocks: the largest power of two first."""
+        """Return the curve of `number` blocks: the largest power of two first."""
         if number not in self._joined:
             last = number & -number
-            found = self._power(last.bit_length() - 1).curve
+            curve = self._power(last.bit_length() - 1).curve
             if number > last:
-                found = joined_curves(self.of(number - last), found)
-            self._joined = {**dict(list(self._joined.items())[1 - _MOST_KEPT :]), number: found}
+                curve = joined_curves(self.of(number - last), curve)
+            self._joined = {**dict(list(self._joined.items())[1 - _MOST_KEPT :]), number: curve}
         return self._joined[number]
 
     def with_rest(self, number: int, rest: LossCurve) -> tuple[LossCurve, Kernel]:
-        """Return the curve of so many blocks and the kernel of what remains, on one grid."""
+        """Return the curve of `number` blocks and the kernel of the remaining answers, on one grid."""
         joined, rest = self.of(number), rest.thinned()
         step = max(joined.step, rest.step)
         return joined.on_step(step), Kernel.of(rest.on_step(step))
@@ -49,6 +49,6 @@ class Blocks:
 
 
 def joined_curves(one: LossCurve, other: LossCurve) -> LossCurve:
-    """Return the curve of the answers of both, on a grid fit for their sum."""
+    """Return the curve of both sets of answers, on a grid fit for their sum."""
     step = max(one.step, other.step)
     return one.on_step(step).then(Kernel.of(other.on_step(step))).thinned()

@@ -1,20 +1,21 @@
 r"""Exact adaptive composition: the true worst case over all sequences of answers.
 
 The votes differ from query to query and may depend on earlier answers, so the worst case over ``n`` answers is a
-supremum over strategies, not a product. With ``r`` the likelihood ratio so far, backward induction gives it (the
-project's own; the argument is dynamic programming over the hockey-stick divergence):
+supremum over strategies, not a product. With ``r`` the likelihood ratio so far, backward induction gives this worst
+case (the project's own, by dynamic programming over the hockey-stick divergence):
 
     ``W_0(r) = max(r - exp(epsilon), 0)``, ``W_t(r) = max over pairs (P, Q) of sum_o Q(o) W_{t-1}(r P(o) / Q(o))``,
 
-and ``delta = W_n(1)``. Written in ``y = log r - epsilon`` and divided by ``exp(epsilon)`` the recursion no longer knows
-epsilon, so one pass answers for every epsilon: ``delta(epsilon) = exp(epsilon) V_n(-epsilon)``.
+and ``delta = W_n(1)``. Written in ``y = log r - epsilon`` and divided by ``exp(epsilon)`` the recursion does not depend
+on epsilon, so one pass serves every epsilon: ``delta(epsilon) = exp(epsilon) V_n(-epsilon)``.
 
 Why the computed value is an upper bound
 ----------------------------------------
 Every ``W_t`` is convex and non-decreasing in ``r`` with slope at most 1. Between the nodes of a grid it is replaced by
-its chord, above the grid it goes on with slope 1, below it keeps the lowest node's value: each replacement can only
-raise it, and the recursion is monotone. So can a pair that dominates a group of them (Blackwell) and stands for it.
-Many answers are followed one by one up to a block only; blocks are composed as `dpensemble.cost.loss_curve` proves.
+its chord. Above the grid it continues with slope 1, and below it keeps the lowest node's value. Each replacement can
+only raise it, and the recursion is monotone. Replacing a group of pairs by a pair that dominates them (Blackwell) can
+also only raise it. Many answers are followed one by one up to a block only. Blocks are composed as
+`dpensemble.cost.loss_curve` proves.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.recursion import Recursion, laid_out
 from dpensemble.errors import AccountingError
 
-# A guarantee beyond this is none; its grid would be needlessly large.
+# A larger epsilon gives no useful guarantee, and its grid would be needlessly large.
 MOST_EPSILON = 200.0
-# Of standard deviations of the loss: beyond, ratios leave the range of floating-point numbers.
+# In standard deviations of the loss. Beyond it, ratios leave the range of floating-point numbers.
 _MOST_SPREAD = 25.0
-# More answers than anybody asks for, so that a search ends.
+# More answers than any user asks for, so that a search ends.
 MOST_ANSWERS = 2**50
 
 
 class AdaptiveComposition:
     """Delta and epsilon after any number of answers, each from any of the pairs.
 
-    Tight for about `n_answers` that cost about `largest_epsilon`, sound for any others.
+    Tight for about `n_answers` that cost about `largest_epsilon`, sound for all others.
     """
 
     def __init__(self, pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> None:
@@ -47,13 +48,13 @@ class AdaptiveComposition:
         largest = float(abs(pairs.losses()).max())
         spread = deviation * math.sqrt(n_answers)
         _require_range(largest_epsilon, spread + largest)
-        # How steeply the function rises where epsilon is read or delta is about 1e-5, and more for where it came from.
+        # How steeply the function rises where epsilon is read or delta is about 1e-5, with a margin for earlier steps.
         farthest = max(largest_epsilon, spread**2 / 2 + 4.3 * spread)
         steepest = 3.3 * (farthest / spread**2 + 1)
         layout, followed = laid_out(pairs, n_answers, steepest)
         #: What one answer can reveal.
         self.pairs = pairs
-        #: How finely answers are told apart.
+        #: How finely answers are distinguished.
         self.layout = layout
         self._recursion = Recursion(layout, min(followed, n_answers))
         self._followed = followed if followed < n_answers else MOST_ANSWERS
@@ -64,7 +65,7 @@ class AdaptiveComposition:
         return self._recursion.curve(self._block)
 
     def block_of(self, n_answers: int) -> int | None:
-        """Return the number of answers in a block, or None where all are followed one by one."""
+        """Return the number of answers in a block, or None if all are followed one by one."""
         return None if n_answers <= self._followed else self._block
 
     def delta(self, n_answers: int, epsilon: float) -> float:
@@ -86,7 +87,7 @@ class AdaptiveComposition:
 
         most, bit = min(most, MOST_ANSWERS), 0
         if self._followed >= most or not fits(2 * self._block):
-            # Followed one by one they come in order.
+            # Answers that are followed one by one come in order.
             within = 0
             while within < self._followed and fits(within + 1):
                 within += 1
@@ -110,17 +111,17 @@ class AdaptiveComposition:
         return joined.then(rest)
 
     def _parts(self, n_answers: int) -> tuple[LossCurve, Kernel]:
-        """Return the curve of whole blocks, and the kernel of one to two blocks that remain, on its grid."""
+        """Return the curve of whole blocks, and the kernel of the remaining one to two blocks, on its grid."""
         whole = n_answers // self._block - 1
         return self._blocks.with_rest(whole, self._recursion.curve(n_answers - whole * self._block))
 
 
 class ProductComposition:
-    """Delta and epsilon of answers of several kinds, in whatever order they were given.
+    """Delta and epsilon of answers of several kinds, in any order.
 
-    The answers of one kind, each chosen by everything before, are an interactive mechanism that the pair behind its
-    own curve dominates, and such mechanisms compose concurrently like those pairs (Vadhan and Zhang 2023, main theorem:
-    each can be simulated by post-processing a single draw from its pair).
+    The answers of one kind, each chosen by everything before, are an interactive mechanism that the pair of its own
+    curve dominates. Such mechanisms compose concurrently like those pairs (Vadhan and Zhang 2023, main theorem: each
+    can be simulated by post-processing a single draw from its pair).
     """
 
     # S. Vadhan and W. Zhang, "Concurrent composition theorems for differential privacy", STOC 2023.
@@ -131,7 +132,7 @@ class ProductComposition:
             if count:
                 here = composition_of(pairs, layout_size(layout_number(count)), largest_epsilon).curve(count).thinned()
                 curve = here if curve is None else joined_curves(curve, here)
-        #: All deltas of the answers; None if there are none.
+        #: All deltas of the answers, or None without answers.
         self.curve = curve
 
     def delta(self, epsilon: float) -> float:
@@ -145,27 +146,27 @@ class ProductComposition:
 
 @lru_cache(maxsize=12)
 def composition_of(pairs: DominatingPairs, n_answers: int, largest_epsilon: float) -> AdaptiveComposition:
-    """Return the composition laid out for exactly these figures; recent ones are kept."""
+    """Return the composition laid out for exactly these figures. Recent compositions are cached."""
     return AdaptiveComposition(pairs, n_answers, largest_epsilon)
 
 
 def layout_number(n_answers: int) -> int:
-    """Return which layout a number of answers is followed on: four for every doubling."""
-    found = max(0, math.ceil(4 * math.log2(n_answers)))
-    # Sizes are whole, so a smaller layout may hold as many.
-    while found and layout_size(found - 1) >= n_answers:
-        found -= 1
-    return found
+    """Return the number of the layout that follows this many answers: four layouts for every doubling."""
+    number = max(0, math.ceil(4 * math.log2(n_answers)))
+    # Sizes are whole, so a smaller layout may hold as many answers.
+    while number and layout_size(number - 1) >= n_answers:
+        number -= 1
+    return number
 
 
 def layout_size(number: int) -> int:
-    """Return the largest number of answers that a layout is for; 0 below the first."""
+    """Return the largest number of answers that a layout supports, or 0 below the first."""
     return 0 if number < 0 else math.ceil(2 ** (number / 4))
 
 
 def _require_range(largest_epsilon: float, spread: float) -> None:
     if largest_epsilon + spread > MOST_EPSILON or spread > _MOST_SPREAD:
         raise AccountingError(
-            f"exact composition is for epsilons up to {MOST_EPSILON:g} and losses that spread by up to "
-            f"{_MOST_SPREAD:g}, not {largest_epsilon:.4g} and {spread:.4g}; use 'best'."
+            f"exact composition needs an epsilon up to {MOST_EPSILON:g} and losses that spread by up to "
+            f"{_MOST_SPREAD:g}; got {largest_epsilon:.4g} and {spread:.4g}; use 'best'."
         )

@@ -1,12 +1,13 @@
-r"""Exact adaptive composition of gated queries: a purse pays for every check, and for a label only if one is given.
+r"""Exact adaptive composition of gated queries: a purse pays for every check, and for a label only if one is released.
 
-Which queries pass is released, so how many checks and labels there are depends on the answers. Stopping on a composed
-curve of losses is not sound; a purse is: a check costs ``x`` units and a label ``y``, public whole numbers, and a query
-is admitted only if check and label fit into what is left. All runs of a purse of ``U`` units are bounded together, over
-every strategy that chooses queries, votes and when to stop by what was answered before. With ``r`` the likelihood ratio
-so far and ``u`` the units left (the project's own; backward induction over the hockey-stick divergence):
+Which queries pass is released, so the numbers of checks and labels depend on the answers. Stopping on a composed
+curve of losses is not sound. A purse is sound. A check costs ``x`` units and a label ``y``, public whole numbers, and a
+query is admitted only if check and label fit into the remaining units. All runs of a purse of ``U`` units are bounded
+together, over every strategy that uses earlier answers to choose queries, votes and when to stop. With ``r`` the
+likelihood ratio so far and ``u`` the units left (the project's own, by backward induction over the hockey-stick
+divergence):
 
-    ``V_u(r) = max(r - 1, 0)`` below ``x + y`` units, for then nothing is admitted, and otherwise
+    ``V_u(r) = max(r - 1, 0)`` below ``x + y`` units, when nothing is admitted, and otherwise
 
     ``V_u(r) = max over checks (a, b) of b W(r a / b) + (1 - b) V_{u-x}(r (1 - a) / (1 - b))``, where
 
@@ -17,18 +18,18 @@ and ``delta(epsilon) = exp(epsilon) V_U(exp(-epsilon))``. A check passes with ch
 
 Why finitely many checks do
 ---------------------------
-Passing and failing lead to different functions, so that a check dominated in Blackwell's sense does not stand for
+Passing and failing lead to different functions, so a check dominated in Blackwell's sense does not stand for
 another. But ``b W(r a / b)`` is the perspective of a convex function, jointly convex in ``(a, b)``, and so is the other
-summand. Over a convex set of ``(a, b)`` the sum is largest at a corner: the rows of `checks`, corners of a polygon that
-contains every pair, together with its two corners (0, 0) and (1, 1), at which a check tells nothing. Labels of two
-classes are covered by corners in the same way. Whatever a label of more classes is, the same function follows, so that
-a pair that dominates others in Blackwell's sense stands for them.
+summand. Over a convex set of ``(a, b)`` the sum is largest at a corner. The corners are the rows of `checks`, corners
+of a polygon that contains every pair, together with its two corners (0, 0) and (1, 1), at which a check reveals
+nothing. Labels of two classes are covered by corners in the same way. For every outcome of a label of more classes the
+same function follows, so a pair that dominates others in Blackwell's sense stands for them.
 
 Why blocks may be composed
 --------------------------
 A run of ``U1 + U2`` units is a run until more than ``U1 - (x + y)`` units are spent, which never spends more than
-``U1``, and a run of less than ``U2 + x + y``. So ``V_{U1 + U2 - (x + y - 1)}`` is at most what
-`dpensemble.cost.loss_curve` says of the answers of both. Grids and rounding are as in `dpensemble.cost.composition`.
+``U1``, and a run of less than ``U2 + x + y``. So ``V_{U1 + U2 - (x + y - 1)}`` is at most the bound that
+`dpensemble.cost.loss_curve` gives for the answers of both. Grids and rounding are as in `dpensemble.cost.composition`.
 """
 
 from __future__ import annotations
@@ -52,18 +53,18 @@ from dpensemble.errors import AccountingError
 _UNIT = 2.0**-52
 # Nodes in a standard deviation of a label's loss: chords cost a seventh of a percent of the labels.
 _FINENESS = 14
-# A label costs as much as so many checks at least and at most, where they do.
+# Least and greatest ratio of a label's price to a check's, in checks.
 _LEAST_RATIO, _MOST_RATIO = 1 / 40, 80
-# In units of the cheaper of both, so that neither price is rounded by much.
+# In units of the cheaper one, so that neither price is rounded by much.
 _RESOLUTION = 12
-# Share by which a check is priced above what it loses, so that chords do not make checks the better bargain.
+# Share by which a check is priced above its loss, so that chords do not make checks the better bargain.
 _DEARER = 1.15
-# Units that are followed one by one, and labels in a block at least.
+# Units that are followed one by one, and the least number of labels in a block.
 _FOLLOWED, _LEAST_FOLLOWED = 4000, 48
 _TOLERANCE, _LARGEST_ORDER = 0.001, 50.0
-# The same for labels of more classes, of which there are many: together they cost a label of a hundred.
+# The same for labels of more classes, which are many: together they cost a label of a hundred.
 _GATHERED, _FINENESS_OF_MANY = 0.005, 7
-# Multiplications of a matrix that take as long as one of a slice, measured with many labels.
+# How many multiplications of a matrix take as long as one of a slice, measured with many labels.
 _TAP = 30
 # Standard deviations of the loss that the grid covers, as in `recursion`.
 _BELOW, _ABOVE = 9.5, 7.0
@@ -77,17 +78,17 @@ class GatedComposition:
     Parameters
     ----------
     checks : DominatingPairs
-        Corners of a polygon that contains every pair of chances to pass; the outcomes are pass and fail.
+        Corners of a polygon that contains every pair of chances to pass. The outcomes are pass and fail.
     labels : DominatingPairs
         What a label can reveal, both ways.
     missed : float
-        Most that a true check may differ, in total variation, from one within the polygon.
+        Most that a true check may differ, in total variation, from a check within the polygon.
     fineness : int, optional
-        Nodes in a standard deviation of a label's loss; fewer for labels of more classes.
+        Nodes in a standard deviation of a label's loss, fewer for labels of more classes.
     tolerance : float, optional
-        Share by which what stands for labels may exceed the worst of them.
+        Share by which the pairs that stand for labels may exceed the worst label.
     prices : tuple of int, optional
-        Units of a check and of a label, where others than fit these pairs have been announced.
+        Units of a check and of a label, if prices other than those of these pairs have been announced.
 
     Raises
     ------
@@ -108,10 +109,10 @@ class GatedComposition:
         check, label = (float(pairs.renyi([2.0])[0]) for pairs in (checks, labels))
         largest = max(float(np.abs(pairs.losses()).max()) for pairs in (checks, labels))
         deviation = math.sqrt(max(label, check))
-        #: What is followed: corners of a check's chances, few pairs for a label, and how far apart nodes are.
+        #: What is followed: corners of a check's chances, few pairs for a label, and the distance of nodes.
         self.checks, self.labels = checks, few_labels(labels, tolerance)
         self.step = deviation / (fineness or (_FINENESS if labels.p.shape[1] == 2 else _FINENESS_OF_MANY))
-        #: Public prices, in units, whatever the fineness.
+        #: Public prices, in units, for every fineness.
         fitting = _prices(check * _DEARER + (deviation / _FINENESS) ** 2 / 4, label)
         self.check_units, self.label_units = prices or fitting
         self.query_units = self.check_units + self.label_units
@@ -119,24 +120,24 @@ class GatedComposition:
         self._rate = max(check / self.check_units, (check + label) / self.query_units)
         self._followed = max(_LEAST_FOLLOWED, _FOLLOWED // self.query_units)
         if largest > _LARGEST_LOSS or self.spread(self._followed * self.query_units) > _MOST_SPREAD:
-            raise AccountingError(f"gated queries that lose up to {largest:.3g} are beyond exact composition.")
+            raise AccountingError(f"gated queries that lose up to {largest:.3g} need more noise for exact composition.")
         self._recursion = _Recursion(checks, self.labels, self.step, self.check_units, self.label_units)
         self._all_labels = labels
         self._blocks = Blocks(lambda: self._few(self._followed))
-        # Queries in a block and, composed, in all but the last.
+        # Queries in a block and, composed, in all but the last block.
         self._net = self._followed - 1
         self._lock = RLock()
 
     @property
     def followed(self) -> int:
-        """How many answered queries are followed unit by unit, and are in a block of more."""
+        """How many answered queries are followed unit by unit. A longer run is composed of blocks of this size."""
         return self._followed
 
     def coarser(self, fineness: int, tolerance: float, labels: DominatingPairs | None = None) -> GatedComposition:
-        """Return another composition of the same purse: so many nodes in a label's deviation, fewer pairs for labels.
+        """Return another composition of the same purse, with `fineness` nodes in a label's deviation and fewer pairs.
 
-        What stands for labels may exceed the worst by a share of `tolerance`. Other `labels` may be given that dominate
-        what is sampled just as well.
+        The pairs that stand for labels may exceed the worst label by a share of `tolerance`. You may pass other
+        `labels` that dominate the sampled labels just as well.
         """
         prices, labels = (self.check_units, self.label_units), self._all_labels if labels is None else labels
         return GatedComposition(
@@ -144,11 +145,11 @@ class GatedComposition:
         )
 
     def queries(self, units: int) -> int:
-        """Return how many answered queries cost at least so many units."""
+        """Return how many answered queries cost at least `units` units."""
         return -(-units // self.query_units)
 
     def curve(self, queries: int) -> LossCurve:
-        """Return all deltas of a purse that pays for so many answered queries."""
+        """Return all deltas of a purse that pays for `queries` answered queries."""
         with self._lock:
             if queries <= self._followed:
                 return self._few(queries)
@@ -157,7 +158,7 @@ class GatedComposition:
             return joined.then(rest)
 
     def delta(self, queries: int, epsilon: float) -> float:
-        """Return the delta at `epsilon` of a purse that pays for so many answered queries, rounded up."""
+        """Return the delta at `epsilon` of a purse that pays for `queries` answered queries, rounded up."""
         with self._lock:
             if queries <= self._followed:
                 return self._few(queries).delta(epsilon)
@@ -188,23 +189,23 @@ class GatedComposition:
         units = queries * self.query_units
         below, excess = self._recursion.after(queries, self.reach(units))
         nodes = self._recursion.step * np.arange(-below, len(excess) - below)
-        # Every check beyond the polygon changes delta by ``1 + exp(epsilon)`` times what is missed at most.
+        # Every check beyond the polygon changes delta by at most ``1 + exp(epsilon)`` times what the polygon misses.
         missed = units // self.check_units * self._missed * (1 + np.exp(nodes))
         slack = 4 * _UNIT * (self._recursion.n_taps + 8) * max(1, units) + 1e-9
         return LossCurve(self._recursion.step, below, excess + missed, slack)
 
     def spread(self, units: int) -> float:
-        """Return how far losses of so many units spread: a deviation, and the largest of one answer."""
+        """Return how far losses of `units` units spread: a deviation, and the largest loss of one answer."""
         return math.sqrt(self._rate * units) + self._largest
 
     def reach(self, units: int) -> tuple[int, int]:
-        """Return how many nodes below and above 0 are kept for so many units."""
+        """Return how many nodes below and above 0 are stored for `units` units."""
         spread, step = self.spread(units), self.step
         return tuple(math.ceil((spread**2 / 2 + far * spread) / step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
 
 
 class _Recursion:
-    """The functions of 0, 1, 2, ... units, on a grid that widens; those of whole queries are kept."""
+    """The functions of 0, 1, 2, ... units, on a grid that widens. Those of whole queries are stored."""
 
     def __init__(
         self, checks: DominatingPairs, labels: DominatingPairs, step: float, check_units: int, label_units: int
@@ -221,7 +222,7 @@ class _Recursion:
         self._values = self._labelled = np.zeros((self._query_units, 0))
 
     def after(self, queries: int, reach: tuple[int, int]) -> tuple[int, Floats]:
-        """Return the function of so many answered queries' units: nodes below 0, and its excess."""
+        """Return the function of the units of `queries` answered queries: nodes below 0, and its excess."""
         with one_thread():
             while len(self._kept) <= queries:
                 if self._units % self._query_units == 0 and (reach[0] > self._below or reach[1] > self._above):
@@ -233,7 +234,7 @@ class _Recursion:
         return self._kept[queries]
 
     def _widen(self, reach: tuple[int, int]) -> None:
-        """Give all functions more nodes on both sides, constant where nothing was known."""
+        """Give all functions more nodes on both sides, constant where the function was unknown."""
         # In steps, so that this happens seldom.
         below, above = (
             max(have, math.ceil(1.25 * want)) for have, want in zip((self._below, self._above), reach, strict=True)
@@ -300,7 +301,7 @@ class _Taps:
 
 
 def _prices(check: float, label: float) -> tuple[int, int]:
-    """Return whole prices of a check and a label in proportion to what they lose, the check's rounded up."""
+    """Return whole prices of a check and a label in proportion to their losses, the check's rounded up."""
     ratio = min(max(label / check, _LEAST_RATIO), _MOST_RATIO)
     if ratio >= _RESOLUTION:
         return 1, int(ratio)
@@ -312,7 +313,7 @@ def _prices(check: float, label: float) -> tuple[int, int]:
 
 
 class _Labels:
-    """The largest average of a function over what a label may be."""
+    """The largest average of a function over all possible labels."""
 
     def __init__(self, labels: DominatingPairs, step: float) -> None:
         self._kernels, self._lowest, highest = kernels_of(labels, step)
@@ -323,11 +324,11 @@ class _Labels:
         self.most = self._taps.most if self._sparse else len(self._kernels)
 
     def largest(self, padded: Floats, pad: int, below: int) -> Floats:
-        """Return the largest average of a padded function; node 0 is after `below` others."""
+        """Return the largest average of a padded function. Node 0 is after `below` others."""
         best = np.zeros(len(padded) - 2 * pad)
         if not self._sparse:
             seen = padded[pad + self._lowest : len(padded) - pad + self._lowest + len(self._kernels) - 1]
-            # Views that overlap are no matrices to the library that multiplies them.
+            # The library that multiplies matrices does not accept overlapping views.
             mixed = self._kernels.T @ np.ascontiguousarray(sliding_window_view(seen, len(self._kernels)).T)
             _add_first(self._first, below, mixed)
             return np.maximum(best, mixed.max(axis=0), out=best)
@@ -341,7 +342,7 @@ class _Labels:
 
 
 def _add_first(first: Floats, below: int, mixed: Floats) -> None:
-    """Add what one answer makes of the hockey-stick function, on the nodes around 0."""
+    """Add the result of one answer after the hockey-stick function, on the nodes around 0."""
     around = first.shape[-1] // 2
     mixed[..., below - around : below + around + 1] += first
 
@@ -355,5 +356,5 @@ def few_labels(labels: DominatingPairs, tolerance: float | None = None) -> Domin
 
 @lru_cache(maxsize=12)
 def gated_composition(checks: DominatingPairs, labels: DominatingPairs, missed: float) -> GatedComposition:
-    """Return the composition of such queries; recent ones are kept."""
+    """Return the composition of such queries. Recent compositions are cached."""
     return GatedComposition(checks, labels, missed)

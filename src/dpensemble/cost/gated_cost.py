@@ -1,4 +1,4 @@
-"""What gated queries cost under a purse: a Renyi curve, and their exact composition."""
+"""Cost of gated queries under a purse: a Renyi curve, and their exact composition."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dpensemble.cost.privacy_cost import PrivacyCost
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatedCost(PrivacyCost):
-    """Privacy loss of a purse that pays for a number of gated queries if every one is answered.
+    """Privacy loss of a purse that pays for a number of gated queries if every one of them is answered.
 
-    Multiples are larger purses; added to other costs only the curve is left.
+    Multiples are larger purses. Adding another cost leaves only the curve.
 
     Parameters
     ----------
     rdp, orders, parts
-        As for `PrivacyCost`; of that many checks and labels, and no parts.
+        As for `PrivacyCost`, for that many checks and labels, and without parts.
     composition : GatedComposition
-        Of such queries under any purse.
+        Composition of such queries under any purse.
     queries : int
         How many answered queries the purse pays for.
     """
@@ -31,11 +31,11 @@ class GatedCost(PrivacyCost):
 
     @property
     def composes(self) -> bool:
-        """Whether exact composition is at hand."""
+        """Whether exact composition is available."""
         return self.composition is not None
 
     def composed(self, delta: float) -> LossCurve | None:  # noqa: ARG002
-        """Return all deltas of the purse; None where it is empty."""
+        """Return all deltas of the purse, or None if the purse is empty."""
         assert self.composition is not None  # noqa: S101
         return self.composition.curve(self.queries) if self.queries else None
 

@@ -1,17 +1,17 @@
-r"""Costs of noisy sums of bounded vectors, in any number of adaptive rounds; trade-off: `dpensemble.cost.trade_off`.
+r"""Costs of noisy sums of bounded vectors, in any number of adaptive rounds. Trade-off: `dpensemble.cost.trade_off`.
 
 What is sampled. Sums are whole numbers ``s``, and the noise added is a discrete Gaussian of variance ``v`` (in squared
 units). Compare ``s + discrete noise`` with the sum to which real noise ``N(0, v)`` was added and which was *then*
-rounded: a function of the Gaussian mechanism's output, so no less private. At a distance ``k`` from ``s`` the ratio of
-both probabilities is, up to the two normalising constants,
+rounded. The latter is a function of the Gaussian mechanism's output, so it is no less private. At a distance ``k`` from
+``s`` the ratio of both probabilities is, up to the two normalising constants,
 
     integral over abs(t) <= 1/2 of exp(-(2 k t + t**2) / (2 v)) dt,    from exp(-1 / (8 v)) to exp(k**2 / (8 v**2)),
 
 since the integrand is symmetric in ``t`` and ``cosh(x) <= exp(x**2 / 2)``. Real noise sums to 1 and so does discrete
-noise, so the ratio of the constants is a mean of the same ratios: it lies between ``exp(-1 / (8 v))`` and the mean of
+noise, so the ratio of the constants is a mean of the same ratios. It lies between ``exp(-1 / (8 v))`` and the mean of
 ``exp(k**2 / (8 v**2))``, which is below ``exp(1 / (7 v))`` for ``v >= 100``. For ``abs(k) <= 38 sqrt(v)`` the
-logarithm of the ratio is therefore at most ``slack = 181 / v``; beyond that lies a mass below 1e-300. Over all
-entries of all rounds the slacks add up to ``eta``, and what is sampled is (epsilon, delta)-private wherever the
+logarithm of the ratio is therefore at most ``slack = 181 / v``. Beyond that lies a mass below 1e-300. Over all
+entries of all rounds the slacks add up to ``eta``. The sampled mechanism is (epsilon, delta)-private wherever the
 Gaussian mechanism is ``(epsilon - 2 eta, delta exp(-eta))``-private, up to 1e-290. Variances are above
 ``2**40``, mostly above ``2**60``, so ``eta`` is tiny.
 """
@@ -30,23 +30,23 @@ from dpensemble.cost.privacy_cost import DEFAULT_ORDERS, PrivacyCost
 from dpensemble.cost.trade_off import gaussian_epsilon, gaussian_mu
 from dpensemble.errors import AccountingError
 
-# Logarithm of the ratio of rounded and discrete Gaussian noise, times the variance; see above.
+# Logarithm of the ratio of rounded and discrete Gaussian noise, times the variance (see above).
 _SLACK = 181.0
 _SMALLEST_VARIANCE = 2**40
-#: Far above the slack of any run, and far below any divergence that is spent.
+#: Far above the slack of any run, and far below any divergence that a run spends.
 PROMISED_SLACK = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class GaussianCost(PrivacyCost):
-    """Privacy loss of noisy sums, whose exact trade-off is known; sums and multiples know theirs, too.
+    """Privacy loss of noisy sums, with its exact trade-off, which sums and multiples of such costs also have.
 
-    Added to a cost of another kind, only the Renyi curve is left.
+    Adding a cost of another kind leaves only the Renyi curve.
 
     Parameters
     ----------
     squares : float
-        ``mu**2``, from 0; ``1 / sigma**2`` for one sum with noise of ``sigma`` sensitivities.
+        ``mu**2``, from 0. For one sum with noise of ``sigma`` sensitivities it is ``1 / sigma**2``.
     slack : float, default=0.0
         Logarithm of the factor by which discrete noise can change a probability.
 
@@ -76,25 +76,25 @@ class GaussianCost(PrivacyCost):
         Parameters
         ----------
         sigma : float
-            Noise in sensitivities; at most what is drawn.
+            Noise in sensitivities, at most the noise that is drawn.
         variance : int
             Variance of the discrete noise in squared whole units, from 2**40.
         entries : int
             Entries of the sum.
         weight : float, default=1.0
-            Sensitivities by which the unit moves the sum at most, from 0 to 1.
+            Most sensitivities by which the unit moves the sum, from 0 to 1.
         """
         sigma, weight = real_between("sigma", sigma, 1e-9, 1e12), real_between("weight", weight, 0.0, 1.0)
         return cls(weight**2 / sigma**2, slack_of(entries, variance))
 
     @property
     def mu(self) -> float | None:
-        """Gaussian privacy, up to probabilities that change by a factor of ``exp(1e-6)`` at most; else None."""
+        """Gaussian privacy, up to probabilities that change by at most a factor of ``exp(1e-6)``. None otherwise."""
         return math.sqrt(self.squares) if self.slack <= PROMISED_SLACK else None
 
     @property
     def renyi(self) -> PrivacyCost:
-        """The curve alone."""
+        """The Renyi curve without the trade-off."""
         return PrivacyCost(rdp=self.rdp)
 
     @overload
@@ -117,13 +117,13 @@ class GaussianCost(PrivacyCost):
     __rmul__ = __mul__
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
-        """Convert to the epsilon that holds at `delta`: exactly, unless a Renyi conversion is asked for."""
+        """Convert to the epsilon that holds at `delta`: exactly, unless you request a Renyi conversion."""
         if member("conversion", conversion, Conversion) not in (Conversion.BEST, Conversion.EXACT):
             return self.renyi.epsilon(delta, conversion)
         delta = delta_of(delta)
         if not self.squares:
             return 0.0
-        # Wherever the Gaussian mechanism is private at epsilon - 2 slack and delta exp(-slack); see above.
+        # Holds if the Gaussian mechanism is private at epsilon - 2 slack and delta exp(-slack) (see above).
         mu = math.sqrt(self.squares) * (1 + 1e-14)
         return gaussian_epsilon(mu, delta * math.exp(-self.slack)) + 2 * self.slack
 
@@ -140,13 +140,13 @@ class GaussianCost(PrivacyCost):
         if member("conversion", conversion, Conversion) not in (Conversion.BEST, Conversion.EXACT):
             return self.renyi.most(budget, conversion, limit)
         if not self.squares:
-            raise AccountingError("one release that costs nothing fits any number of times.")
+            raise AccountingError("one release must cost something to be counted; this one fits any number of times.")
         # An estimate, which rounding and slack can only lower.
         estimate = int(gaussian_mu(budget.epsilon, budget.delta) ** 2 / self.squares * (1 + 1e-9)) + 1
-        found = min(sys.maxsize >> 1 if limit is None else limit, estimate)
-        while found and not (self * found).fits(budget):
-            found = found - 1 if found < 100 else int(found * (1 - 1e-6))
-        return found
+        count = min(sys.maxsize >> 1 if limit is None else limit, estimate)
+        while count and not (self * count).fits(budget):
+            count = count - 1 if count < 100 else int(count * (1 - 1e-6))
+        return count
 
 
 def slack_of(entries: int, variance: int) -> float:

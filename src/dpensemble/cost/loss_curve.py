@@ -1,18 +1,19 @@
 r"""The hockey-stick function of a number of answers, on a grid of the log likelihood ratio, and sums of such numbers.
 
 A `LossCurve` bounds ``V(r) = max over strategies of E_Q[max(r L - 1, 0)]``, where ``L`` is the likelihood ratio of the
-answers, from above: by its values at the nodes ``r = exp(step * i)``, its chords between them, the lowest value below
-and slope 1 above. Each of these is at least a convex, non-decreasing function of slope at most 1. Stored is the excess
-``V - max(r - 1, 0)``, which is small on both sides and suffers no cancellation.
+answers, from above. The bound uses the values at the nodes ``r = exp(step * i)``, chords between them, the lowest value
+below and slope 1 above. Each of these is at least a convex, non-decreasing function of slope at most 1. The curve
+stores the excess ``V - max(r - 1, 0)``, which is small on both sides and suffers no cancellation.
 
 Why curves can be composed
 --------------------------
 Let ``T`` map a function ``W`` of the ratio to the most that its expectation can be after ``k`` further answers,
-whatever strategy chooses them. ``T`` is sublinear and monotone. A convex ``W`` is a constant and a positive mixture of
-hockey-stick functions ``max(r - c, 0)``, of which ``T`` makes ``c V(r / c)`` at most. So ``T W`` is at most the same
-mixture of those, that is ``W`` averaged over the losses of one pair: the pair whose hockey-stick function ``V`` is.
-A piecewise linear ``V`` belongs to a pair whose losses are all nodes, so the average is a sum over nodes. What is lost
-is that each hockey-stick of the mixture may have a strategy of its own, at most about half an answer per composition.
+over all strategies that choose them. ``T`` is sublinear and monotone. A convex ``W`` is a constant and a positive
+mixture of hockey-stick functions ``max(r - c, 0)``, and ``T`` maps each of these to at most ``c V(r / c)``. So ``T W``
+is at most the same mixture of those. That mixture is ``W`` averaged over the losses of one pair: the pair whose
+hockey-stick function ``V`` is. A piecewise linear ``V`` belongs to a pair whose losses are all nodes, so the average is
+a sum over nodes. The bound loses because each hockey-stick of the mixture may have a strategy of its own, which costs
+at most about half an answer per composition.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _UNIT = 2.0**-52
 _UNLIMITED = 1e13
 # Grids of one family differ by powers of two, up to rounding.
 _SAME = 1e-12
-# Relative precision of an epsilon read off the grid.
+# Relative precision of an epsilon that the grid gives.
 EPSILON_PRECISION = 1e-10
-# Nodes per standard deviation of the loss that are kept at least.
+# Least number of nodes per standard deviation of the loss.
 _FINENESS = 100
-# Standard deviations of the loss that a grid covers below and above; beyond, the bound is loose by less than 1e-21.
+# Standard deviations of the loss that a grid covers below and above. Beyond, the bound is loose by less than 1e-21.
 _BELOW, _ABOVE = 9.5, 7.0
 
 
@@ -44,7 +45,7 @@ class LossCurve:
     #: Number of nodes below 0.
     below: int
     excess: Floats
-    #: The function may be smaller than the truth by this share, through rounding.
+    #: Share by which the function may be smaller than the truth, through rounding.
     slack: float
 
     @property
@@ -54,7 +55,7 @@ class LossCurve:
         return self.step * nodes
 
     def delta(self, epsilon: float) -> float:
-        """Read ``exp(epsilon) V(exp(-epsilon))`` along the chord, rounded up."""
+        """Interpolate ``exp(epsilon) V(exp(-epsilon))`` along the chord, rounded up."""
         return delta_between(*self.around(epsilon), epsilon, self.slack)
 
     def around(self, epsilon: float) -> tuple[float, float, float]:
@@ -89,14 +90,14 @@ class LossCurve:
         return LossCurve(2 * self.step, (self.below + before) // 2, padded[::2], self.slack)
 
     def on_step(self, step: float) -> LossCurve:
-        """Return the curve on a grid that is no finer."""
-        found = self
-        while 2 * found.step <= step * (1 + _SAME):
-            found = found.coarser()
-        return found if abs(found.step / step - 1) <= _SAME else found._regridded(step)
+        """Return the curve on a grid with at least this step."""
+        curve = self
+        while 2 * curve.step <= step * (1 + _SAME):
+            curve = curve.coarser()
+        return curve if abs(curve.step / step - 1) <= _SAME else curve._regridded(step)
 
     def _regridded(self, step: float) -> LossCurve:
-        """Return the chords over nodes elsewhere, 0 among them."""
+        """Return the chords over other nodes, 0 among them."""
         below = math.ceil(self.below * self.step / step)
         above = math.ceil((len(self.excess) - 1 - self.below) * self.step / step)
         place = np.arange(-below, above + 1) * (step / self.step) + self.below
@@ -106,15 +107,15 @@ class LossCurve:
         return LossCurve(step, below, excess, _added(self.slack, 1e-11))
 
     def thinned(self) -> LossCurve:
-        """Return the curve on the coarsest grid that is still fine for its spread, and no wider than is needed."""
-        found, kernel = self, Kernel.of(self)
-        while kernel.deviation >= 2 * _FINENESS * found.step:
-            found = found.coarser()
+        """Return the curve on the coarsest grid that is still fine for its spread, and no wider than necessary."""
+        curve, kernel = self, Kernel.of(self)
+        while kernel.deviation >= 2 * _FINENESS * curve.step:
+            curve = curve.coarser()
         middle, deviation = kernel.deviation**2 / 2, kernel.deviation + kernel.largest
-        lowest = min(found.below, math.ceil((middle + _BELOW * deviation) / found.step))
-        highest = math.ceil((middle + _ABOVE * deviation) / found.step)
-        start = found.below - lowest
-        return LossCurve(found.step, lowest, found.excess[start : found.below + highest + 1], found.slack)
+        lowest = min(curve.below, math.ceil((middle + _BELOW * deviation) / curve.step))
+        highest = math.ceil((middle + _ABOVE * deviation) / curve.step)
+        start = curve.below - lowest
+        return LossCurve(curve.step, lowest, curve.excess[start : curve.below + highest + 1], curve.slack)
 
     def then(self, kernel: Kernel) -> LossCurve:
         """Return the curve of these answers and those of a kernel on the same grid, in either order."""
@@ -136,7 +137,7 @@ class LossCurve:
         share = math.expm1((place - node) * self.step) / math.expm1(self.step)
         values = []
         for i in (node - self.below - curve.below, node + 1 - self.below - curve.below):
-            # Node i of the sum meets node i - j of this curve for each node j of the kernel.
+            # Node i of the sum combines with node i - j of this curve for each node j of the kernel.
             here = np.arange(i + curve.below, i - kernel.above - 1, -1) + self.below
             mixed = float(self.excess[np.clip(here, 0, len(self.excess) - 1)] @ kernel.q)
             own = float(curve.excess[min(max(i + curve.below, 0), len(curve.excess) - 1)])
@@ -148,7 +149,7 @@ class LossCurve:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kernel:
-    """The pair of output laws that a curve belongs to: the mass that the second law gives to each node's loss."""
+    """The pair of output laws of a curve: the mass that the second law gives to each node's loss."""
 
     curve: LossCurve
     #: Mass of the loss ``-y`` at each node ``y`` of the curve.
@@ -172,7 +173,7 @@ class Kernel:
         p = np.diff(slopes, prepend=0.0, append=0.0)
         p[curve.below] += 1.0
         p = np.maximum(p, 0.0)
-        # Rounding may have bent the function; how far is measured on the function that these masses have.
+        # Rounding may have bent the function. Its size is measured on the function that these masses have.
         rebuilt = excess[0] + np.concatenate([[0.0], np.cumsum(np.cumsum(p[:-1]) * np.diff(r))])
         values = excess + np.maximum(np.expm1(y), 0.0)
         ratio = np.where(values > 0, rebuilt, 1.0) / np.where(values > 0, values, 1.0)
@@ -193,7 +194,7 @@ def _added(*slacks: float) -> float:
 
 
 def _widened(curve: LossCurve, below: int, above: int) -> Floats:
-    """Return the excess on so many nodes below and above 0, constant beyond what is known."""
+    """Return the excess on `below` nodes below 0 and `above` nodes above, constant beyond the stored nodes."""
     start, stop = curve.below - below, curve.below + above + 1
     inner = curve.excess[max(start, 0) : min(stop, len(curve.excess))]
     return np.pad(inner, (max(-start, 0), max(stop - len(curve.excess), 0)), mode="edge")

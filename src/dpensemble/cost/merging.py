@@ -1,4 +1,4 @@
-"""Fewer pairs for composition: rows of a table that are near or alike stand behind one pair that dominates them."""
+"""Fewer pairs for composition: one pair that dominates a group of similar rows of a table replaces them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.roc import NEAR_END, concave_hull, vertices
 from dpensemble.errors import AccountingError
 
-# Orders at which a group of pairs may not look worse than the worst single pair.
+# Orders at which a group of pairs may not exceed the worst single pair.
 _TEST_ORDERS = np.array([1.1, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
-# The same where nothing may be much looser at any order.
+# The same for sets in which no group may be much looser at any order.
 _ALL_ORDERS = np.sort(np.concatenate([_TEST_ORDERS, [3.0, 7.0, 14.0, 32.0, 500.0, 2e3, 1e4, 1e5]]))
 MOST_OUTCOMES = 10
-# Likelihood ratios by which pairs are told to be alike.
+# Likelihood ratios that decide whether pairs are alike.
 _RATIOS = 41
-# Neighbours in a row that do not fit, after which no others are tried.
+# Number of neighbours in a row that do not fit, after which no others are tried.
 _MISSES = 6
-# Rows that are tried as one group at most; a matrix of more is told by every so many of its rows.
+# Most rows that are tried as one group. A larger matrix is represented by a sample of its rows.
 _TRIED = 3000
 
 
@@ -29,7 +29,7 @@ _TRIED = 3000
 def grouped(
     pairs: DominatingPairs, tolerance: float, n_outcomes: int = MOST_OUTCOMES, largest_order: float = 200.0
 ) -> DominatingPairs:
-    """Return fewer pairs that dominate the set; beyond `largest_order` they may be as loose as they like."""
+    """Return fewer pairs that dominate the set. Beyond `largest_order` they may be arbitrarily loose."""
     # A group may exceed its own worst row by a share of `tolerance` in Renyi divergence, or up to the worst row of all.
     orders = _TEST_ORDERS[: max(3, int(np.searchsorted(_TEST_ORDERS, largest_order, side="right")))]
     each = pairs.renyi_of_each(orders)
@@ -52,11 +52,11 @@ def grouped(
 
 
 def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> DominatingPairs:
-    """Return fewer pairs that dominate the set, each of which stands for rows that are alike, wherever they lie.
+    """Return fewer pairs that dominate the set, each of which stands for similar rows anywhere in the table.
 
     None exceeds the worst single pair by more than a share of `tolerance` in Renyi divergence up to `largest_order`.
-    These are fewer than `grouped` returns where a set depends on two gaps, and looser for its harmless rows; and a pair
-    may be looser in reverse order, which others stand for.
+    When a set depends on two gaps, these pairs are fewer than those of `grouped`, and looser for harmless rows. A pair
+    may be looser in reverse order, which other pairs cover.
     """
 
     def is_fine(one: DominatingPairs) -> bool:
@@ -78,7 +78,7 @@ def gathered(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
 
 
 def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs | None:
-    """Return a pair that dominates all rows, unless it exceeds what is fine or cannot be told from rounding."""
+    """Return a pair that dominates all rows, unless it exceeds the limit or rounding dominates it."""
     together = DominatingPairs(p, q)
     if len(p) == 1:
         return together
@@ -90,9 +90,9 @@ def _one_for(p: Floats, q: Floats, is_fine: Callable[[DominatingPairs], bool]) -
 
 
 def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool]) -> DominatingPairs:
-    """Merge groups with the nearest ones as long as what stands for both is fine."""
-    # Halves of halves are about twice as many as need be.
-    shapes, groups, found = _shapes(groups), _filled(groups), []
+    """Merge groups with the nearest ones as long as the pair that stands for both is fine."""
+    # Halves of halves are about twice as many as necessary.
+    shapes, groups, merged = _shapes(groups), _filled(groups), []
     left = np.argsort(-shapes.sum(axis=1), kind="stable")
     while left.size:
         first, left = left[0], left[1:]
@@ -107,8 +107,8 @@ def _merged(groups: DominatingPairs, is_fine: Callable[[DominatingPairs], bool])
                 misses += 1
                 if misses > _MISSES:
                     break
-        found.append(one)
-    return DominatingPairs.union(found)
+        merged.append(one)
+    return DominatingPairs.union(merged)
 
 
 def _filled(pairs: DominatingPairs) -> DominatingPairs:
@@ -128,28 +128,28 @@ def outlined(pairs: DominatingPairs, tolerance: float, largest_order: float) -> 
     """Return few pairs of two outcomes that stand for a set of such pairs in compositions.
 
     What follows an answer is jointly convex in both chances of the first outcome, so it is largest at a corner of any
-    polygon around them. Edges of their concave hull are kept and prolonged until they meet. A corner may exceed the
-    worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
+    polygon around them. Some edges of their concave hull are selected and prolonged until they meet. A corner may
+    exceed the worst pair by a share of `tolerance` in Renyi divergence up to `largest_order`.
     """
     if pairs.p.shape[1] != 2:
-        raise AccountingError(f"corners stand for pairs of two outcomes, not of {pairs.p.shape[1]}.")
+        raise AccountingError(f"corners must stand for pairs of two outcomes; got pairs of {pairs.p.shape[1]}.")
     orders = _TEST_ORDERS[: int(np.searchsorted(_TEST_ORDERS, largest_order, side="right"))]
     corners = concave_hull(vertices(pairs.p, pairs.q).reshape(-1, 2))
     fine = pairs.renyi(orders) * (1 + tolerance)
-    along, kept, found = np.diff(corners, axis=0), 0, []
-    while kept < len(along) - 1:
-        gap, others = corners[kept + 1 : -1] - corners[kept], along[kept + 1 :]
-        det = along[kept, 0] * others[:, 1] - along[kept, 1] * others[:, 0]
+    along, edge, pairs_of_corners = np.diff(corners, axis=0), 0, []
+    while edge < len(along) - 1:
+        gap, others = corners[edge + 1 : -1] - corners[edge], along[edge + 1 :]
+        det = along[edge, 0] * others[:, 1] - along[edge, 1] * others[:, 0]
         t = (gap[:, 0] * others[:, 1] - gap[:, 1] * others[:, 0]) / np.where(det == 0, 1.0, det)
-        # Edges of one slope lie on one line, on which any point between them will do.
-        meet = np.where(det[:, None] == 0, corners[kept + 1 : -1], corners[kept] + t[:, None] * along[kept])
-        meet[0] = corners[kept + 1]
+        # Edges of one slope lie on one line, on which any point between them is valid.
+        meet = np.where(det[:, None] == 0, corners[edge + 1 : -1], corners[edge] + t[:, None] * along[edge])
+        meet[0] = corners[edge + 1]
         inside = np.all((meet > 0) & (meet < 1), axis=1) & (meet[:, 1] >= meet[:, 0])
-        tried = np.where(inside[:, None], meet, meet[0])
-        laws = DominatingPairs(*(np.stack([tried[:, axis], 1 - tried[:, axis]], axis=1) for axis in (1, 0)))
+        crossings = np.where(inside[:, None], meet, meet[0])
+        laws = DominatingPairs(*(np.stack([crossings[:, axis], 1 - crossings[:, axis]], axis=1) for axis in (1, 0)))
         good = inside & np.all(laws.renyi_of_each(orders) <= fine, axis=1)
         good[0] = True
         step = int(np.flatnonzero(good)[-1])
-        found.append(laws.rows(step, step + 1))
-        kept += 1 + step
-    return DominatingPairs.union(found).inflated(2 * NEAR_END)
+        pairs_of_corners.append(laws.rows(step, step + 1))
+        edge += 1 + step
+    return DominatingPairs.union(pairs_of_corners).inflated(2 * NEAR_END)

@@ -1,4 +1,4 @@
-"""Optimal composition of answers of which only an (epsilon, delta) each is known."""
+"""Optimal composition of answers when only an (epsilon, delta) is known of each."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class PureCost(Cost):
 def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> float:
     """Return the smallest known epsilon at `delta` of adaptively composed (epsilon, delta) answers.
 
-    An (epsilon, delta)-private answer is dominated by one that reveals everything with probability delta and else is
-    randomized response at epsilon. Where all epsilons agree the composition is evaluated in closed form and is optimal;
-    else the losses are rounded up on a fine grid (the exact optimum is #P-hard: J. Murtagh and S. Vadhan, TCC 2016).
+    An (epsilon, delta)-private answer is dominated by one that reveals everything with probability delta and otherwise
+    is randomized response at epsilon. If all epsilons agree, the composition is evaluated in closed form and is
+    optimal. Otherwise the losses are rounded up on a fine grid (the exact optimum is #P-hard: J. Murtagh and S. Vadhan,
+    TCC 2016).
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
     Returns
     -------
     float
-        Rounded up; 0 for no parts.
+        Rounded up. 0 for no parts.
 
     Raises
     ------
@@ -82,18 +83,18 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
     4.307
     """
     delta = delta_of(delta)
-    checked = [(epsilon_of(epsilon), real_between("delta", each, 0.0, 1 - 1e-9)) for epsilon, each in parts]
-    if not checked:
+    pairs = [(epsilon_of(epsilon), real_between("delta", each, 0.0, 1 - 1e-9)) for epsilon, each in parts]
+    if not pairs:
         return 0.0
-    log_safe = math.fsum(math.log1p(-each) for _, each in checked)
-    # What remains once the chances of revealing everything are paid for.
+    log_safe = math.fsum(math.log1p(-each) for _, each in pairs)
+    # The delta that remains once the chances of revealing everything are paid for.
     allowed = -math.expm1(math.log1p(-delta) - log_safe) * (1 - 1e-12)
     if allowed <= 0:
         raise AccountingError(
-            f"delta={delta:g} is used up by the parts, whose own deltas come to "
-            f"{-math.expm1(log_safe):.6g}; ask for more."
+            f"delta={delta:g} must exceed the parts' own deltas, which come to "
+            f"{-math.expm1(log_safe):.6g}; use a larger delta."
         )
-    epsilons = sorted(epsilon for epsilon, _ in checked)
+    epsilons = sorted(epsilon for epsilon, _ in pairs)
     if epsilons[0] == epsilons[-1]:
         return _equal_parts(epsilons[0], len(epsilons), allowed)
     ceiling = sum(epsilons)
@@ -105,20 +106,20 @@ def optimal_composition(parts: Iterable[tuple[float, float]], delta: float) -> f
 
 
 def _equal_parts(epsilon: float, count: int, delta: float) -> float:
-    """Return the optimum of `count` pure parts: the answers' loss is ``(count - 2 i) epsilon``."""
+    """Return the optimum of `count` pure parts. The answers' loss is ``(count - 2 i) epsilon``."""
     count = integer_between("count", count, 1)
-    lost = np.arange(count // 2 + 1)
-    losses = (count - 2 * lost) * epsilon
-    log_choose = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in lost])
-    log_p = log_choose + (count - lost) * epsilon - count * np.logaddexp(0.0, epsilon)
+    n_lost = np.arange(count // 2 + 1)
+    losses = (count - 2 * n_lost) * epsilon
+    log_choose = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in n_lost])
+    log_p = log_choose + (count - n_lost) * epsilon - count * np.logaddexp(0.0, epsilon)
     # Between two possible losses delta is linear in exp(epsilon), so each piece is solved in closed form.
     slack = 1e-12 + 8e-15 * math.lgamma(count + 1)
     above_p = np.exp(np.logaddexp.accumulate(log_p) + slack)
     log_above_q = np.logaddexp.accumulate(log_p - losses) - slack
     if above_p[-1] - math.exp(log_above_q[-1]) <= delta:
         return 0.0
-    for i in range(len(lost)):
-        at_next = losses[i + 1] if i + 1 < len(lost) else 0.0
+    for i in range(len(n_lost)):
+        at_next = losses[i + 1] if i + 1 < len(n_lost) else 0.0
         # With the losses above i counted, the line crosses delta at this epsilon.
         if above_p[i] > delta:
             crossing = math.log(above_p[i] - delta) - log_above_q[i] + 1e-12

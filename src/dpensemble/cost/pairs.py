@@ -1,11 +1,11 @@
-r"""Dominating pairs: finitely many pairs of output laws that stand for everything one answer can reveal.
+r"""Dominating pairs: finitely many pairs of output laws that stand for all that one answer can reveal.
 
-A set of pairs ``(P, Q)`` dominates a mechanism if, for all neighbouring inputs in either order, every divergence that
-data processing cannot increase (Renyi, hockey-stick, and the backward induction of `dpensemble.cost.composition`) is at
-most the largest over the set. Pairs are compared through their receiver operating characteristic: the curve through the
-cumulative ``(Q, P)`` of the outcomes, by falling likelihood ratio. A pair whose curve lies nowhere below another's
-dominates it (Blackwell 1953; Y. Zhu, J. Dong and Y.-X. Wang, "Optimal accounting of differential privacy via
-characteristic function", AISTATS 2022, Definition 7 and Proposition 8).
+Consider every divergence that data processing cannot increase: Renyi, hockey-stick, and the backward induction of
+`dpensemble.cost.composition`. A set of pairs ``(P, Q)`` dominates a mechanism if, for all neighbouring inputs in either
+order, every such divergence is at most the largest over the set. Pairs are compared through their receiver operating
+characteristic: the curve through the cumulative ``(Q, P)`` of the outcomes, by falling likelihood ratio. A pair whose
+curve lies nowhere below another's dominates it (Blackwell 1953, and Y. Zhu, J. Dong and Y.-X. Wang, "Optimal accounting
+of differential privacy via characteristic function", AISTATS 2022, Definition 7 and Proposition 8).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class DominatingPairs:
     Parameters
     ----------
     p, q : ndarray of shape (n_pairs, n_outcomes)
-        Probabilities of the outcomes under either input. Rows sum to 1; rows with fewer outcomes are filled up with
+        Probabilities of the outcomes under either input. Rows sum to 1. Rows with fewer outcomes are filled up with
         zeros. The set must hold for both orders of the neighbours.
 
     Raises
     ------
     AccountingError
-        If a probability is not finite, is negative, does not add up to 1, or an outcome is possible under one of the
-        two only.
+        If a probability is not finite, is negative, does not add up to 1, or an outcome is possible under only one of
+        the two laws.
 
     Examples
     --------
-    Randomized response that tells the truth three times in four:
+    Randomized response that answers truthfully three times in four:
 
     >>> pairs = DominatingPairs([[0.75, 0.25]], [[0.25, 0.75]])
     >>> round(pairs.hockey_stick(0.0), 3), round(float(pairs.renyi([2.0])[0]), 3)
@@ -62,9 +62,9 @@ class DominatingPairs:
                 raise AccountingError(f"the rows of {name} must be probabilities that sum to 1.")
             table.flags.writeable = False
             object.__setattr__(self, name, table)
-        # In both orders: the composition drops outcomes that the first of two laws cannot produce.
+        # In both orders, since the composition drops outcomes that the first of two laws cannot produce.
         if np.any((q == 0) != (p == 0)):
-            raise AccountingError("an outcome that only one of two neighbours can produce has unlimited loss.")
+            raise AccountingError("every outcome must be possible under both p and q; otherwise its loss is unlimited.")
 
     def __len__(self) -> int:
         return len(self.p)
@@ -85,7 +85,7 @@ class DominatingPairs:
         return DominatingPairs(np.concatenate([self.p, self.q]), np.concatenate([self.q, self.p]))
 
     def losses(self) -> Floats:
-        """Return the privacy loss ``log(p / q)`` of each outcome; 0 where it cannot occur."""
+        """Return the privacy loss ``log(p / q)`` of each outcome, or 0 if it cannot occur."""
         possible = (self.p > 0) & (self.q > 0)
         return np.log(np.where(possible, self.p, 1.0)) - np.log(np.where(possible, self.q, 1.0))
 
@@ -123,13 +123,13 @@ class DominatingPairs:
             yield _log_moments(self.p[rows], losses[rows], exponents)
 
     def hockey_stick(self, epsilon: float) -> float:
-        """Return the largest ``sum of max(p - exp(epsilon) q, 0)``: delta of a single answer."""
+        """Return the largest ``sum of max(p - exp(epsilon) q, 0)``, the delta of a single answer."""
         with np.errstate(over="ignore"):
             excess = np.maximum(self.p - np.exp(np.float64(epsilon)) * self.q, 0).sum(axis=1)
         return float(min(excess.max(), 1.0))
 
     def dominate_randomized_response(self, epsilon: float) -> bool:
-        """Tell whether one of the pairs dominates randomized response at `epsilon`."""
+        """Return whether one of the pairs dominates randomized response at `epsilon`."""
         corner = 1 / (1 + np.exp(epsilon)), 1 / (1 + np.exp(-epsilon))
         curves = vertices(self.p, self.q)
         return any(np.interp(corner[0], curve[:, 0], curve[:, 1]) >= corner[1] for curve in curves)
@@ -151,7 +151,7 @@ class DominatingPairs:
         p[rows, last] -= shift
         q[rows, last] += shift
         if np.any(q[rows, first] <= 0) or np.any(p[rows, last] <= 0):
-            raise AccountingError("a probability is too small to be told from its own rounding.")
+            raise AccountingError("every probability must exceed its own rounding; use less noise or fewer classes.")
         return DominatingPairs(p, q)
 
     def single(self, n_outcomes: int | None = None) -> DominatingPairs:
@@ -160,7 +160,7 @@ class DominatingPairs:
         Parameters
         ----------
         n_outcomes : int, optional
-            Most outcomes of the pair; with fewer it is looser.
+            Most outcomes of the pair. A pair with fewer outcomes is looser.
         """
         corners = concave_hull(vertices(self.p, self.q).reshape(-1, 2))
         if n_outcomes is not None:

@@ -1,4 +1,4 @@
-"""The one module that speaks to dp-accounting, for privacy loss distributions."""
+"""The one module that uses dp-accounting, for privacy loss distributions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
 _MOST_OUTCOMES = 64
-# Losses are rounded up to multiples of this share of a typical one.
+# Losses are rounded up to multiples of this share of a typical loss.
 _PRECISION = 50
 _FINEST, _COARSEST = 1e-7, 1e-4
 
@@ -22,18 +22,18 @@ class Part(Protocol):
 
     @property
     def pairs(self) -> DominatingPairs:
-        """What one of them can reveal."""
+        """What one of the answers can reveal."""
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of answers."""
 
 
 def pld_epsilon(parts: Sequence[Part], delta: float) -> float:
     """Return the epsilon at `delta` of a composition by privacy loss distributions, by dp-accounting."""
-    # Each kind of answer stands behind a single pair that dominates all its pairs, which is valid for every adaptive
-    # order but pays for the worst of every pair at once; `AdaptiveComposition` does not.
-    # References: S. Meiser and E. Mohammadi, CCS 2018; A. Koskela, J. Jalko and A. Honkela, AISTATS 2020; Zhu, Dong and
+    # A single pair that dominates all its pairs stands for each kind of answer. This is valid for every adaptive
+    # order but pays for the worst of every pair at once, which `AdaptiveComposition` avoids.
+    # References: S. Meiser and E. Mohammadi, CCS 2018. A. Koskela, J. Jalko and A. Honkela, AISTATS 2020. Zhu, Dong and
     # Wang 2022, Theorem 10 (composition of dominating pairs).
     distributions = _library()
     composed = None

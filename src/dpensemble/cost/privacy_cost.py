@@ -1,4 +1,4 @@
-"""What answering cost: a Renyi curve and, where outcomes are finite, what exact composition needs."""
+"""Cost of answers: a Renyi curve and, if outcomes are finite, the data that exact composition needs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from dpensemble.errors import AccountingError
 if TYPE_CHECKING:
     from dpensemble.cost.gated import GatedComposition
 
-# Costs whose Renyi conversion is above this are left to it.
+# A larger Renyi conversion is used as it is, without exact composition.
 MOST_CEILING = MOST_EPSILON / 3
 
-# Renyi orders l + 1 of the moments l = 1, 2, ...: every one up to 256, then 5 % apart for tiny epsilons.
+# Renyi orders l + 1 of the moments l = 1, 2, ...: every order up to 256, then 5 % apart for tiny epsilons.
 DEFAULT_ORDERS: Floats = 1.0 + np.concatenate([np.arange(1, 257), np.unique(np.ceil(256 * 1.05 ** np.arange(1, 171)))])
 DEFAULT_ORDERS.flags.writeable = False
 
@@ -51,9 +51,9 @@ class Part:
     Parameters
     ----------
     pairs : DominatingPairs
-        What one of them can reveal, both ways.
+        What one of the answers can reveal, both ways.
     count : int
-        How many.
+        Number of answers.
     """
 
     pairs: DominatingPairs
@@ -64,18 +64,19 @@ class Part:
 class PrivacyCost(Cost):
     """Privacy loss of everything answered so far.
 
-    Costs of successive answers, each chosen by those before it, add; ``cost * 100`` is a hundred of the same. How many
-    there are of each kind must be settled beforehand: for numbers that depend on answers use a filter. A cost with a
-    NaN, infinite or negative entry is refused, so no arithmetic accident can make answers look free.
+    Costs of successive answers, each chosen by those before it, add. ``cost * 100`` is the cost of a hundred such
+    answers. The number of answers of each kind must be settled beforehand. Use a filter for numbers that depend on
+    answers. A cost with a NaN, infinite or negative entry is refused, so no arithmetic accident can make answers look
+    free.
 
     Parameters
     ----------
     rdp : ndarray of shape (n_orders,)
-        Upper bounds on the Renyi divergence, in nats, one an order.
+        Upper bounds on the Renyi divergence, in nats, one for each order.
     orders : ndarray of shape (n_orders,)
         Renyi orders, increasing and above 1.
     parts : tuple of Part, optional
-        The same answers as dominating pairs; None where only the curve is known.
+        The same answers as dominating pairs, or None if only the curve is known.
 
     Raises
     ------
@@ -109,16 +110,16 @@ class PrivacyCost(Cost):
         if not (np.all(np.isfinite(orders)) and np.all(orders > 1) and np.all(np.diff(orders) > 0)):
             raise AccountingError("orders must be finite, increasing and above 1.")
         if not (np.all(np.isfinite(rdp)) and np.all(rdp >= 0)):
-            raise AccountingError("a privacy cost that is NaN, infinite or negative is refused.")
+            raise AccountingError("every number of a privacy cost must be finite and not negative.")
         if self.parts is not None and (any(part.count < 1 for part in self.parts) or (rdp.any() and not self.parts)):
-            raise AccountingError("parts must be at least one answer each, and some answer where rdp is not zero.")
+            raise AccountingError("parts must have at least one answer each, and some answer where rdp is not zero.")
         for name, array in (("rdp", rdp), ("orders", orders)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
     @classmethod
     def zero(cls) -> PrivacyCost:
-        """Return the cost of answering nothing."""
+        """Return the cost of no answers."""
         return cls(rdp=np.zeros_like(DEFAULT_ORDERS), parts=())
 
     @classmethod
@@ -128,18 +129,18 @@ class PrivacyCost(Cost):
         Parameters
         ----------
         pairs : DominatingPairs
-            Kept as they are: the same object in two costs counts as one kind of answer.
+            Stored as they are: the same object in two costs counts as one kind of answer.
         """
         return cls(rdp=pairs.renyi(DEFAULT_ORDERS), parts=(Part(pairs, 1),))
 
     def __add__(self, other: PrivacyCost) -> PrivacyCost:
         if not isinstance(other, PrivacyCost):
             return NotImplemented
-        # Nothing was answered, so the cost stays of its kind.
+        # Without answers, the cost stays of its kind.
         if other.parts == ():
             return self
         if not np.array_equal(self.orders, other.orders):
-            raise AccountingError("costs over different orders cannot be added.")
+            raise AccountingError("costs must have the same Renyi orders to be added.")
         parts = None if self.parts is None or other.parts is None else _merged(self.parts + other.parts)
         return PrivacyCost(rdp=self.rdp + other.rdp, orders=self.orders, parts=parts)
 
@@ -154,17 +155,17 @@ class PrivacyCost(Cost):
 
     @property
     def mu(self) -> float | None:
-        """Gaussian privacy of all of it; None where it is unknown."""
+        """Gaussian privacy of the whole cost, or None if unknown."""
         return None
 
     @property
     def composition(self) -> GatedComposition | None:
-        """What composes gated queries under a purse exactly; None where that is unknown."""
+        """The exact composition of gated queries under a purse, or None if unknown."""
         return None
 
     @property
     def renyi(self) -> PrivacyCost | None:
-        """The cost as a Renyi curve; None where only epsilon and delta are known."""
+        """The cost as a Renyi curve, or None if only epsilon and delta are known."""
         return self
 
     def epsilon(self, delta: float, conversion: str = Conversion.BEST) -> float:
@@ -174,10 +175,10 @@ class PrivacyCost(Cost):
         ----------
         delta : float
             From 0 to below 1. At 0 (pure privacy) the largest losses add up, which needs the finite
-            outcomes of every answer; no finite epsilon follows from a Renyi curve.
+            outcomes of every answer. A Renyi curve gives no finite epsilon at 0.
         conversion : Conversion or str, default="best"
-            ``"best"`` is the smallest of the sound ones at hand (`best` names it);
-            the privacy loss distribution is computed only where asked for.
+            ``"best"`` is the smallest of the available sound ones (`best` names it). The privacy loss distribution is
+            computed only on request.
 
         Returns
         -------
@@ -187,7 +188,7 @@ class PrivacyCost(Cost):
         Raises
         ------
         AccountingError
-            If a conversion needs the finite outcomes of every answer and they are not known.
+            If a conversion needs the finite outcomes of every answer and these are unknown.
         """
         conversion = member("conversion", conversion, Conversion)
         if isinstance(delta, int | float) and delta == 0:
@@ -198,8 +199,8 @@ class PrivacyCost(Cost):
         if conversion in (Conversion.EXACT, Conversion.PLD):
             if self.parts is None and not (self.composes and conversion is Conversion.EXACT):
                 raise AccountingError(
-                    f"conversion={conversion.value!r} needs the finite outcomes of every answer, and only a "
-                    "Renyi curve is known here; use 'best'."
+                    f"conversion={conversion.value!r} needs the finite outcomes of every answer, and this cost has "
+                    "only a Renyi curve; use 'best'."
                 )
             return self._exact(delta) if conversion is Conversion.EXACT else pld_epsilon(self.parts or (), delta)
         return _RENYI_CONVERSIONS[conversion](self.rdp, self.orders, delta)
@@ -218,12 +219,12 @@ class PrivacyCost(Cost):
         conversion : Conversion
         """
         delta = delta_of(delta)
-        found = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
-        if self.composes and found[0][0] <= MOST_CEILING:
-            # Losses too large for the grid leave the Renyi conversion.
+        candidates = [(improved_epsilon(self.rdp, self.orders, delta), Conversion.IMPROVED)]
+        if self.composes and candidates[0][0] <= MOST_CEILING:
+            # Losses too large for the grid leave only the Renyi conversion.
             with suppress(AccountingError):
-                found.append((self._exact(delta), Conversion.EXACT))
-        return min(found)
+                candidates.append((self._exact(delta), Conversion.EXACT))
+        return min(candidates)
 
     def fits(self, budget: Budget, conversion: str = Conversion.BEST) -> bool:
         """Return whether the cost stays within a budget.
@@ -231,7 +232,7 @@ class PrivacyCost(Cost):
         Parameters
         ----------
         budget : Budget
-            What may be spent.
+            The budget.
         conversion : Conversion or str, default="best"
             As for `epsilon`.
         """
@@ -249,21 +250,21 @@ class PrivacyCost(Cost):
         return self.epsilon(delta, conversion) <= epsilon
 
     def most(self, budget: Budget, conversion: str = Conversion.BEST, limit: int | None = None) -> int:
-        """Return how many of the same cost fit a budget.
+        """Return how many equal costs fit a budget.
 
         Parameters
         ----------
         budget : Budget
-            What may be spent.
+            The budget.
         conversion : Conversion or str, default="best"
             As for `epsilon`.
         limit : int, optional
-            Larger counts are of no interest, which saves the search for them.
+            The search stops at this count, which saves time.
 
         Returns
         -------
         int
-            At most `limit`; 0 if not even one fits. `fits` checked the count, as the code that reports the spend does.
+            At most `limit`, and 0 if not even one fits. `fits` checks the count, like the code that reports the spend.
 
         Raises
         ------
@@ -282,8 +283,8 @@ class PrivacyCost(Cost):
         """Return the sum of the largest losses, rounded up."""
         if self.parts is None or conversion not in (Conversion.BEST, Conversion.EXACT):
             raise AccountingError(
-                "delta=0 needs the finite outcomes of every answer; from a Renyi curve no finite epsilon follows "
-                "there, so give a delta above 0."
+                "delta=0 needs the finite outcomes of every answer, since a Renyi curve gives no finite epsilon "
+                "there; use a delta above 0."
             )
         largest = (part.count * float(part.pairs.losses().max()) for part in self.parts)
         return math.fsum(largest) * (1 + 1e-9)
@@ -302,7 +303,7 @@ class PrivacyCost(Cost):
         return 0.0 if composed is None else composed.epsilon(delta)
 
     def composed(self, delta: float) -> LossCurve | None:
-        """Return what exact composition says of all deltas of the answers, tightest near `delta`; None without any."""
+        """Return all deltas of the answers by exact composition, tightest near `delta`, or None without answers."""
         if not self.parts:
             return None
         if len(self.parts) > 1:
@@ -311,9 +312,9 @@ class PrivacyCost(Cost):
         return self.layout(self.parts[0].count, delta).curve(self.parts[0].count)
 
     def layout(self, count: int, delta: float) -> AdaptiveComposition:
-        """Return the composition for about so many of these answers, all of one kind."""
+        """Return the composition for about `count` of these answers, all of one kind."""
         assert self.parts is not None  # noqa: S101
-        # By the count and delta alone, so that one question has one answer whatever was asked before.
+        # Depends on the count and delta alone, so that earlier questions never change a result.
         laid_out = layout_size(layout_number(count))
         ceiling = improved_epsilon(self.rdp / self.parts[0].count * laid_out, self.orders, delta)
         return composition_of(self.parts[0].pairs, laid_out, round_up(min(ceiling, MOST_EPSILON / 2), 2))
@@ -328,7 +329,7 @@ class PrivacyCost(Cost):
 def _most(one: PrivacyCost, budget: Budget, conversion: str, limit: int | None) -> int:
     """Return how many of a cost fit a budget."""
     if not one.rdp.any():
-        raise AccountingError("one answer that costs nothing fits any number of times.")
+        raise AccountingError("one answer must cost something to be counted; this one fits any number of times.")
     cheap = Conversion.IMPROVED if conversion in (Conversion.BEST, Conversion.EXACT) else conversion
     within = last_fitting(lambda count: (one * count).fits(budget, cheap), 0, 2.0, limit)
     if cheap == conversion or one.parts is None:
@@ -357,6 +358,6 @@ _RENYI_CONVERSIONS: dict[Conversion, Callable[[Floats, Floats, float], float]] =
 
 
 def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts with those of one kind counted together."""
+    """Return the parts, with parts of one kind counted together."""
     kinds = {id(part.pairs): part.pairs for part in parts}
     return tuple(Part(pairs, sum(part.count for part in parts if part.pairs is pairs)) for pairs in kinds.values())

@@ -20,7 +20,7 @@ from dpensemble.cost.pairs import DominatingPairs
 _UNIT = 2.0**-52
 _SNAPSHOT_BYTES = 16_000_000
 _MOST_NODES = 400_000
-# Multiplications of a matrix that take as long as one of a slice.
+# How many multiplications of a matrix take as long as one of a slice.
 _TAP = 10
 # Standard deviations of the loss that the grid covers, as in `loss_curve`.
 _BELOW, _ABOVE = 9.5, 7.0
@@ -28,7 +28,7 @@ _BELOW, _ABOVE = 9.5, 7.0
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How finely answers are told apart: groups of pairs, nodes in one loss of the worst, and how many answers."""
+    """How finely answers are distinguished: groups of pairs, nodes in one loss of the worst, and how many answers."""
 
     groups: DominatingPairs
     n_steps: int
@@ -51,26 +51,26 @@ class Layout:
     work_per_node: float = 0.0
 
     def reach(self, n_answers: int) -> tuple[int, int]:
-        """Return how many nodes below and above 0 are kept after so many answers."""
+        """Return how many nodes below and above 0 are stored after `n_answers` answers."""
         spread = self.deviation * math.sqrt(n_answers) + self.largest
         return tuple(math.ceil((spread**2 / 2 + far * spread) / self.step) for far in (_BELOW, _ABOVE))  # type: ignore[return-value]
 
     def work(self, n_answers: int) -> float:
-        """Return roughly how many multiplications so many answers take."""
+        """Return roughly how many multiplications `n_answers` answers take."""
         return (2 / 3) * sum(self.reach(n_answers)) * self.work_per_node * n_answers
 
 
 class Recursion:
-    """Curves after 0, 1, 2, ... answers, each of which may be any of the pairs, chosen by those before."""
+    """Curves after 0, 1, 2, ... answers, each of which may be any of the pairs, chosen by earlier answers."""
 
     def __init__(self, layout: Layout, n_answers: int) -> None:
         self._layout, self._n_answers = layout, n_answers
-        # Keeps every stride-th function, and the last one reached.
+        # Stores every stride-th function, and the last one reached.
         self._stride = max(1, math.ceil(n_answers * sum(layout.reach(n_answers)) * 8 / _SNAPSHOT_BYTES))
         self._kernels, self._lowest, self._highest = kernels_of(layout.groups, layout.step)
         self._sparse = layout.is_sparse
         nodes, width = sum(layout.reach(n_answers)) + 1, len(self._kernels)
-        # Used again for every answer: fresh pages would cost more than the products.
+        # Used again for every answer, since fresh pages would cost more than the products.
         self._windows = np.empty((1 if self._sparse else width) * nodes)
         self._values = np.empty(len(layout.groups) * nodes)
         self._lock = Lock()
@@ -80,33 +80,33 @@ class Recursion:
         self._last = 0, self._kept[0]
 
     def __reduce__(self) -> tuple[type[Recursion], tuple[Layout, int]]:
-        # A copy begins anew: locks and scratch space stay here.
+        # A copy starts from the beginning. Locks and scratch space stay here.
         return Recursion, (self._layout, self._n_answers)
 
     def curve(self, n_answers: int) -> LossCurve:
-        """Return the curve after so many answers."""
+        """Return the curve after `n_answers` answers."""
         below, excess = self._after(n_answers)
         slack = 4 * _UNIT * (len(self._kernels) + 8) * max(1, n_answers) + 1e-9
         return LossCurve(self._layout.step, below, excess, slack)
 
     def _after(self, n_answers: int) -> tuple[int, Floats]:
-        # Read once: another thread may replace it meanwhile.
-        start, found = self._last
+        # Read once, since another thread may replace it meanwhile.
+        start, function = self._last
         if start > n_answers or n_answers - start > self._stride:
             place = min(n_answers // self._stride, len(self._kept) - 1)
             if not place * self._stride < start <= n_answers:
-                start, found = place * self._stride, self._kept[place]
+                start, function = place * self._stride, self._kept[place]
         with self._lock, one_thread():
             for n in range(start + 1, n_answers + 1):
-                found = self._next(*found, *self._layout.reach(n))
+                function = self._next(*function, *self._layout.reach(n))
                 if n == len(self._kept) * self._stride:
-                    self._kept.append(found)
-        self._last = n_answers, found
-        return found
+                    self._kept.append(function)
+        self._last = n_answers, function
+        return function
 
     def _next(self, below: int, excess: Floats, new_below: int, new_above: int) -> tuple[int, Floats]:
         """Return the function after one more answer, on a wider grid."""
-        # Beyond the grid as far as the kernel reaches, by its extreme values; `np.pad` takes as long as a product.
+        # Beyond the grid as far as the kernel reaches, by its extreme values. `np.pad` takes as long as a product.
         start = new_below - below - self._lowest
         padded = np.empty(new_below + new_above + 1 + self._highest - self._lowest)
         padded[:start] = excess[0]
@@ -129,7 +129,7 @@ class Recursion:
         return new_below, np.maximum.reduce(values, axis=0)
 
     def _add_taps(self, padded: Floats, values: Floats) -> None:
-        """Write the average over each group's losses, one node of the kernel after the other."""
+        """Write the average over each group's losses, one node of the kernel after another."""
         scratch = self._windows[: values.shape[1]]
         for weights, taps, mixed in zip(self._kernels.T, self._taps, values, strict=True):
             mixed[:] = 0.0
@@ -145,7 +145,7 @@ def one_thread() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _threads() -> ThreadpoolController:
-    """Return the libraries' threads; to look them up takes longer than an answer."""
+    """Return the libraries' threads. Looking them up takes longer than an answer, so the result is cached."""
     return ThreadpoolController()
 
 
@@ -156,7 +156,7 @@ def kernels_of(pairs: DominatingPairs, step: float) -> tuple[NDArray[np.float64]
 
 
 def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.float64], int, int]:
-    """Return what the chords at such losses weigh at the nodes, shape (n_offsets, n_rows), and the extreme offsets."""
+    """Return the weights of the chords at such losses at the nodes, shape (n_offsets, n_rows), and extreme offsets."""
     offsets = np.floor(losses / step).astype(np.int64)
     share = np.expm1(losses - offsets * step) / math.expm1(step)
     lowest, highest = min(int(offsets.min()), 0), max(int(offsets.max()) + 1, 0)
@@ -168,61 +168,61 @@ def chords(losses: Floats, weights: Floats, step: float) -> tuple[NDArray[np.flo
 
 
 def first_excess(kernels: NDArray[np.float64], lowest: int, step: float) -> NDArray[np.float64]:
-    """Return the excess that one answer makes of the hockey-stick function, on the nodes around 0."""
+    """Return the excess of one answer after the hockey-stick function, on the nodes around 0."""
     around = max(-lowest, len(kernels) + lowest - 1)
     y = step * (np.arange(-around, around + 1)[:, None] + np.arange(lowest, lowest + len(kernels)))
-    # Above 0 the expectation exceeds ``r - 1`` by what the ratio lacks of 1.
+    # Above 0 the expectation exceeds ``r - 1`` by the amount that the ratio lacks of 1.
     beyond = np.arange(-around, around + 1)[:, None] > 0
     return (np.maximum(np.where(beyond, -np.expm1(y), np.expm1(y)), 0.0) @ kernels).T
 
 
 def laid_out(pairs: DominatingPairs, n_answers: int, largest_order: float) -> tuple[Layout, int]:
-    """Choose the layout that costs least labels for little work, and how many answers it follows one by one."""
-    found: dict[float, DominatingPairs] = {}
+    """Choose the layout that loses fewest labels for little work, and how many answers it follows one by one."""
+    groups: dict[float, DominatingPairs] = {}
     best: tuple[float, Layout | None, int] = (math.inf, None, 0)
     for most_work, worst in _EFFORTS:
-        # Coarser groups are worth their while only where finer ones are too many.
+        # Coarser groups are useful only if the finer ones are too many.
         for tolerance in _TOLERANCES if most_work > _MUCH_WORK else _TOLERANCES[:1]:
-            if tolerance not in found:
-                found[tolerance] = grouped(pairs, tolerance, largest_order=largest_order)
-            here = _layouts(found[tolerance], tolerance, n_answers, most_work)
+            if tolerance not in groups:
+                groups[tolerance] = grouped(pairs, tolerance, largest_order=largest_order)
+            here = _layouts(groups[tolerance], tolerance, n_answers, most_work)
             best = min(best, *here, key=lambda each: each[0])
             enough = _IN_BLOCKS if n_answers > _SHORT and most_work >= _MUCH_WORK else worst
             if best[1] is not None and best[0] <= max(worst, enough, min(_ENOUGH, _OF_ONE_LABEL / n_answers)):
                 return best[1], best[2]
-    return Layout(found[_TOLERANCES[-1]], _STEPS[-1]), min(n_answers, 2)
+    return Layout(groups[_TOLERANCES[-1]], _STEPS[-1]), min(n_answers, 2)
 
 
 def _layouts(
     groups: DominatingPairs, tolerance: float, n_answers: int, most_work: float
 ) -> list[tuple[float, Layout | None, int]]:
     """Return the share of labels that each layout loses, and how many answers it follows."""
-    found: list[tuple[float, Layout | None, int]] = [(math.inf, None, 0)]
+    layouts: list[tuple[float, Layout | None, int]] = [(math.inf, None, 0)]
     for n_steps in _STEPS:
         layout = Layout(groups, n_steps)
         followed = _followed(layout, n_answers, most_work) if sum(layout.reach(2)) <= _MOST_NODES else 0
         if followed:
             blocks = 0.0 if followed >= n_answers else _BLOCK_LOSS / (followed // 2)
-            found.append((tolerance / 2 + _GRID_LOSS / n_steps**2 + blocks, layout, followed))
-    return found
+            layouts.append((tolerance / 2 + _GRID_LOSS / n_steps**2 + blocks, layout, followed))
+    return layouts
 
 
-# Multiplications, and the share of labels that may be lost by a layout before more are spent.
+# Multiplications, and the share of labels that a layout may lose before more are spent.
 _EFFORTS = ((1e8, 0.0), (1e9, 0.001), (5e9, 0.003), (2e10, 0.01), (6.5e10, math.inf))
-# What is enough for long runs.
+# Enough for long runs.
 _SHORT, _IN_BLOCKS = 1024, 0.0065
-# Larger shares are fine where they are less than this part of a label.
+# A larger share is acceptable if it is less than this part of a label.
 _OF_ONE_LABEL, _ENOUGH = 0.3, 0.0035
 _MUCH_WORK = 5e9
 _TOLERANCES = (0.0005, 0.01, 0.1)
 _STEPS = (24, 16, 12, 10, 8, 6, 4, 3)
-# Measured: what chords lose of the labels, and what every composition of blocks does.
+# Measured: the labels that chords lose, and those that every composition of blocks loses.
 _GRID_LOSS, _BLOCK_LOSS = 0.25, 1.0
 _LEAST_BLOCK = 16
 
 
 def _followed(layout: Layout, n_answers: int, most_work: float) -> int:
-    """Return how many answers can be followed one by one: all, or twice a power of two; 0 if too few."""
+    """Return how many answers can be followed one by one: all, twice a power of two, or 0 if too few."""
     if layout.work(n_answers) <= most_work:
         return n_answers
     block = 1 << max(0, n_answers.bit_length() - 1)

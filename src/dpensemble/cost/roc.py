@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# Sums of probabilities miss 1 by rounding alone.
+# Sums of probabilities miss 1 only through rounding.
 NEAR_END = 1e-14
 
 
@@ -21,7 +21,7 @@ def vertices(p: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float
 
 
 def concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of the least concave curve above all points; those within `NEAR_END` of (1, 1) count as it."""
+    """Return the corners of the least concave curve above all points. Points within `NEAR_END` count as (1, 1)."""
     order = np.lexsort((points[:, 1], points[:, 0]))
     hull: list[tuple[float, float]] = [(0.0, 0.0)]
     for q, p in points[order].tolist():
@@ -29,7 +29,7 @@ def concave_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
             continue
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (q, p)):
             hull.pop()
-        # Of points above one another only the highest counts.
+        # Of points with the same abscissa only the highest counts.
         if q > hull[-1][0]:
             hull.append((q, p))
         elif len(hull) > 1:
@@ -47,12 +47,12 @@ def few_edges(corners: NDArray[np.float64], n_edges: int) -> NDArray[np.float64]
     """Return a concave curve nowhere below `corners`, with at most `n_edges` (at least 2) edges."""
     if len(corners) - 1 <= max(n_edges, 2):
         return corners
-    # Edges are kept and prolonged until they meet: a concave curve lies below all its tangents.
-    kept = np.unique(np.round(np.linspace(0, len(corners) - 2, max(n_edges, 2))).astype(int))
-    start, along = corners[kept], corners[kept + 1] - corners[kept]
+    # Some edges are selected and prolonged until they meet. A concave curve lies below all its tangents.
+    selection = np.unique(np.round(np.linspace(0, len(corners) - 2, max(n_edges, 2))).astype(int))
+    start, along = corners[selection], corners[selection + 1] - corners[selection]
     gap, one, next_one = start[1:] - start[:-1], along[:-1], along[1:]
     det = one[:, 0] * next_one[:, 1] - one[:, 1] * next_one[:, 0]
     t = (gap[:, 0] * next_one[:, 1] - gap[:, 1] * next_one[:, 0]) / np.where(det == 0, 1.0, det)
-    # Edges of one slope lie on one line, on which any point between them will do.
+    # Edges of one slope lie on one line, on which any point between them is valid.
     meet = np.where(det[:, None] == 0, start[1:], start[:-1] + t[:, None] * one)
     return np.concatenate([corners[:1], meet, corners[-1:]])

@@ -1,4 +1,4 @@
-"""Searches for how many answers fit a budget."""
+"""Searches for the number of answers that fit a budget."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dpensemble.cost.composition import AdaptiveComposition, layout_number, layo
 def answers_within(
     composition: Callable[[int], AdaptiveComposition | None], epsilon: float, delta: float, guess: int, most: int
 ) -> int:
-    """Return how many answers fit, each number by the composition that is laid out for it, at most `most`.
+    """Return how many answers fit, each number by the composition laid out for it, at most `most`.
 
-    `composition` takes a size of a layout, and returns None where it is out of range. Sizes are tried from the one of
-    `guess`, in one direction, so what a number of answers costs never depends on how it was searched.
+    `composition` takes a size of a layout, and returns None if the size is out of range. Sizes are tried from the size
+    of `guess`, in one direction, so the cost of a number of answers never depends on the search.
     """
     number, rising, falling = layout_number(max(1, guess)), False, False
     while number >= 0:
         top, bottom = layout_size(number), layout_size(number - 1)
         laid_out = composition(top)
-        found = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
-        if found >= min(top, most):
+        count = 0 if laid_out is None else laid_out.largest(epsilon, delta, min(top, most))
+        if count >= min(top, most):
             if top >= most or falling:
                 return min(top, most)
             number, rising = number + 1, True
-        elif found > bottom:
-            return found
+        elif count > bottom:
+            return count
         elif rising:
             return bottom
         else:
@@ -36,7 +36,7 @@ def answers_within(
 
 
 def gaussian_guess(variance: float, epsilon: float, delta: float) -> int:
-    """Return about how many answers fit whose losses have so large a variance, if they were Gaussian."""
+    """Return about how many answers with losses of this variance fit, if the losses were Gaussian."""
     low, high = 0.0, 2.0
     while _gaussian_delta(high, epsilon) < delta:
         high *= 2
@@ -51,7 +51,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: int | None = None) -> int:
-    """Return the last count that fits, at most `most`, searched upwards from one that does."""
+    """Return the last count that fits, at most `most`, searched upwards from a count that fits."""
     limit = sys.maxsize if most is None else most
 
     def further(count: int) -> int:
@@ -68,7 +68,7 @@ def last_fitting(fits: Callable[[int], bool], within: int, growth: float, most: 
 
 
 def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
-    """Return the last count that fits, between one that does and one that does not."""
+    """Return the last count that fits, between a count that fits and one that does not."""
     while beyond - within > 1:
         middle = (within + beyond) // 2
         within, beyond = (middle, beyond) if fits(middle) else (within, middle)
@@ -76,7 +76,7 @@ def last_between(fits: Callable[[int], bool], within: int, beyond: int) -> int:
 
 
 def halved(fits: Callable[[float], bool], low: float, high: float, times: int) -> tuple[float, float]:
-    """Return the interval in which `fits` ceases to hold, after halving it a number of times."""
+    """Return the interval in which `fits` stops to hold, after halving it `times` times."""
     for _ in range(times):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -1,8 +1,8 @@
-r"""What Gaussian noise costs, exactly: its trade-off, and from it epsilon, delta and ``mu``.
+r"""The exact cost of Gaussian noise: its trade-off, and from it epsilon, delta and ``mu``.
 
 One sum. Adding ``N(0, (sigma Delta)**2)`` to every entry of a sum that one unit moves by at most ``Delta`` (Euclidean
-length) is ``mu``-Gaussian private with ``mu = 1 / sigma``, and that is tight: it is (epsilon, delta)-private exactly
-for
+length) is ``mu``-Gaussian private with ``mu = 1 / sigma``, and that is tight. It is (epsilon, delta)-private exactly
+if
 
     delta >= Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu)
 
@@ -31,7 +31,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     Parameters
     ----------
     mu : float
-        From 0; one over the noise in units of the sensitivity.
+        From 0. One over the noise in units of the sensitivity.
     epsilon : float
         From 0.
 
@@ -51,7 +51,9 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest epsilon of a `mu`-Gaussian private release at a delta, rounded up; 0 if nothing was released.
+    """Return the smallest epsilon of a `mu`-Gaussian private release at a delta, rounded up.
+
+    The result is 0 if nothing was released.
 
     Examples
     --------
@@ -79,11 +81,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Return the least `mu` at which every release private at epsilon alone is Gaussian private, rounded up.
+    """Return the least `mu` at which every release private at epsilon and delta 0 is Gaussian private, rounded up.
 
     Randomized response is the least private such release (Kairouz, Oh and Viswanath 2015). Its trade-off is straight
-    between (0, 1), (a, a) and (1, 0), with ``a = 1 / (1 + exp(epsilon))``; the Gaussian one is convex, meets the two
-    ends, and lies below all of it as soon as it does so in the middle, from ``mu = -2 Phi^-1(a)`` on.
+    between (0, 1), (a, a) and (1, 0), with ``a = 1 / (1 + exp(epsilon))``. The Gaussian trade-off is convex and meets
+    the two ends. It lies below all of the former as soon as it does so in the middle, from ``mu = -2 Phi^-1(a)`` on.
 
     Examples
     --------
@@ -91,5 +93,5 @@ def pure_mu(epsilon: float) -> float:
     1.232
     """
     epsilon = real_between("epsilon", epsilon, 0.0, 1e12)
-    # By the logarithm of `a`, so that nothing is lost where it is tiny.
+    # By the logarithm of `a`, which keeps precision when `a` is tiny.
     return -2 * float(ndtri_exp(-float(np.logaddexp(0.0, epsilon)))) * (1 + 1e-9)

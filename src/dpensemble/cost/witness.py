@@ -1,4 +1,4 @@
-"""What a verifier needs to follow a composition: groups of pairs, grid, windows and blocks, the coarsest that fit."""
+"""The data that a verifier needs to check a composition: groups of pairs, grid, windows and blocks, coarsest first."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.cost.recursion import Layout, Recursion
 from dpensemble.errors import AccountingError
 
-#: What a verifier takes at most.
+#: The most that a verifier accepts.
 MOST_GROUPS, _MOST_BLOCKS, _MOST_UNITS = 1_000, 2_000, 19_999
-# Fewest standard deviations of the loss around the way from the start to where epsilon is read.
+# Fewest standard deviations of the loss around the way from the start to where epsilon is evaluated.
 _AROUND = 4.5
-# The verifier's: errors of a sampled weight.
+# The verifier's bound on errors of a sampled weight.
 _NEAR = 3e-14
-# What the verifier's rounding may add to delta, as a share.
+# Share that the verifier's rounding may add to delta.
 ROUNDING = 1e-5
 _COARSE, _MOST_WORK, _MOST_WORK_OF_MANY = (4, 6, 8, 10, 12, 16), 5e9, 1e11
-# By how much corners may exceed the worst pair, up to which order; and the finest grid that they are worth.
+# By how much corners may exceed the worst pair, up to which order, and the finest grid for which they are useful.
 _TOLERANCES, _LARGEST_ORDER, _FINE = (1e-3, 2e-4, 5e-5), 50.0, 24
-# Where the composition's groups stand for neighbours only together: nodes in a deviation, how loose, to which order.
+# If the composition's groups stand for neighbours only together: nodes in a deviation, how loose, to which order.
 _OF_MANY = ((6, 0.02, 50.0), (8, 0.01, 50.0), (10, 0.005, 50.0), (12, 0.002, 50.0), (12, 0.0005, 200.0))
-# Roundings of a query.
+# Number of roundings of a query.
 _ERRORS = 7
 # Nodes in a deviation and looseness of a label's corners, the least work first.
 _COARSE_GATES = ((6, 0.01), (8, 0.003), (10, 0.002), (12, 0.001))
@@ -48,9 +48,9 @@ class Neighbours(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Witness:
-    """How a verifier follows answers: what stands for neighbours, distance of nodes, windows of nodes, and blocks."""
+    """How a verifier follows answers: pairs for all neighbours, the grid's step, windows of nodes, and blocks."""
 
-    # Groups are corners of two outcomes, between which all pairs lie, or each pair lies below one.
+    # Groups are corners of two outcomes between which all pairs lie, or groups such that each pair lies below one.
     answers: int
     groups: DominatingPairs
     step: float
@@ -61,7 +61,7 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Followed:
-    """On which grid a number of answers is followed, and in blocks of how many."""
+    """The grid on which a number of answers is followed, and the size of its blocks."""
 
     layout: Layout
     answers: int
@@ -78,7 +78,7 @@ def votes_witness(composed: AdaptiveComposition, neighbours: Neighbours, answers
 
 
 def _coarsest(composed: AdaptiveComposition, neighbours: Neighbours, answers: int, budget: Budget) -> _Followed:
-    """Return the coarsest grid on which as many answers still fit the budget, which spares the verifier work."""
+    """Return the coarsest grid on which as many answers still fit the budget, to save the verifier work."""
     block = composed.block_of(answers)
     if composed.delta(answers, budget.epsilon) > budget.delta * (1 - ROUNDING):
         raise AccountingError(_by_a_hair(answers, budget))
@@ -96,23 +96,23 @@ def _coarsest(composed: AdaptiveComposition, neighbours: Neighbours, answers: in
 
 def _by_a_hair(answers: int, budget: Budget) -> str:
     return (
-        f"{answers:,} answers are within epsilon={budget.epsilon:g} by a Renyi conversion or by a hair only; "
+        f"{answers:,} answers are within epsilon={budget.epsilon:g} only narrowly, or by a Renyi conversion; "
         "certificates are for exact composition, so plan for one label less."
     )
 
 
 def within_rounding(budget: Budget, errors: float) -> Budget:
-    """Return the budget less what a verifier adds for the sampler's roundings; an error if nothing is left."""
+    """Return the budget less what a verifier adds for the sampler's roundings, or raise if nothing remains."""
     delta = budget.delta - errors * _NEAR * (1 + math.exp(budget.epsilon)) * (1 + 1e-9)
     if delta <= 0:
         raise AccountingError(
-            f"delta={budget.delta:g} is less than what the verifier adds for rounding; use a larger delta."
+            f"delta={budget.delta:g} must exceed what the verifier adds for rounding; use a larger delta."
         )
     return Budget(epsilon=budget.epsilon, delta=delta)
 
 
 def _of_listed(neighbours: Neighbours, answers: int) -> Iterator[tuple[Layout, bool]]:
-    """Return layouts whose groups stand for listed neighbours that are alike, coarser ones first."""
+    """Return layouts whose groups stand for similar listed neighbours, coarser ones first."""
     for fineness, tolerance, largest_order in _OF_MANY:
         groups = gathered(neighbours.pairs, tolerance, largest_order)
         whole = Layout(groups, 1)
@@ -122,22 +122,22 @@ def _of_listed(neighbours: Neighbours, answers: int) -> Iterator[tuple[Layout, b
 
 
 def _layouts(composed: AdaptiveComposition, answers: int) -> Iterator[tuple[Layout, bool]]:
-    """Return coarser layouts than the composition's, and whether groups are corners: where these are fewer."""
-    groups, found = composed.layout.groups, []
+    """Return layouts coarser than the composition's, and whether groups are corners, if corners are fewer."""
+    groups, layouts = composed.layout.groups, []
     for tolerance in _TOLERANCES if composed.pairs.p.shape[1] == 2 else ():
         corners = outlined(composed.pairs, tolerance, _LARGEST_ORDER)
         if len(corners) < len(groups):
-            found += [(Layout(corners, n_steps), True) for n_steps in (*_COARSE, _FINE)]
-    found += [(Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps]
-    yield from (each for each in found if each[0].work(answers) < _MOST_WORK)
+            layouts += [(Layout(corners, n_steps), True) for n_steps in (*_COARSE, _FINE)]
+    layouts += [(Layout(groups, n_steps), False) for n_steps in _COARSE if n_steps < composed.layout.n_steps]
+    yield from (each for each in layouts if each[0].work(answers) < _MOST_WORK)
 
 
 def _windows(followed: _Followed, budget: Budget) -> list[list[int]]:
-    """Return the nodes that are followed after each answer: within reach of the start, and of where epsilon is read."""
+    """Return the nodes followed after each answer: within reach of the start, and of where epsilon is evaluated."""
     layout, answers, block = followed.layout, followed.answers, followed.block
     if block is not None:
         if answers // block > _MOST_BLOCKS:
-            raise AccountingError(f"certificates are for at most {_MOST_BLOCKS * block:,} answers here, not {answers}.")
+            raise AccountingError(f"certificates hold at most {_MOST_BLOCKS * block:,} answers here; got {answers}.")
         rest = answers - block * (answers // block - 1)
         reached = [layout.reach(t) if t else (0, 0) for t in range(rest + 1)]
         return [[-below, above] for below, above in reached]
@@ -155,15 +155,15 @@ def _windows(followed: _Followed, budget: Budget) -> list[list[int]]:
 
 
 def _around(delta: float, answers: int) -> float:
-    """Return how many standard deviations to follow: what lies beyond is rarer than delta over the answers."""
+    """Return how many standard deviations to follow. What lies beyond is rarer than delta divided by the answers."""
     return max(_AROUND, math.sqrt(2 * math.log(answers / delta)))
 
 
 def _lens(reach: tuple[int, int], spread: float, step: float, epsilon: float, deviations: float) -> list[int]:
-    """Return the nodes within reach below and above the start that epsilon may be read from, the spread being left."""
+    """Return the nodes, within reach of the start, from which epsilon may be evaluated, given the remaining spread."""
     below, above = reach
-    far, read = (deviations * spread + spread**2 / 2) / step + 2, -epsilon / step
-    low, high = max(-below, math.floor(read - far)), min(above, math.ceil(read + far))
+    far, middle = (deviations * spread + spread**2 / 2) / step + 2, -epsilon / step
+    low, high = max(-below, math.floor(middle - far)), min(above, math.ceil(middle + far))
     # The first function is known at 0.
     return [low, max(low, high)] if any(reach) else [min(low, 0), max(low, high, 0)]
 
@@ -172,7 +172,7 @@ def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries
     """Return how all that the units of as many answered queries pay for is followed, on the coarsest grid."""
     block, followed = None, queries
     if queries > composition.followed:
-        # Where blocks meet, a query is lost.
+        # Where blocks meet, one query is lost.
         followed = composition.followed
         block = [followed, -(-(queries - followed) // (followed - 1))]
     units = followed * composition.query_units
@@ -189,7 +189,7 @@ def gated_witness(composition: GatedComposition, neighbours: Neighbours, queries
 def _coarsest_gate(
     composition: GatedComposition, neighbours: Neighbours, queries: int, budget: Budget
 ) -> GatedComposition:
-    """Return the coarsest composition by which so many queries still fit the budget, which spares the verifier work."""
+    """Return the coarsest composition by which `queries` queries still fit the budget, to save the verifier work."""
     checks = (queries + 1) * composition.query_units / composition.check_units
     of_labels = neighbours.classes**3 * queries if neighbours.classes > 2 else 0
     allowed = within_rounding(budget, _ERRORS * checks + of_labels).delta * (1 - ROUNDING)
@@ -203,23 +203,23 @@ def _coarsest_gate(
 
 
 def _looser(composition: GatedComposition, neighbours: Neighbours) -> Iterator[GatedComposition]:
-    """Return compositions of the same purse that are less work, the least first."""
+    """Return compositions of the same purse with less work, the least first."""
     if composition.labels.p.shape[1] == 2:
         yield from (composition.coarser(*settings) for settings in _COARSE_GATES)
         yield composition
     else:
-        # The composition's pairs stand for others only together; the verifier wants one that stands alone.
+        # The composition's pairs stand for others only together. The verifier needs one pair that stands for each.
         yield from (composition.coarser(*settings, neighbours.pairs) for settings in _GATES_OF_MANY)
 
 
 def _unit_windows(composition: GatedComposition, queries: int, budget: Budget | None) -> list[list[int]]:
-    """Return the nodes that are followed for each number of units left; all within reach where there is no budget."""
-    found, units = [], queries * composition.query_units
+    """Return the nodes that are followed for each number of units left, or all within reach without a budget."""
+    windows, units = [], queries * composition.query_units
     for u in range(units + 1):
         below, above = composition.reach(u) if u else (0, 0)
         if budget is None:
-            found.append([-below, above])
+            windows.append([-below, above])
         else:
             spread, deviations = composition.spread(units - u), _around(budget.delta, queries)
-            found.append(_lens((below, above), spread, composition.step, budget.epsilon, deviations))
-    return found
+            windows.append(_lens((below, above), spread, composition.step, budget.epsilon, deviations))
+    return windows

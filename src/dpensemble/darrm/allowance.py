@@ -1,4 +1,4 @@
-r"""What private teachers may reveal, and what their released majority may reveal.
+r"""Privacy of private teachers, and the privacy that their released majority must have.
 
 A teacher votes for the second class with probability ``p`` on some records and ``p'`` on neighbouring ones. It is
 ``(epsilon, Delta)``-private iff ``p <= exp(epsilon) p' + Delta``, ``p' <= exp(epsilon) p + Delta``, and the same
@@ -27,7 +27,7 @@ from dpensemble.errors import InvalidParameterError
 Corner = tuple[float, float]
 
 MOST_TEACHERS = 2001
-# Below this the sampler's rounding would no longer be paid for by its mixing.
+# Below this the sampler's mixing would no longer pay for its rounding.
 _LEAST_ROOM = 1e-6
 _UNIT_ROUNDING = 2.0**-53
 
@@ -36,16 +36,16 @@ _UNIT_ROUNDING = 2.0**-53
 class Allowance:
     """Private teachers and the privacy that their released majority must have.
 
-    Every allowance can be met, if only by a fair coin (gamma equal to 0); none is too small for its teachers.
+    Every allowance can be met, if only by a fair coin (gamma equal to 0). None is too small for its teachers.
 
     Parameters
     ----------
     n_teachers : int
-        ``K``, from 1 to 2,001. Odd or even; a tie is answered by a fair coin.
+        ``K``, from 1 to 2,001. Odd or even. A fair coin answers a tie.
     epsilon : float
         Epsilon of each teacher, from 1e-6 to 100.
     m : float
-        Epsilon of the answer in units of a teacher's: a number above 0, up to ``K``; need not be whole.
+        Epsilon of the answer in units of a teacher's: a number above 0, up to ``K``. Need not be whole.
     Delta : float, default=0.0
         Delta of each teacher, in [0, 1).
     delta : float, default=0.0
@@ -71,14 +71,14 @@ class Allowance:
 
     def __post_init__(self) -> None:
         n_teachers = integer_between("n_teachers", self.n_teachers, 1, MOST_TEACHERS)
-        checked = {
+        settings = {
             "n_teachers": n_teachers,
             "epsilon": real_between("epsilon", self.epsilon, 1e-6, 100),
             "m": _multiple_of(self.m, n_teachers),
             "Delta": _below_one("Delta", self.Delta),
             "delta": _below_one("delta", self.delta),
         }
-        for name, value in checked.items():
+        for name, value in settings.items():
             object.__setattr__(self, name, value)
         if self.room < _LEAST_ROOM:
             raise InvalidParameterError(
@@ -93,12 +93,12 @@ class Allowance:
 
     @property
     def room(self) -> float:
-        """What the worst case may use up: a load of 1 in these units."""
+        """The most that the worst case may use: a load of 1 in these units."""
         return float(-np.expm1(-self.m * self.epsilon) + 2 * self.delta * self.damping)
 
     @property
     def high(self) -> float:
-        """Larger chance at the corner away from 0 and 1; the smaller is ``1 - high``."""
+        """Larger chance at the corner away from 0 and 1. The smaller is ``1 - high``."""
         return float((1 + self.Delta * np.exp(-self.epsilon)) / (1 + np.exp(-self.epsilon)))
 
     @property
@@ -122,9 +122,9 @@ class Allowance:
     def rounding(self) -> float:
         """Bound on the rounding error of a load that is summed in doubles.
 
-        In units of ``2**-53``: an error of 6 in `high` moves an expectation of a function within [-1, 1] by at
-        most ``12 K``, each of at most ``K`` averaging steps adds 4 to it, each step of a binomial law 3, and a
-        sum of ``K + 1`` products ``K + 1``. Two expectations: ``40 K``, rounded up for the last few operations.
+        In units of ``2**-53``, an error of 6 in `high` moves an expectation of a function within [-1, 1] by at
+        most ``12 K``. Each of at most ``K`` averaging steps adds 4 to the error, each step of a binomial law 3, and a
+        sum of ``K + 1`` products ``K + 1``. Two expectations give ``40 K``, rounded up for the last few operations.
         """
         return 64 * (self.n_teachers + 1) * _UNIT_ROUNDING / self.room
 

@@ -33,14 +33,14 @@ class MajorityAggregator(StrEnum):
     SUB = "sub"
     """Majority of m teachers drawn at random."""
     RR = "rr"
-    """One chance of telling the majority, whatever the votes."""
+    """One chance of releasing the majority, for all votes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAllowance:
     """Largest pure epsilon of each of many answers within a total, by optimal composition and by the closed form.
 
-    Holds for answers with fresh randomness each: see `docs/privacy.md`, "One model, many answers".
+    Holds for answers with fresh randomness each. See `docs/privacy.md`, "One model, many answers".
     """
 
     exact: float
@@ -48,19 +48,19 @@ class AnswerAllowance:
 
     @property
     def epsilon(self) -> float:
-        """The larger of both."""
+        """The larger of the two epsilons."""
         return max(self.exact, self.general)
 
     @property
     def composition(self) -> str:
-        """Name of the composition that allows it."""
+        """Name of the composition that allows this epsilon."""
         return "optimal composition" if self.exact >= self.general else "general composition"
 
 
 def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowance:
     """Return how much each of many independent answers may reveal within a total.
 
-    Answers are pure (their own delta is 0), so that all of the total's delta is left to their composition.
+    Answers are pure (their own delta is 0), so all of the total's delta is left for their composition.
     """
     epsilon, delta = epsilon_of(epsilon), delta_of(delta)
     queries = integer_between("queries", queries, 1)
@@ -71,7 +71,7 @@ def answer_allowance(epsilon: float, delta: float, queries: int) -> AnswerAllowa
 
 
 def _largest(total: Callable[[float], float], epsilon: float, queries: int) -> float:
-    """Return the largest epsilon of an answer whose total fits; simple composition surely does."""
+    """Return the largest epsilon of an answer whose total fits. Simple composition surely fits."""
     low = max(epsilon / queries * (1 - 1e-12), 1e-9)
     high = min(max(epsilon, 1.0) * 2, 1e12)
     if not total(low) <= epsilon:
@@ -93,12 +93,12 @@ def majority_law(
 ) -> RandomizedResponseMajority:
     """Return an aggregator's law whose answer is ``answer_epsilon``-private, with delta 0.
 
-    Where an aggregator as published reveals more than that (Sub and DSub of teachers with a Delta above 0, or of an `m`
-    below 1), its gamma is multiplied by the largest number that makes it private. RR is thus the largest constant that
-    is private, which is larger than the published one. Only DaRRM uses the prior.
+    A published aggregator may reveal more than that (Sub and DSub of teachers with a Delta above 0, or of an `m`
+    below 1). Then its gamma is multiplied by the largest number that makes it private. So RR is the largest constant
+    that is private, which is larger than the published constant. Only DaRRM uses the prior.
     """
     aggregator = member("aggregator", aggregator, MajorityAggregator)
-    # Rounding m down, so that m times epsilon is never above what the answer may reveal.
+    # Rounded down, so that m times epsilon is never above what the answer may reveal.
     m = min(answer_epsilon / epsilon * (1 - 1e-15), float(n_teachers))
     allowance = Allowance(n_teachers=n_teachers, epsilon=epsilon, m=m, Delta=Delta)
     whole = max(int(m * (1 + 1e-12)), 1)
@@ -114,7 +114,7 @@ def majority_law(
 
 
 def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> RandomizedResponseMajority:
-    """Multiply gamma by the largest number that makes it private; all laws here fall nowhere from the tie."""
+    """Multiply gamma by the largest number that makes it private. No law here falls anywhere away from the tie."""
     placements = ReducedPlacements(allowance)
     upper = allowance.upper(np.array(law.gamma))
     shrunk, _ = certify(upper, placements.worst(upper)[0].load, placements, Constraints.MONOTONE)
@@ -122,7 +122,7 @@ def _private_version(law: RandomizedResponseMajority, allowance: Allowance) -> R
 
 
 def wrong_answers(law: ReleaseLaw, n_teachers: int, agreement: float) -> float:
-    """Return how often an answer is not the likelier class, which each ballot is for with one probability."""
+    """Return how often an answer is not the likelier class, for which each ballot votes with one probability."""
     from scipy.stats import binom  # noqa: PLC0415  takes long to import
 
     votes = np.arange(n_teachers + 1)

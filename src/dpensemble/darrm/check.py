@@ -1,4 +1,4 @@
-"""An independent look at a gamma's privacy: other arithmetic and other cases than the optimiser's."""
+"""An independent check of a gamma's privacy, with other arithmetic and other cases than the optimiser's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpensemble.laws import RandomizedResponseMajority
 
 Chances = tuple[tuple[Corner, int], ...]
 
-# Beyond this placements are searched, not listed: 21 teachers at 8 corners, 190 at 4.
+# More placements than this are searched, not listed: 21 teachers at 8 corners, 190 at 4.
 MOST_LISTED = 1_184_040
 _CLIMBS = 6
 
@@ -27,7 +27,7 @@ _CLIMBS = 6
 class GammaCheck:
     """Result of a check: the largest use of the allowance, above 1 if privacy is broken, and a bound on its error.
 
-    If `exhaustive`, every placement that can be worst was evaluated, which proves the bound; else it is a search.
+    If `exhaustive`, every placement that can be worst was evaluated, which proves the bound. Otherwise it is a search.
     `worst` are the chances ``(p, p')`` of the largest use and how many teachers have them.
     """
 
@@ -55,11 +55,11 @@ def check_gamma(
 ) -> GammaCheck:
     """Check whether the answer of ``(epsilon, Delta)``-private teachers is ``(m epsilon, delta)``-private.
 
-    Up to 21 teachers (190 if Delta is 0) every placement at all corners is evaluated in extended precision, where
-    the platform has one; votes' laws are convolved, where the optimiser averages gamma. Beyond, chances are drawn
-    at random (inside the region, on its border, at its corners, teachers alike or not) and placements at all
-    corners are climbed uphill: a search that can refute privacy, not prove it. A gamma that falls nowhere away
-    from the tie is proved beyond that too, by every placement at the three corners that can then be worst.
+    Up to 21 teachers (190 if Delta is 0) every placement at all corners is evaluated, in extended precision if
+    the platform has it. Here votes' laws are convolved, while the optimiser averages gamma. For more teachers, chances
+    are drawn at random (inside the region, on its border, at its corners, teachers alike or not) and placements at all
+    corners are climbed uphill. That search can refute privacy, not prove it. A gamma that falls nowhere away
+    from the tie is also proved there, by every placement at the three corners that can then be worst.
     """
     law = gamma if isinstance(gamma, RandomizedResponseMajority) else RandomizedResponseMajority(_as_tuple(gamma))
     allowance = Allowance(n_teachers=law.n_teachers, epsilon=epsilon, m=m, Delta=Delta, delta=delta)
@@ -74,7 +74,7 @@ def check_gamma(
 
 
 def _with_three_corners(searched: GammaCheck, allowance: Allowance, upper: NDArray[np.float64]) -> GammaCheck:
-    """Add the worst of all placements at three corners, which suffice for a gamma that falls nowhere."""
+    """Add the worst of all placements at three corners, which suffice for a gamma that never falls."""
     placements = ReducedPlacements(allowance)
     (worst,) = placements.worst(upper)
     result: dict[str, Any] = {"exhaustive": True, "n_checked": searched.n_checked + placements.number}
@@ -92,7 +92,7 @@ def _as_tuple(gamma: object) -> tuple[float, ...]:
 
 def _check_by_listing(allowance: Allowance, w: NDArray[np.float64]) -> GammaCheck:
     placements = FullPlacements(allowance)
-    # Recomputed in extended precision: the corner in doubles is what the optimiser used.
+    # Recomputed in extended precision, since the optimiser used the corner in doubles.
     odds = np.exp(-np.longdouble(allowance.epsilon))
     high = (1 + np.longdouble(allowance.Delta) * odds) / (1 + odds)
     slack = np.longdouble(allowance.Delta)
@@ -114,7 +114,7 @@ def _check_by_listing(allowance: Allowance, w: NDArray[np.float64]) -> GammaChec
 def _long_means(
     exponents: NDArray[np.int16], chances: tuple[np.longdouble, ...], w: NDArray[np.longdouble]
 ) -> NDArray[np.longdouble]:
-    """Return ``E[w(votes)]`` for every exponents and every number of sure votes, from the laws of the votes."""
+    """Return ``E[w(votes)]`` for all exponents and numbers of sure votes, from the laws of the votes."""
     laws: dict[tuple[int, ...], NDArray[np.longdouble]] = {}
     means = []
     for exponent in map(tuple, exponents.tolist()):
@@ -136,7 +136,7 @@ class _Searcher:
         self.checked = 0
 
     def run(self, draws: int) -> GammaCheck:
-        loads = [self._draw(min(100, draws - done)) for done in range(0, draws, 100)]
+        loads = [self._draw(min(100, draws - start)) for start in range(0, draws, 100)]
         loads += [self._climb() for _ in range(_CLIMBS)]
         load, worst = max(loads, key=lambda pair: pair[0])
         return GammaCheck(
@@ -188,12 +188,12 @@ class _Searcher:
                 for target in range(len(corners))
                 if source != target and counts[source] >= step
             ]
-            tried = []
+            candidates = []
             for source, target in moves:
                 moved = counts.copy()
                 moved[[source, target]] += (-step, step)
-                tried.append((self._load(moved), moved))
-            best = max(tried, key=lambda pair: pair[0], default=(load, counts))
+                candidates.append((self._load(moved), moved))
+            best = max(candidates, key=lambda pair: pair[0], default=(load, counts))
             if best[0] > load + 1e-14:
                 load, counts = best
             else:

@@ -17,7 +17,7 @@ Counts = tuple[int, ...]
 
 # The full set is listed in memory.
 MOST_PLACEMENTS = 5_000_000
-# Loads this far above 1 are left to the final shrinking.
+# The final shrinking handles loads up to this far above 1.
 _SLACK = 1e-10
 
 
@@ -30,7 +30,7 @@ class Placement:
 
 
 class Placements(ABC):
-    """Placements of teachers at corners that are to be guarded against."""
+    """The placements of teachers at corners that gamma must withstand."""
 
     def __init__(self, allowance: Allowance, corners: tuple[Corner, ...]) -> None:
         self.allowance = allowance
@@ -54,15 +54,15 @@ class ReducedPlacements(Placements):
     """The ``(K + 1)(K + 2) / 2`` placements that can be worst for a non-decreasing law.
 
     With ``a`` teachers at ``(Delta, 0)``, ``b`` at ``(high, 1 - high)`` and ``c`` at ``(1, 1 - Delta)``, let
-    ``F(a, b, c) = E[w(Bin(a, Delta) + Bin(b, high) + c)]``. Read backwards, the neighbour's votes have the same
-    form, ``K - L' = Bin(c, Delta) + Bin(b, high) + a``, and ``w`` changes its sign; so the load is
+    ``F(a, b, c) = E[w(Bin(a, Delta) + Bin(b, high) + c)]``. Reversed, the neighbour's votes have the same
+    form, ``K - L' = Bin(c, Delta) + Bin(b, high) + a``, and ``w`` changes its sign. So the load is
     ``(damping F(a, b, c) + F(c, b, a)) / room``, and one matrix product gives all ``F``.
     """
 
     def __init__(self, allowance: Allowance) -> None:
         super().__init__(allowance, allowance.reduced_corners)
         size = allowance.n_teachers + 1
-        # Row b holds the binomial law read backwards: entry i is the chance of b - i.
+        # Row b holds the reversed binomial law: entry i is the chance of b - i.
         backwards = np.zeros((size, size))
         backwards[0, 0] = 1
         for last, row in pairwise(backwards):
@@ -82,9 +82,9 @@ class ReducedPlacements(Placements):
         padded = np.concatenate([[-np.inf], best, [-np.inf]])
         peak = (best >= padded[:-2]) & (best >= padded[2:]) & (best > 1 + _SLACK)
         order = np.argsort(-best, kind="stable")
-        chosen = [order[0], *(b for b in order[1:] if peak[b])][:most]
+        peaks = [order[0], *(b for b in order[1:] if peak[b])][:most]
         k = self.allowance.n_teachers
-        return [Placement(float(best[b]), (int(low[b]), int(b), int(k - b - low[b]))) for b in chosen]
+        return [Placement(float(best[b]), (int(low[b]), int(b), int(k - b - low[b]))) for b in peaks]
 
     @property
     def number(self) -> int:
@@ -92,7 +92,7 @@ class ReducedPlacements(Placements):
         return comb(self.allowance.n_teachers + 2, 2)
 
     def _loads(self, upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return loads by ``a`` and ``b``; -inf where ``a + b > K``."""
+        """Return loads by ``a`` and ``b``, or -inf where ``a + b > K``."""
         allowance, size = self.allowance, self.allowance.n_teachers + 1
         shifted = np.zeros((size, size))
         w = allowance.signed(upper)
@@ -108,10 +108,10 @@ class ReducedPlacements(Placements):
 
 
 class FullPlacements(Placements):
-    """Every placement at 4 corners, or 8 if Delta is above 0: what Lemma 5.1 asks for any gamma.
+    """Every placement at 4 corners, or 8 if Delta is above 0, as Lemma 5.1 requires for any gamma.
 
-    Only the numbers of teachers with each chance matter to one side of the load, so both sides are looked up in a
-    table by the exponents ``(high, low, Delta, 1 - Delta)`` and the number of sure votes.
+    Only the numbers of teachers with each chance matter to one side of the load. So a table gives both sides, by the
+    exponents ``(high, low, Delta, 1 - Delta)`` and the number of sure votes.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -122,7 +122,7 @@ class FullPlacements(Placements):
         number = comb(k + len(corners) - 1, k)
         if number > MOST_PLACEMENTS:
             raise InvalidParameterError(
-                f"n_teachers={k} with constraints='all' means {number:,} constraints, more than "
+                f"n_teachers={k} with constraints='all' needs {number:,} constraints, more than "
                 f"{MOST_PLACEMENTS:,}; use constraints='monotone'."
             )
         self.counts = compositions(k, len(corners))
@@ -150,7 +150,7 @@ class FullPlacements(Placements):
         return Placement(float(loads[at]), tuple(self.counts[at].tolist()))
 
     def _lookup(self) -> tuple[NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the exponents in the table's order, and where both sides of each placement are found in it."""
+        """Return the exponents in the table's order, and the places of both sides of each placement in the table."""
         k, counts = self.allowance.n_teachers, self.counts.astype(np.int64)
         free = 2 if self.allowance.Delta == 0 else 4
         exponents = compositions(k, free + 1)[:, :free]

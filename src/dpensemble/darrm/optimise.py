@@ -1,4 +1,4 @@
-"""The best private majority of private teachers, by a linear program whose constraints are found as needed."""
+"""The best private majority of private teachers, by a linear program that adds constraints as needed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def optimise_gamma(
     tolerance: float = 1e-9,
     most_rounds: int = 1000,
 ) -> GammaSolution:
-    """Return the private majority of private teachers that errs least.
+    """Return the private majority of private teachers with the least error.
 
-    Each teacher is ``(epsilon, Delta)``-private; the answer is ``(m epsilon, delta)``-private. A tie of an even
-    number of teachers is answered by a fair coin.
+    Each teacher is ``(epsilon, Delta)``-private. The answer is ``(m epsilon, delta)``-private. A fair coin answers a
+    tie of an even number of teachers.
 
     Parameters
     ----------
@@ -45,23 +45,23 @@ def optimise_gamma(
     epsilon, Delta : float
         Privacy of each teacher.
     m, delta : float
-        Privacy of the answer: epsilon in units of a teacher's, above 0 and up to ``K``; and delta. Releasing `m`
-        ballots would cost ``m Delta``; a smaller `delta` is feasible too, as the fair coin always is.
+        Privacy of the answer: epsilon in units of a teacher's, above 0 and up to ``K``, and delta. Releasing `m`
+        ballots would cost ``m Delta``. A smaller `delta` is feasible too, as the fair coin always is.
     prior : float or VotePrior, default=AlikeTeachers()
-        What is believed about votes: the mean of independent teachers, `IndependentTeachers` or `AlikeTeachers`.
-        It decides what is best, never what is private. Gamma is arbitrary at counts that it finds impossible, as
-        independent teachers make most counts if there are hundreds.
+        Belief about votes: the mean of independent teachers, `IndependentTeachers` or `AlikeTeachers`. The prior
+        decides which gamma is best, never which is private. Gamma is arbitrary at counts that the prior makes
+        impossible, as independent teachers make most counts if there are hundreds.
     constraints : {"monotone", "all"}, default="monotone"
-        Compete among gammas that fall nowhere away from the tie, or among all (few teachers only).
+        Compete among gammas that never fall away from the tie, or among all gammas (few teachers only).
     tolerance : float, default=1e-9
         Stop when the objective is within this share of its upper bound.
     most_rounds : int, default=1000
-        Most solves. Whatever stops the search, the gamma returned is private.
+        Largest number of solves. The returned gamma is private for every reason to stop.
 
     Returns
     -------
     GammaSolution
-        Public: no votes are looked at.
+        Public, since it does not depend on votes.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def optimise_gamma(
         )
     if not lead.max() > 0:
         raise InvalidParameterError(
-            "prior makes no class likelier, so every gamma is as good; use a mean above 0.5 or AlikeTeachers()."
+            "prior makes both classes equally likely, so no gamma is best; use a mean above 0.5 or AlikeTeachers()."
         )
     rising = constraints is Constraints.MONOTONE
     placements: Placements = ReducedPlacements(allowance) if rising else FullPlacements(allowance)
@@ -103,7 +103,7 @@ def optimise_gamma(
         law=RandomizedResponseMajority(tuple(np.abs(w).tolist())),
         allowance=allowance,
         objective=float(lead @ upper),
-        # The solver keeps to its own tolerance only.
+        # The solver guarantees only its own tolerance.
         upper_bound=max(search.bound, float(lead @ upper)),
         error=float(lead @ (1 - upper)) / 2,
         certificate=certificate,
@@ -121,7 +121,7 @@ def expected_error(law: RandomizedResponseMajority, prior: Any = _ANY_AGREEMENT)
     law : RandomizedResponseMajority
         Any private majority.
     prior : float or VotePrior, default=AlikeTeachers()
-        What is believed about votes; a number is the common probability of the likelier class.
+        Belief about votes. A number is the common probability of the likelier class.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def expected_error(law: RandomizedResponseMajority, prior: Any = _ANY_AGREEMENT)
 
 
 class _Search:
-    """Rounds of solving and separating; keeps the best gamma, counted after shrinking it to be private."""
+    """Rounds of solving and separating. Keeps the best gamma, scored after shrinking it to be private."""
 
     def __init__(self, placements: Placements, lead: Floats, *, rising: bool) -> None:
         self.placements, self.lead = placements, lead
@@ -152,34 +152,34 @@ class _Search:
         self._value = 0.0
 
     def run(self, tolerance: float, most_rounds: int) -> None:
-        """Start from the baselines, so that none is better whenever the search stops."""
+        """Start from the baselines, so that none of them is better when the search stops."""
         for law in _baselines(self.placements.allowance):
             upper = self.placements.allowance.upper(np.array(law.gamma))
             self._consider(upper / max(self.placements.worst(upper)[0].load, 1))
-        added: set[tuple[int, ...]] = set()
-        while self.rounds < most_rounds and (solved := self.program.solve()):
+        known_counts: set[tuple[int, ...]] = set()
+        while self.rounds < most_rounds and (solution := self.program.solve()):
             self.rounds += 1
-            self.bound = min(self.bound, solved[1])
-            worst = self._consider(solved[0])
-            new = [place for place in worst if place.load > 1 and place.counts not in added]
+            self.bound = min(self.bound, solution[1])
+            worst = self._consider(solution[0])
+            new = [place for place in worst if place.load > 1 and place.counts not in known_counts]
             if self.bound - self._value <= tolerance * self.bound or not new:
                 return
             for place in new:
                 self.program.add(self.placements.row(place.counts))
-                added.add(place.counts)
+                known_counts.add(place.counts)
                 self.rows += 1
 
     def _consider(self, upper: Floats) -> list[Placement]:
         worst = self.placements.worst(upper, _ROWS_A_ROUND)
         value = float(self.lead @ upper) / max(worst[0].load, 1)
-        # A tie within rounding keeps the earlier one, which needs no shrinking.
+        # A tie within rounding keeps the earlier gamma, which needs no shrinking.
         if value > self._value * (1 + 1e-14):
             self.best, self.best_load, self._value = upper, worst[0].load, value
         return worst
 
 
 def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
-    """Return constant, Sub and DSub; those that are not private here are shrunk like any other gamma."""
+    """Return constant, Sub and DSub. Those that are not private here are shrunk like any other gamma."""
     k, m = allowance.n_teachers, max(int(allowance.m), 1)
     return [
         RandomizedResponseMajority((1.0,) * (k + 1)),
@@ -189,11 +189,11 @@ def _baselines(allowance: Allowance) -> list[RandomizedResponseMajority]:
 
 
 def certify(upper: Floats, load: float, placements: Placements, constraints: Constraints) -> tuple[Floats, Certificate]:
-    """Shrink gamma until its worst case, evaluated afresh, is below 1 by more than any rounding error."""
+    """Shrink gamma until its worst case, evaluated again, is below 1 by more than any rounding error."""
     rounding = placements.allowance.rounding
     shrink = 1.0
     while True:
-        # The load is linear in gamma; a few units more for the rounding of this product itself.
+        # The load is linear in gamma. A few units more pay for the rounding of this product itself.
         shrink *= 1 / max(1.0, load + rounding + 1e-15)
         shrunk = upper * shrink
         worst = placements.worst(shrunk)[0]

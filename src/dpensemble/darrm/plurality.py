@@ -1,18 +1,18 @@
 r"""Answers of private teachers with three and more classes: the plurality of a few ballots, drawn at random.
 
-The optimised gamma is for two classes. With more, ``m`` of ``K`` ballots are drawn, each choice as likely as any and
-anew for every query, and the class with most of them is told, ties by chance. Each ballot is ``epsilon``-private (delta
-0) and has randomness of its own; a unit can change `touched` of them.
+The optimised gamma is for two classes. With more classes, ``m`` of ``K`` ballots are drawn, each choice equally likely
+and independent for every query. The class with most of these ballots is released, and ties are broken by chance. Each
+ballot is ``epsilon``-private (delta 0) and has randomness of its own. A unit can change `touched` of them.
 
 *Several teachers touched.* Given which ballots are drawn, at most ``h = min(m, touched)`` of them are a unit's, and any
 function of them loses at most ``h epsilon`` (composition). The choice is independent of the records, and a mixture with
-the same weights on both sides loses no more than its worst part.
+the same weights on both sides loses at most as much as its worst part.
 
 *One touched* (a partition) by randomised ballots. Its ballot is drawn with the chance ``q = m / K``. For any event,
-let ``A`` be its chance where that ballot is not drawn, and ``B, B'`` its chances where it is, for a true vote ``x`` or
+let ``A`` be its chance when that ballot is not drawn, and ``B, B'`` its chances when it is, for a true vote ``x`` or
 ``x'`` of the unit's teacher. Randomised response makes a ballot's laws for any two true votes ``epsilon``-close, so
 that ``B <= exp(epsilon) B'``. A choice with the teacher becomes one without it by taking another teacher, at random, in
-its place; then one true vote differs, so that ``B <= exp(epsilon) A``, too. With ``b = min(A, B')`` and ``P' = (1 - q)
+its place. Then one true vote differs, so that ``B <= exp(epsilon) A``, too. With ``b = min(A, B')`` and ``P' = (1 - q)
 A + q B' >= b``,
 
     P - P' = q (B - B') <= q (exp(epsilon) b - B') <= q (exp(epsilon) - 1) b <= q (exp(epsilon) - 1) P',
@@ -40,9 +40,9 @@ _ROUND_UP = 1 + 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Plurality(ReleaseLaw):
-    """Tell the class with the most ballots, ties by chance; for ballots that are private by themselves.
+    """Release the class with the most ballots, ties by chance. For ballots that are private by themselves.
 
-    It adds no noise and protects nothing: what is told is as private as the ballots.
+    A plurality adds no noise and protects nothing: its answer is as private as the ballots.
     """
 
     title: ClassVar[str] = "plurality of the ballots"
@@ -68,6 +68,6 @@ def plurality_epsilon(drawn: int, n_teachers: int, *, touched: int, epsilon: flo
 
 
 def most_drawn(n_teachers: int, allowed: float, cost: Callable[[int], float]) -> int | None:
-    """Return the largest number of ballots whose plurality costs at most what is allowed; None if not even one does."""
+    """Return the largest number of ballots whose plurality costs at most `allowed`, or None if not even one does."""
     fits = [drawn for drawn in range(1, n_teachers + 1) if cost(drawn) <= allowed]
     return max(fits, default=None)

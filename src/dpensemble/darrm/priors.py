@@ -1,4 +1,4 @@
-"""What is believed about the teachers' votes: it decides which private majority is best, not what is private."""
+"""Beliefs about the teachers' votes. They decide which private majority is best, not what is private."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scipy.special import betainc
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 
-# Of quadrature over an interval on which the chance of a count changes by a factor of e or so.
+# For quadrature over an interval on which the chance of a count changes by about a factor of e.
 _NODES = 16
 
 
 class VotePrior(Protocol):
-    """What the optimiser needs of a prior."""
+    """The interface of a prior."""
 
     def lead(self, n_teachers: int) -> NDArray[np.float64]:
         """Return ``Pr[L = l] - Pr[L = K - l]`` for ``l > K / 2``; ``L`` counts votes for the likelier class.
@@ -30,7 +30,7 @@ class VotePrior(Protocol):
         Returns
         -------
         ndarray of shape ((K + 1) // 2,)
-            What telling the majority at each count is worth; not negative.
+            Value of releasing the majority at each count. Not negative.
         """
 
 
@@ -38,13 +38,13 @@ class VotePrior(Protocol):
 class IndependentTeachers:
     """Each teacher's probability is drawn independently on one side of 1/2, with one mean.
 
-    Only the mean matters then: the votes are Binomial(K, mean). Uniform on [1/2, 1] has mean 0.75. Where
-    probabilities straddle 1/2 the expected errors that follow are lower bounds.
+    Then only the mean matters: the votes are Binomial(K, mean). Uniform on [1/2, 1] has mean 0.75. If probabilities
+    straddle 1/2, the resulting expected errors are lower bounds.
 
     Parameters
     ----------
     mean : float
-        In [0, 1]; at 1/2 no class is likelier.
+        In [0, 1]. At 1/2 both classes are equally likely.
 
     Raises
     ------
@@ -74,14 +74,14 @@ class AlikeTeachers:
     Parameters
     ----------
     low, high : float, default=0.0, 1.0
-        Ends of the interval that the common probability is uniform on; not used with a histogram.
+        Ends of the interval on which the common probability is uniform. Not used with a histogram.
     probabilities, weights : tuple of float, optional
-        Values of the common probability, and how likely each is; weights sum to 1.
+        Values of the common probability, and how likely each is. Weights sum to 1.
 
     Raises
     ------
     InvalidParameterError
-        If they are out of range, of different lengths, or do not sum to 1.
+        If these settings are out of range, of different lengths, or do not sum to 1.
 
     Examples
     --------
@@ -107,14 +107,14 @@ class AlikeTeachers:
         if self.probabilities:
             pairs = zip(self.probabilities, self.weights, strict=True)
             return np.sum([weight * _lead(n_teachers, max(p, 1 - p)) for p, weight in pairs], axis=0)
-        # A class is likelier on each side of 1/2; the side below is read backwards.
+        # A class is likelier on each side of 1/2. The side below is reversed.
         sides = [(max(self.low, 0.5), max(self.high, 0.5)), (1 - min(self.high, 0.5), 1 - min(self.low, 0.5))]
         wide = sum(high - low for low, high in sides)
         return np.sum([_integrated_lead(n_teachers, *side) / wide for side in sides], axis=0)
 
 
 def prior_of(prior: Any) -> VotePrior:
-    """Return a prior, which a plain number gives as the mean of independent teachers."""
+    """Return a prior. A plain number is the mean of independent teachers."""
     if hasattr(prior, "lead") and not isinstance(prior, type):
         return prior
     return IndependentTeachers(prior)
@@ -125,7 +125,7 @@ def _lead(n_teachers: int, chance: float) -> NDArray[np.float64]:
 
     votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
     if chance == 0.5:
-        # Not left to the rounding of two equal terms.
+        # Set to zero, which the rounding of two equal terms might miss.
         return np.zeros(len(votes))
     return np.maximum(binom.pmf(votes, n_teachers, chance) - binom.pmf(n_teachers - votes, n_teachers, chance), 0)
 
@@ -134,7 +134,7 @@ def _integrated_lead(n_teachers: int, low: float, high: float) -> NDArray[np.flo
     """Integrate the lead over probabilities from `low` to `high`, both at least 1/2, by incomplete betas."""
     votes = np.arange(n_teachers // 2 + 1, n_teachers + 1)
     if (high - low) * (n_teachers + 1) <= 1:
-        # Incomplete betas agree in most digits here. A polynomial that hardly bends is integrated by quadrature.
+        # Incomplete betas agree in most digits here. Quadrature integrates a polynomial that hardly bends.
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         chances = (low + high) / 2 + (high - low) / 2 * nodes
         leads = [weight * _lead(n_teachers, float(p)) for p, weight in zip(chances, weights, strict=True)]
@@ -154,4 +154,4 @@ def _check_histogram(probabilities: Any, weights: Any) -> None:
         real_between("prior probability", p, 0, 1)
         real_between("prior weight", weight, 0, 1)
     if weights and not abs(sum(weights) - 1) < 1e-9:
-        raise InvalidParameterError(f"prior weights sum to {sum(weights):g}, not to 1.")
+        raise InvalidParameterError(f"prior weights must sum to 1; got {sum(weights):g}.")

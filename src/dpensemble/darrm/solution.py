@@ -1,4 +1,4 @@
-"""What an optimisation of gamma returns, and why it is private."""
+"""The result of an optimisation of gamma, and the reason why gamma is private."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dpensemble.laws import RandomizedResponseMajority
 
 
 class Constraints(StrEnum):
-    """Which gammas compete, and so which placements of teachers are guarded against."""
+    """Which gammas compete, and therefore which placements of teachers gamma must withstand."""
 
     MONOTONE = "monotone"
-    """Gammas that fall nowhere away from the tie; three corners suffice."""
+    """Gammas that never fall away from the tie. Three corners suffice."""
     ALL = "all"
-    """Every symmetric gamma; all 4 or 8 corners."""
+    """Every symmetric gamma. All 4 or 8 corners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +27,15 @@ class Certificate:
     constraints : Constraints
         Which placements were examined. All of them, by exhaustive evaluation, after the last change to gamma.
     n_placements : int
-        How many those are.
+        Number of examined placements.
     corners : tuple of ((float, float), int)
-        The placement that binds: corners ``(p, p')`` and how many teachers sit there.
+        The binding placement: corners ``(p, p')`` and how many teachers sit there.
     load : float
-        Its use of the allowance, in doubles: 1 would be all of it.
+        The placement's use of the allowance, in doubles. 1 would be all of it.
     rounding : float
-        Bound on the error of every load; ``load + rounding <= 1``.
+        Bound on the error of every load. ``load + rounding <= 1``.
     shrunk_by : float
-        Part of the solver's gamma that was given up to get there.
+        Share by which the solver's gamma was reduced to get there.
     """
 
     constraints: Constraints
@@ -46,7 +46,7 @@ class Certificate:
     shrunk_by: float
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
+        """Return the certificate as a sentence."""
         where = ", ".join(f"{count} at ({p:.6g}, {q:.6g})" for (p, q), count in self.corners)
         return (
             f"Private for all {self.n_placements:,} placements of teachers at the corners of their region "
@@ -57,22 +57,22 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GammaSolution:
-    """An optimised noise function, and what is known about it.
+    """An optimised noise function, and its properties.
 
     Parameters
     ----------
     law : RandomizedResponseMajority
-        The private majority; its ``gamma`` has K + 1 entries.
+        The private majority. Its ``gamma`` has K + 1 entries.
     allowance : Allowance
-        Teachers and privacy that it was made for.
+        The teachers and the privacy of the answer.
     objective : float
         ``sum over l > K / 2 of (Pr[L = l] - Pr[L = K - l]) gamma(l)`` under the prior.
     upper_bound : float
-        The solver's bound on the objective of any gamma in competition.
+        The solver's bound on the objective of any competing gamma.
     error : float
         Expected total-variation distance between the answer and the true majority.
     certificate : Certificate
-        Why it is private.
+        Why the law is private.
     n_constraints, rounds : int
         Constraints generated, and solves.
     seconds : float

@@ -1,4 +1,4 @@
-"""The linear program over gamma, solved again each time that privacy constraints are added."""
+"""The linear program over gamma, solved again whenever privacy constraints are added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _SilentHighs(highspy.Highs):
 class GammaProgram:
     """Maximise ``lead @ gamma`` over gamma in [0, 1], non-decreasing if `rising`, with ``row @ gamma <= 1``.
 
-    Rows are added as they are found to be violated; each solve starts from the last basis.
+    Rows are added when they are violated. Each solve starts from the last basis.
     """
 
     def __init__(self, lead: NDArray[np.float64], *, rising: bool) -> None:
@@ -32,7 +32,7 @@ class GammaProgram:
         self._columns = np.arange(self._size, dtype=np.int32)
         for _ in self._columns:
             self._solver.addVar(0.0, 1.0)
-        # Scaled to 1, so that the tolerances mean the same at every prior.
+        # Scaled to 1, so that the tolerances mean the same for every prior.
         self._scale = float(lead.max())
         self._solver.changeColsCost(self._size, self._columns, self._in_variables(lead / self._scale))
         self._solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
@@ -52,7 +52,7 @@ class GammaProgram:
         return gamma, self._scale * float(self._solver.getInfo().objective_function_value)
 
     def _solve_within(self, tolerance: float) -> bool:
-        """Return whether the solver succeeds; a second run often does where the first did not."""
+        """Return whether the solver succeeds. A second run often succeeds after a failure."""
         for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
             self._solver.setOptionValue(option, tolerance)
         self._solver.run()

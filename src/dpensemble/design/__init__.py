@@ -1,4 +1,4 @@
-"""What is public about a run, and what a budget buys before any record is touched."""
+"""Public facts of a run, and what a budget buys before any record is touched."""
 
 from dpensemble.design.aggregators import AggregatorComparison, ComparedAggregator, compare_aggregators
 from dpensemble.design.averages import Answers, TeacherAverages, answers_of

@@ -1,4 +1,4 @@
-"""Private majorities compared at equal total loss: how often each aggregator errs."""
+"""Private majorities compared at equal total loss, by how often each aggregator errs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ComparedAggregator:
     Parameters
     ----------
     name : str
-        Of the aggregator; ``"gnmax"`` and ``"models"`` have a row of their own.
+        Name of the aggregator. ``"gnmax"`` and ``"models"`` have a row of their own.
     design : FittedAnswer or None
-        Its law and loss; None where the models are paid for and the plain majority is told.
+        Its law and loss. None when the models are paid for and the plain majority is released.
     epsilon : float
         Total loss at the comparison's delta.
     errors : tuple of float
-        Chance that an answer is not the likelier class, for each agreement.
+        For each agreement, the chance that an answer is not the likelier class.
     """
 
     name: str
@@ -45,12 +45,12 @@ class ComparedAggregator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatorComparison:
-    """Aggregators at equal total loss; `str` prints the table.
+    """Aggregators at equal total loss. `str` prints the table.
 
     Parameters
     ----------
     n_teachers, touched, queries : int
-        Teachers, how many of them a unit touches, and answers.
+        Number of teachers, how many of them a unit touches, and number of answers.
     teacher : (float, float)
         Epsilon and delta of a teacher.
     budget : Budget
@@ -62,7 +62,7 @@ class AggregatorComparison:
     agreements : tuple of float
         Chance that a teacher votes for the likelier class.
     rows : tuple of ComparedAggregator
-        One an aggregator.
+        One row for each aggregator.
     """
 
     n_teachers: int
@@ -110,8 +110,8 @@ def compare_aggregators(
     """Compare private majorities of private teachers, and Gaussian noise on ordinary ones, at equal total loss.
 
     The total is that of `queries` answers of ``m epsilon`` each, by optimal composition at `delta`. DaRRM, DSub,
-    Sub and RR need ballots with fresh randomness for every query. The row ``models`` tells the plain majority of
-    models that are trained once and paid for once: its total does not depend on `queries`, so it is not equal.
+    Sub and RR need ballots with fresh randomness for every query. The row ``models`` releases the plain majority of
+    models that are trained once and paid for once. Its total does not depend on `queries`, so it is not equal.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def compare_aggregators(
     agreements : sequence of float
         Chances that a teacher votes for the likelier class, the same for private and ordinary teachers.
     touched : int, optional
-        Most teachers that one record touches; all of them by default. A majority of private teachers is compared
+        Most teachers that one record touches, by default all of them. A majority of private teachers is compared
         as if all could move, unless ``touched`` ballots reveal less than an answer may.
     prior : float or VotePrior, default=AlikeTeachers()
         As for `optimise_gamma`.
@@ -144,15 +144,15 @@ def compare_aggregators(
 
     Examples
     --------
-    >>> found = compare_aggregators(11, epsilon=0.1, m=3, queries=20, prior=0.75)
-    >>> [round(found[name].errors[2], 3) for name in ("darrm", "dsub", "sub", "rr", "gnmax")]
+    >>> comparison = compare_aggregators(11, epsilon=0.1, m=3, queries=20, prior=0.75)
+    >>> [round(comparison[name].errors[2], 3) for name in ("darrm", "dsub", "sub", "rr", "gnmax")]
     [0.04, 0.058, 0.104, 0.074, 0.455]
     """
     queries = integer_between("queries", queries, 1)
     touched = integer_between("touched", n_teachers if touched is None else touched, 1, n_teachers)
     chances = tuple(real_between("agreements", p, 0, 1) for p in agreements)
     one = real_between("m", m, 1e-6, n_teachers) * real_between("epsilon", epsilon, 1e-6, 100)
-    # A breath above, so that the answers themselves fit their total.
+    # Slightly above, so that the answers themselves fit their total.
     budget = Budget(epsilon=optimal_composition([(one, 0.0)] * queries, delta) * (1 + 1e-9), delta=delta)
     rows = []
     for name in (*MajorityAggregator, "gnmax"):
@@ -193,7 +193,7 @@ def compare_aggregators(
 
 
 def _models_total(epsilon: float, Delta: float, touched: int, delta: float) -> float:
-    """Return the total of the models that a record touches; infinite if their deltas are above the total's."""
+    """Return the total of the models that a record touches, or infinity if their deltas are above the total's."""
     try:
         return optimal_composition([(epsilon, Delta)] * touched, delta)
     except AccountingError:

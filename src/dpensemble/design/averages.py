@@ -1,4 +1,4 @@
-"""A run that releases the average of what teachers answer, each with one vector; before any record is touched."""
+"""The public design of a run that releases the average of the teachers' answers, each of which is one vector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpensemble.errors import InvalidParameterError
 
 
 class Answers(StrEnum):
-    """What a teacher answers with."""
+    """The kind of answer that a teacher gives."""
 
     PROBABILITIES = "probabilities"
     PARAMETERS = "parameters"
@@ -33,11 +33,11 @@ class TeacherAverages(NoisySums):
     name, title, everyone, n_classes, relation
         As for `NoisySums`.
     answers : Answers
-        What a teacher answers with.
+        The kind of answer that a teacher gives.
     n_teachers : int
         Number of teachers.
     clip : float
-        Longest answer: a share of the longest possible one for probabilities, a length for parameters.
+        Longest answer: a share of the longest possible answer for probabilities, a length for parameters.
     """
 
     answers: Answers
@@ -49,7 +49,7 @@ class TeacherAverages(NoisySums):
 
     @property
     def count_share(self) -> float:
-        """Nothing: the number of teachers is public under both relations."""
+        """Zero, since the number of teachers is public under both relations."""
         return 0.0
 
     @property
@@ -72,25 +72,27 @@ class TeacherAverages(NoisySums):
         group_of_record: NDArray[np.int64] | None = None,
         group_of_unit: NDArray[np.int64] | None = None,
     ) -> tuple[Allocation, NDArray[np.float64]]:
-        """Return one partition, of each group by itself, and every teacher's weight."""
+        """Return one partition, within each group separately, and every teacher's weight."""
         teachers = self.teachers_of(group_of_unit)
         weights = np.repeat([group.weight for group in self.groups], teachers)
         if group_of_record is None or len(teachers) == 1:
-            found = partitions(identities, self.n_teachers, relation=self.relation, entropy=entropy)
+            allocation = partitions(identities, self.n_teachers, relation=self.relation, entropy=entropy)
         else:
-            found = grouped_partitions(identities, group_of_record, teachers, relation=self.relation, entropy=entropy)
-        if found.votes_per_unit > 1:
-            raise InvalidParameterError("a unit may teach one teacher only, since the sum is charged for one.")
-        return found, weights
+            allocation = grouped_partitions(
+                identities, group_of_record, teachers, relation=self.relation, entropy=entropy
+            )
+        if allocation.votes_per_unit > 1:
+            raise InvalidParameterError("a unit must teach one teacher only, since the sum is charged for one teacher.")
+        return allocation, weights
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as plain values."""
-        shown = super().settings()
+        settings = super().settings()
         for name in ("compares_rows", "synthetic_rows"):
-            del shown[name]
-        return shown | {"answers": self.answers.value, "clip": self.clip, "n_teachers": self.n_teachers}
+            del settings[name]
+        return settings | {"answers": self.answers.value, "clip": self.clip, "n_teachers": self.n_teachers}
 
 
 def answers_of(value: Any) -> Answers:
-    """Return what teachers answer with, by name."""
+    """Return the kind of the teachers' answers, by name."""
     return member("answers", value, Answers)

@@ -1,4 +1,4 @@
-"""Bagging whose models themselves are published; before any record is touched."""
+"""The public design of bagging that publishes the models themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BaggedModels(Design):
     Parameters
     ----------
     name, title : str
-        Short name of the method, and what people call it.
+        Short name of the method, and its common name.
     scheme : BootstrapScheme
         How subsamples are drawn.
     n_units : int
@@ -39,18 +39,20 @@ class BaggedModels(Design):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Everybody, with the smallest budget, as an epsilon of 0 is none."""
+        """The one group of all records, with the smallest possible budget, since a budget cannot have epsilon 0."""
         return (Group(EVERYONE, Budget(epsilon=1e-9, delta=self.delta), pool=0),)
 
     def with_budget(self, budget: Budget) -> Self:
-        """Refuse: the subsample decides delta."""
+        """Refuse, since the subsample decides delta."""
         raise InvalidParameterError(
             f"budget={budget!r} cannot be given for {self.name}, whose subsample decides delta; give subsample."
         )
 
     def with_noise(self, noise: float) -> Self:
-        """Refuse: there is no noise."""
-        raise InvalidParameterError(f"noise={noise!r} cannot be given for {self.name}, which has none; leave it out.")
+        """Refuse, since the method adds no noise."""
+        raise InvalidParameterError(
+            f"noise={noise!r} cannot be given for {self.name}, which adds no noise; leave it out."
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as plain values."""

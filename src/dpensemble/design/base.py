@@ -1,4 +1,4 @@
-"""Everything public about a run, and nothing private."""
+"""The public settings of a run, and nothing private."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from dpensemble.laws import LawChoice, ReleaseLaw
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
 
-#: Plain values by name, as records and JSON have them.
+#: Plain values by name, as records and JSON hold them.
 Fields = dict[str, Any]
 
 
 class Design(ABC):
-    """The public settings of a run: an estimator makes one, `plan` solves it, the report prints it.
+    """The public settings of a run. An estimator makes a design, `plan` solves it, and the report prints it.
 
     Attributes
     ----------
     name : str
         Short name of the method.
     groups : tuple of Group
-        Whose records are charged, and their budgets; one group where all are treated alike.
+        The groups whose records are charged, and their budgets. One group if all records are treated alike.
     accounting : Accounting
-        Where prices come from.
+        Source of the prices.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Design(ABC):
     @property
     @abstractmethod
     def groups(self) -> tuple[Group, ...]:
-        """Whose records are charged, and their budgets."""
+        """The groups whose records are charged, and their budgets."""
 
     def with_budget(self, budget: Budget) -> Self:
         """Return the same run with another budget."""
@@ -62,34 +62,35 @@ class Design(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return everything as plain values: what reports, plans and ``--json`` print."""
+        """Return all settings as plain values, which reports, plans and ``--json`` print."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VotingDesign(Design):
     """A run in which teachers vote on public rows.
 
-    A method is a subclass: who votes (`schedule`), who learns from what (`allocate`), what a record moves (`groups`).
+    A method is a subclass. It defines who votes (`schedule`), who learns from what (`allocate`), and what a record
+    moves (`groups`).
 
     Parameters
     ----------
     name, title : str
-        Short name of the method, and what people call it.
+        Short name of the method, and its common name.
     choice : LawChoice
-        The law that answers, as it was asked for.
+        The requested law.
     n_classes : int
         Number of declared classes.
     accounting : Accounting, default="exact"
-        What the label alone reveals, or the published bound.
+        Charge for what the label alone reveals, or by the published bound.
     noise : float, optional
-        Noise on the answer that was found, in votes, where the choice leaves it open.
+        The noise on the answer that was found, in votes, if the choice leaves the noise open.
     usual : dict
         The method's own usual noise by short name of a law, as a share of the ballots.
     """
 
     #: Whether the paper also counts the query that breaches the budget.
     counts_the_breach: ClassVar[bool] = False
-    #: Whether groups have budgets of their own, which no other one may replace.
+    #: Whether groups have budgets of their own, which no other budget may replace.
     has_budgets: ClassVar[bool] = False
     #: Whether further settings of a law are searched together with its noise.
     searches_variants: ClassVar[bool] = False
@@ -109,7 +110,7 @@ class VotingDesign(Design):
 
     @property
     def schedule(self) -> VotingSchedule:
-        """Who votes on which query, with what weight, by which law; all on all, unless a method says otherwise."""
+        """Who votes on which query, with what weight, by which law. By default all teachers vote on all queries."""
         return VotingSchedule.everyone(self.law, self.ballots)
 
     @abstractmethod
@@ -133,7 +134,7 @@ class VotingDesign(Design):
         entropy : int
             Public seed.
         source : NoiseSource
-            Of draws that stay secret.
+            Source of draws that stay secret.
         group_of_record : ndarray of shape (n_records,), optional
             Number of each record's group.
         """
@@ -154,12 +155,12 @@ class VotingDesign(Design):
 
     @property
     def gated(self) -> bool:
-        """Whether a query is answered only where it passes a noisy threshold."""
+        """Whether a query is answered only if it passes a noisy threshold."""
         return self.choice.kind.gated
 
     @property
     def ordinary(self) -> bool:
-        """Whether the teachers are ordinary ones, and not private by themselves."""
+        """Whether the teachers are ordinary models, which are not private themselves."""
         return True
 
     @property
@@ -168,13 +169,13 @@ class VotingDesign(Design):
         return self.accounting.conversion
 
     def with_noise(self, noise: float) -> Self:
-        """Return the same run with other noise, in votes; noise on a gate changes in proportion unless given."""
+        """Return the same run with other noise, in votes. Noise on a gate changes in proportion unless given."""
         if self.choice.noise_is_open:
             return replace(self, noise=noise)
         return replace(self, choice=LawChoice.of(self.law.with_noise(noise)), noise=None)
 
     def settled(self) -> Self:
-        """Return the same run with what follows from the noise only slowly held fixed, for a search of the noise."""
+        """Return the same run with slowly changing settings held fixed, for a search of the noise."""
         return self
 
     def with_accounting(self, accounting: Accounting) -> Self:
@@ -182,13 +183,13 @@ class VotingDesign(Design):
         return replace(self, accounting=accounting)
 
     def meter(self, queries: int | None = None) -> Meter:
-        """Return the worst-case meter of a run of at most so many queries."""
+        """Return the worst-case meter of a run of at most `queries` queries."""
         return worst_case_meter(
             self.schedule, self.groups, n_classes=self.n_classes, accounting=self.accounting, queries=queries
         )
 
     def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
-        """Return the meter that charges for the votes at hand."""
+        """Return the meter that charges for the given votes."""
         return data_dependent_meter(
             self.schedule,
             self.groups,
@@ -212,7 +213,7 @@ class VotingDesign(Design):
         return costs_of(prices_of(self.schedule.stages[0], self.groups, self.n_classes, self.accounting))
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
-        """Return the epsilon of so many answers, all of them answered, for each group."""
+        """Return the epsilon of `labels` answers, all of them answered, for each group."""
         how = self.conversion if conversion is None else conversion
         stage = self.schedule.stages[0]
         return tuple(
@@ -221,14 +222,14 @@ class VotingDesign(Design):
         )
 
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
-        """Return the epsilon of so many answers for each group, some of which may drop out on the way."""
+        """Return the epsilon of `labels` answers for each group. Some groups may drop out on the way."""
         return tuple(
             cost_of(self.schedule.stages, costs, group, labels).epsilon(group.budget.delta, self.conversion)
             for group, costs in self._costs_by_group
         )
 
     def how_converted(self, labels: int) -> Conversion:
-        """Return the conversion that gives the epsilon of so many answers."""
+        """Return the conversion that gives the epsilon of `labels` answers."""
         if self.conversion is not Conversion.BEST:
             return self.conversion
         one, group = next((c, g) for c, g in zip(self.costs, self.groups, strict=True) if c is not None)
@@ -236,7 +237,7 @@ class VotingDesign(Design):
         return (one * turns).best(group.budget.delta)[1]
 
     def spend_curve(self, most: int, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
-        """Return the epsilons of numbers of answers up to the most, whatever the budget.
+        """Return the epsilons of numbers of answers up to `most`, for any budget.
 
         Parameters
         ----------
@@ -248,7 +249,7 @@ class VotingDesign(Design):
         Returns
         -------
         list of (int, tuple of float)
-            Ascending; the last is `most`.
+            Ascending. The last is `most`.
         """
         counts, stages = spread(most, points), self.schedule.stages
         curves = [
@@ -258,12 +259,12 @@ class VotingDesign(Design):
         return list(zip(counts, zip(*curves, strict=True), strict=True))
 
     def certify(self, certificate: Certificate, labels: int) -> None:
-        """State that as many answers keep the budget of every group; see `dpensemble.certificates`.
+        """State that `labels` answers keep the budget of every group. See `dpensemble.certificates`.
 
         Raises
         ------
         AccountingError
-            If the accounting is not exact composition of one law, or a verifier could not follow it.
+            If the accounting is not exact composition of one law, or a verifier could not check it.
         """
         first, *others = self.schedule.stages
         if self.accounting is not Accounting.EXACT or others:
@@ -281,11 +282,11 @@ class VotingDesign(Design):
         return change_by(self.schedule.stages[0], group, self.n_classes)
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
-        """Return what must hold for the guarantee besides what all methods assume, one sentence each."""
+        """Return the method's own assumptions of the guarantee, one sentence each."""
         return ()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values, the law's among them."""
+        """Return the settings as plain values, those of the law among them."""
         return {
             "method": self.name,
             "title": self.title or self.name,
@@ -300,28 +301,28 @@ class VotingDesign(Design):
         }
 
     def _noise_chosen(self) -> str:
-        """Return one word: given, usual, fitted (to the labels wanted), or none."""
+        """Return one word: given, usual, fitted (to the number of labels), or none."""
         if not self.choice.noise_is_open:
             return "given"
         return "usual" if self.noise is None else "fitted"
 
     def group_settings(self, index: int) -> dict[str, Any]:  # noqa: ARG002
-        """Return what distinguishes a group, by its number; nothing where all records are treated alike."""
+        """Return what distinguishes a group, by its number. Empty if all records are treated alike."""
         return {}
 
     def plain_fields(self, labels: int) -> Fields | None:  # noqa: ARG002
-        """Return what the same noise would cost without groups; None where there are none."""
+        """Return what the same noise would cost without groups, or None if there are no groups."""
         return None
 
     def extras(self, labels: int) -> dict[str, Any]:  # noqa: ARG002
-        """Return what a plan of so many labels says besides."""
+        """Return further fields of a plan of `labels` labels."""
         return {}
 
 
 def not_certified() -> AccountingError:
-    """Return the error of a run that no certificate is for."""
+    """Return the error of a run that cannot be certified."""
     return AccountingError(
-        "certificates are for exact accounting of votes under one law; use accounting='exact', and ordinary teachers."
+        "certificates need exact accounting of votes under one law; use accounting='exact', and ordinary teachers."
     )
 
 

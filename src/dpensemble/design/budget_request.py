@@ -1,7 +1,7 @@
-"""Budgets of records as they are written on a command line.
+"""Budgets of records, parsed from the command line.
 
-A group is written ``epsilon``, ``name=epsilon``, ``epsilon:share`` or ``name=epsilon:share``, a share as ``0.25``
-or ``25%``; groups are separated by commas.
+A group is written ``epsilon``, ``name=epsilon``, ``epsilon:share`` or ``name=epsilon:share``, and a share as ``0.25``
+or ``25%``. Commas separate groups.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SHARES_OFF = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """Where the records' budgets come from: a private column, or shares of groups that are assigned at random.
+    """The source of the records' budgets: a private column, or shares of groups that are assigned at random.
 
-    `levels` has the epsilon of each consent level, None if records have epsilons. `shares` has the share of the records
-    with each level (or epsilon).
+    `levels` has the epsilon of each consent level, or is None if records have epsilons. `shares` has the share of the
+    records with each level (or epsilon).
     """
 
     column: str | None
@@ -43,21 +43,21 @@ class BudgetRequest:
 
 
 def declared_census(shares: dict[Any, float], levels: dict[str, float] | None, delta: float) -> Census:
-    """Return groups of records by declared shares; levels of one epsilon count together."""
+    """Return groups of records by declared shares. Levels with the same epsilon count together."""
     personal = personal_budgets(list(shares), delta=delta, levels=levels)
     together = np.bincount(personal.group_of_record, weights=list(shares.values()))
     return Census(names=personal.names, budgets=personal.budgets, shares=tuple(together.tolist()))
 
 
 def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetRequest | None:
-    """Read the two options.
+    """Parse the two options.
 
     Parameters
     ----------
     budgets : str or None
-        A column; or groups with shares, which are then assigned at random.
+        A column, or groups with shares, which are then assigned at random.
     levels : str or None
-        What the entries of the column stand for.
+        The meaning of the column's entries.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetReque
     Raises
     ------
     InvalidParameterError
-        If a group cannot be read, shares do not add up to 1, or the options do not fit together.
+        If a group cannot be parsed, shares do not add up to 1, or the options do not fit together.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetReque
     if budgets is None:
         if levels is not None:
             raise InvalidParameterError(
-                f"levels={levels!r} says what the entries of a budgets column stand for; name the column by "
+                f"levels={levels!r} gives the meaning of the entries of a budgets column; name the column by "
                 "--budgets COLUMN."
             )
         return None
@@ -93,7 +93,7 @@ def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetReque
         return _request(None, budgets, "budgets")
     if "=" in budgets or "," in budgets:
         raise InvalidParameterError(
-            f"budgets={budgets!r} is no column, and lacks the share of the records that has each of them; write "
+            f"budgets={budgets!r} must name a column, or give the share of the records with each budget; write "
             f"{_EXAMPLE}."
         )
     return BudgetRequest(column=budgets, levels=None, shares=None)
@@ -101,18 +101,18 @@ def parse_budgets(budgets: str | None, levels: str | None = None) -> BudgetReque
 
 def _request(column: str | None, text: str, parameter: str) -> BudgetRequest:
     groups = [_group(part.strip(), text, parameter) for part in text.split(",")]
-    named, shared = {name is not None for name, _, _ in groups}, {share is not None for _, _, share in groups}
-    if len(named) > 1 or len(shared) > 1:
+    has_name, has_share = {name is not None for name, _, _ in groups}, {share is not None for _, _, share in groups}
+    if len(has_name) > 1 or len(has_share) > 1:
         raise InvalidParameterError(
-            f"{parameter}={text!r} must give all of its groups a name or none, and all a share or none."
+            f"{parameter}={text!r} must name all of its groups or none, and give a share for all or none."
         )
-    if named == {False} and shared == {False}:
+    if has_name == {False} and has_share == {False}:
         raise InvalidParameterError(f'{parameter}={text!r} lacks names; write "high=0.5,low=2".')
     keys = [epsilon if name is None else name for name, epsilon, _ in groups]
     if len(set(keys)) < len(keys):
         raise InvalidParameterError(f"{parameter}={text!r} gives a group twice; give each once.")
     total = math.fsum(share for _, _, share in groups if share is not None)
-    if shared == {True} and abs(total - 1) > _SHARES_OFF:
+    if has_share == {True} and abs(total - 1) > _SHARES_OFF:
         raise InvalidParameterError(
             f"{parameter}={text!r} has shares that add up to {100 * total:.6g}%; make them add up to 100%."
         )
@@ -124,7 +124,7 @@ def _request(column: str | None, text: str, parameter: str) -> BudgetRequest:
 
 
 def _group(part: str, text: str, parameter: str) -> tuple[str | None, float, float | None]:
-    """Read ``name=epsilon:share``, of which the name and the share may be missing."""
+    """Parse ``name=epsilon:share``. The name and the share may be missing."""
     rest, colon, share_text = part.rpartition(":") if ":" in part else (part, "", "")
     name, equals, epsilon_text = rest.rpartition("=")
     name = name.strip()

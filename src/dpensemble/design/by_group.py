@@ -24,7 +24,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.voting_schedule import VotingSchedule
 
-# How far the curve of the plain ensemble is drawn beyond the last thing it is compared with.
+# How far the curve of the plain ensemble extends beyond the last point of comparison.
 _BEYOND = 1.05
 
 
@@ -35,17 +35,17 @@ class ByGroup(VotingDesign):
     Parameters
     ----------
     name, title, choice, n_classes, accounting, noise, usual
-        As for `VotingDesign`; the noise is for `n_teachers` votes of weight 1.
+        As for `VotingDesign`. The noise is for `n_teachers` votes of weight 1.
     kind : Personalisation
         How a larger budget becomes a larger influence.
     census : Census
         The groups, their budgets, and their shares of the records.
     n_teachers : int, default=250
-        Teachers of the plain ensemble; copies take more.
+        Teachers of the plain ensemble. Copies take more teachers.
     rule : InfluenceRule
-        Where influences come from.
+        The rule for influences.
     influence : tuple of float, optional
-        Copies, weights or frequencies that were found already, in whatever unit.
+        Copies, weights or frequencies that were already found, in any unit.
     entropy : int, default=0
         Public seed of the turns.
 
@@ -72,7 +72,7 @@ class ByGroup(VotingDesign):
 
     @property
     def ballots(self) -> int:
-        """Teachers of the plain ensemble, for whose votes the noise is stated."""
+        """Teachers of the plain ensemble. The noise is stated for their votes."""
         return self.n_teachers
 
     @cached_property
@@ -100,7 +100,7 @@ class ByGroup(VotingDesign):
         )
 
     def settled(self) -> Self:
-        """Return the same run with influences held, which hardly depend on the noise."""
+        """Return the same run with influences held fixed, since they hardly depend on the noise."""
         if self.influence is not None or self.rule.published:
             return self
         return replace(self, influence=self._solved(fast=True).influence)
@@ -112,7 +112,7 @@ class ByGroup(VotingDesign):
 
     @cached_property
     def schedule(self) -> VotingSchedule:
-        """Whose teachers vote, with what weight; spent groups may drop out at the end."""
+        """Whose teachers vote, with what weight. Spent groups may drop out at the end."""
         stage = self.seats.stage
         if not self.rule.vanish_at_end:
             return VotingSchedule((stage,), self.entropy)
@@ -120,9 +120,9 @@ class ByGroup(VotingDesign):
         return VotingSchedule(stages, self.entropy)
 
     def with_budget(self, budget: Budget) -> Self:
-        """Refuse: budgets are the census's."""
+        """Refuse, since the census gives the budgets."""
         raise InvalidParameterError(
-            f"epsilon={budget.epsilon:g} is one budget for all, and method={self.name!r} has one for each group; "
+            f"epsilon={budget.epsilon:g} is one budget for all, but method={self.name!r} has one for each group; "
             "leave it out."
         )
 
@@ -143,7 +143,7 @@ class ByGroup(VotingDesign):
         return grouped_partitions(identities, groups, self.seats.teachers, relation=relation, entropy=entropy)
 
     def data_dependent_meter(self, allocation: Allocation, *, stop_when_spent: bool) -> Meter:
-        """Return the meter that charges for the votes at hand."""
+        """Return the meter that charges for the given votes."""
         if self.rule.vanish_at_end:
             raise InvalidParameterError(
                 "vanish_at_end=True needs a schedule that is public beforehand; use analysis='worst-case'."
@@ -151,7 +151,7 @@ class ByGroup(VotingDesign):
         return super().data_dependent_meter(allocation, stop_when_spent=stop_when_spent)
 
     def plain(self, epsilon: float | None = None) -> Partitioned:
-        """Return PATE with the same noise and one budget for all: the smallest of any group, or as given."""
+        """Return PATE with the same noise and one budget for all: `epsilon`, or the smallest of any group."""
         smallest = self.census.budgets[0]
         return Partitioned(
             name="pate",
@@ -192,20 +192,20 @@ class ByGroup(VotingDesign):
     def baselines(self) -> dict[str, int]:
         """Return the labels of plain PATE if every record had one and the same budget.
 
-        The minimum is all that plain PATE may do, the others are for comparison (Mühl and Boenisch 2022, section 4.3,
-        whose average is the logarithm of the mean of ``exp(epsilon)``).
+        The minimum is the most that plain PATE may do. The others are for comparison (Mühl and Boenisch 2022, section
+        4.3, whose average is the logarithm of the mean of ``exp(epsilon)``).
         """
         return {name: self.plain(epsilon).meter().sure_queries for name, epsilon in self.census.baselines.items()}
 
     def plain_fields(self, labels: int) -> Fields:
-        """Return what the same noise would cost, and one budget for all would buy, without groups."""
+        """Return what the same noise would cost, and what one budget for all would buy, without groups."""
         # The curve reaches at least `labels`.
-        found = self.baselines()
-        most = int(_BEYOND * max(labels, *found.values())) + 1
+        labels_of = self.baselines()
+        most = int(_BEYOND * max(labels, *labels_of.values())) + 1
         return {
             "plain_spend": [[count, epsilon] for count, (epsilon,) in self.plain().spend_curve(most)],
             "plain_labels": [
-                {"name": name, "epsilon": epsilon, "labels": found[name]}
+                {"name": name, "epsilon": epsilon, "labels": labels_of[name]}
                 for name, epsilon in self.census.baselines.items()
             ],
         }

@@ -1,4 +1,4 @@
-"""Teachers whose records are drawn by chance, in secret: bagged PATE."""
+"""Bagged PATE, whose teachers learn from records drawn by chance, in secret."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dpensemble.relations import Relation
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawn(VotingDesign):
-    """A vote of teachers whose records are drawn by chance. All of it is public but the draws.
+    """A vote of teachers whose records are drawn by chance. All of it is public except the draws.
 
     Parameters
     ----------
     name, title, choice, n_classes, accounting, noise, usual
-        As for `VotingDesign`; exact accounting, and a law without a gate.
+        As for `VotingDesign`, with exact accounting and a law without a gate.
     scheme : BootstrapScheme
         How each teacher's records are drawn.
     n_units : int
@@ -40,12 +40,12 @@ class Drawn(VotingDesign):
     relation : Relation, default="replace-one"
         Neighbouring relation.
     budget : Budget, optional
-        What may be spent.
+        The budget.
 
     Raises
     ------
     InvalidParameterError
-        If the draws cannot be had, or no price of the vote is known.
+        If the draws are impossible, or the vote has no price.
     """
 
     scheme: BootstrapScheme
@@ -54,12 +54,12 @@ class Drawn(VotingDesign):
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        # A removed record leaves one less to draw from.
+        # Removing a record leaves one less to draw from.
         removed = self.relation is Relation.ADD_OR_REMOVE_ONE
         self.scheme.check(integer_between("n_units", self.n_units, 1 + removed) - removed)
         if self.gated:
             raise InvalidParameterError(
-                f"law={self.choice.kind.name!r} is no vote of bagged teachers, whose questions must all be "
+                f"law={self.choice.kind.name!r} may leave queries of bagged teachers unanswered, and all must be "
                 "answered; use a law without a gate, such as 'gnmax'."
             )
         if self.accounting is not Accounting.EXACT:
@@ -68,7 +68,7 @@ class Drawn(VotingDesign):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but what is computed from it again, which holds functions."""
+        """Return the state without the cached cost, which holds functions and is computed again."""
         return {name: value for name, value in vars(self).items() if name != "cost"}
 
     @property
@@ -78,7 +78,7 @@ class Drawn(VotingDesign):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """All records; how many votes one can change is as secret as the draws."""
+        """All records. How many votes one record can change is as secret as the draws."""
         return one_group(self.budget, 1 if self.scheme.scheme is Bootstrap.DISTINCT else self.ballots)
 
     def allocate(
@@ -90,62 +90,62 @@ class Drawn(VotingDesign):
         source: NoiseSource,
         group_of_record: NDArray[np.int64] | None = None,  # noqa: ARG002
     ) -> Allocation:
-        """Draw the records of every teacher; nobody may ever know which."""
+        """Draw the records of every teacher. The draws must stay secret for ever."""
         return self.scheme.draw(identities, relation=relation, noise=source)
 
     @cached_property
     def cost(self) -> SubsampledCost:
-        """What one answer costs."""
+        """Cost of one answer."""
         return subsampled_cost(
             self.law, self.scheme.holders(self.n_units), n_teachers=self.ballots, n_classes=self.n_classes
         )
 
     def meter(self, queries: int | None = None) -> Meter:
-        """Return the meter of a run of at most so many queries."""
+        """Return the meter of a run of at most `queries` queries."""
         (group,) = self.groups
         group.budget.check_delta_for(self.n_units)
         meter = subsampled_meter(self.schedule, group, self.cost, queries)
         if queries is not None and meter.sure_queries >= queries:
-            # Below the budget, too, answers are composed exactly.
+            # Answers are composed exactly below the budget, too.
             delta = group.budget.delta
             run = self.cost * queries
             run.refine(run.epsilon(delta), delta)
         return meter
 
     def spent(self, labels: int, conversion: Conversion | None = None) -> tuple[float, ...]:
-        """Return the epsilon of so many answers; by Renyi curves alone where another conversion is asked for."""
+        """Return the epsilon of `labels` answers. If you request another conversion, Renyi curves alone give it."""
         (group,), run = self.groups, self.cost * labels
         if conversion is None:
-            # As the meter does, so that a search by this agrees with it.
+            # As in the meter, so that a search by this function agrees with it.
             run.refine(group.budget.epsilon, group.budget.delta)
         return (run.epsilon(group.budget.delta),)
 
     def spent_at_end(self, labels: int) -> tuple[float, ...]:
-        """Return the epsilon of so many answers."""
+        """Return the epsilon of `labels` answers."""
         return self.spent(labels)
 
     def certify(self, certificate: Certificate, labels: int) -> None:
-        """State that as many answers keep the budget."""
+        """State that `labels` answers keep the budget."""
         (group,), run = self.groups, self.cost * labels
         certificate.add_drawn(group.budget, self.law, run, self.scheme, self.n_units, self.n_classes)
 
     def how_converted(self, labels: int) -> Conversion:  # noqa: ARG002
-        """Return what composes whole runs."""
+        """Return the conversion, which composes whole runs."""
         return Conversion.EXACT
 
     def spend_curve(self, most: int, points: int = 12) -> list[tuple[int, tuple[float, ...]]]:
-        """Return the epsilons of numbers of answers up to the most."""
+        """Return the epsilons of numbers of answers up to `most`."""
         counts = np.unique(np.linspace(1, most, min(points, most)).astype(int)).tolist()
         return [(count, ((self.cost * count).epsilon(self.groups[0].budget.delta),)) for count in counts]
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:
-        """Return that the draws stay secret, and what is public."""
+        """Return the assumptions that the draws stay secret, and what is public."""
         noun = "unit" if has_units else "record"
         public = f"The number of private {noun}s is public"
         if relation is Relation.ADD_OR_REMOVE_ONE:
             public += ", although a neighbouring data set has one more or fewer"
         return (
-            f"Which {noun}s were drawn for which teacher stays secret, and is drawn anew for every run.",
+            f"Which {noun}s were drawn for which teacher stays secret, and is drawn again for every run.",
             f"{public}.",
             "Neighbouring data sets list their other records in the same order.",
         )

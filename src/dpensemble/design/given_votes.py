@@ -1,4 +1,4 @@
-"""Votes that somebody else took: what is public about answering with them."""
+"""The public design of answers from votes that were collected outside this library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import Release, Voters
 
 _MOST_CLASSES, _MOST_ANSWERS = 2**31 - 1, 10**9
-# Classes that settings name one by one.
+# Most classes that settings name one by one.
 _MOST_NAMED = 100
 
 
@@ -33,12 +33,12 @@ class Sampling(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GivenVotes(Design):
-    """A number of answers of one kind, drawn from votes that are handed in.
+    """A number of answers of one kind, drawn from given votes.
 
     Parameters
     ----------
     release : Release
-        What answers.
+        The release that answers.
     n_classes, n_voters : int
         Number of classes, and of ballots in each answer.
     votes : int, default=1
@@ -46,20 +46,20 @@ class GivenVotes(Design):
     relation : Relation
         Neighbouring relation.
     sampling : Sampling, default="fixed"
-        Whether units stay with their voters, or are drawn anew for every answer.
+        Whether units stay with their voters, or are drawn again for every answer.
     rate : float, optional
         Probability that a unit is drawn, for fresh sampling.
     answers : int, optional
-        Number of answers; by default as many as the budget allows.
+        Number of answers. By default as many as the budget allows.
     budget : Budget, optional
-        What may be spent.
+        The budget.
     labels : sequence, optional
-        Names of the classes; None where they are numbered.
+        Names of the classes, or None if they are numbered.
 
     Raises
     ------
     InvalidParameterError
-        If a setting is out of range or does not go with another.
+        If a setting is out of range or does not fit another.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class GivenVotes(Design):
         if (self.rate is None) is (self.sampling is Sampling.FRESH):
             raise InvalidParameterError(
                 f"rate={shown(self.rate)} with sampling={self.sampling.value!r}: fresh sampling needs the rate at "
-                "which records are drawn, and fixed sampling has none."
+                "which records are drawn, and fixed sampling takes none."
             )
         if self.rate is not None:
             object.__setattr__(self, "rate", real_between("rate", self.rate, 1e-6, 1.0))
@@ -102,7 +102,7 @@ class GivenVotes(Design):
 
     @property
     def voters(self) -> Voters:
-        """Public facts of the votes, which the release is asked with."""
+        """Public facts of the votes, for the release."""
         return Voters(self.n_voters, self.n_classes, self.votes, self.relation, self.rate)
 
     @property
@@ -112,17 +112,17 @@ class GivenVotes(Design):
 
     @cached_property
     def cost(self) -> Cost:
-        """Most that one answer can cost, whatever the votes are."""
+        """The most that one answer can cost, over all votes."""
         return self.release.cost(self.voters)
 
     @cached_property
     def most_answers(self) -> int:
-        """Number of answers that are promised: those asked for, or all that the budget allows."""
+        """Number of promised answers: the requested number, or all that the budget allows."""
         budget = self.groups[0].budget
         most = self.cost.most(budget, limit=_MOST_ANSWERS) if self.answers is None else self.answers
         if most < 1 or (self.answers is not None and not (self.cost * most).fits(budget)):
             needed = (self.cost * max(1, most)).epsilon(budget.delta)
-            needs = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta, whatever the epsilon"
+            needs = f"epsilon {needed:.4g}" if math.isfinite(needed) else "more than this delta at any epsilon"
             raise BudgetError(
                 f"{max(1, most):,} answers need {needs} at delta={budget.delta:g}, and epsilon={budget.epsilon:g} is "
                 "allowed; ask for fewer answers, or use more noise or more voters."
@@ -131,7 +131,7 @@ class GivenVotes(Design):
 
     @cached_property
     def spent(self) -> float:
-        """Epsilon of all answers that are promised, however many of them are taken."""
+        """Epsilon of all promised answers, even if fewer of them are taken."""
         budget = self.groups[0].budget
         return min(budget.epsilon, (self.cost * self.most_answers).epsilon(budget.delta))
 
@@ -141,7 +141,7 @@ class GivenVotes(Design):
 
     @property
     def _named_classes(self) -> Any:
-        """Names of the classes, or of very many a hash: what outcomes stand for must not change within a grant."""
+        """Names of the classes, or a hash of very many, since the outcomes' meaning must not change within a grant."""
         if self.labels is None or len(self.labels) <= _MOST_NAMED:
             return None if self.labels is None else [str(label) for label in self.labels]
         return f"sha256 {sha256(repr(list(self.labels)).encode()).hexdigest()}"

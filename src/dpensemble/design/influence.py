@@ -1,14 +1,14 @@
-"""Personalised PATE: what each group's duplicates, weights or turns are, and what an answer costs it; all public.
+"""Personalised PATE: duplicates, weights or turns of each group, and what an answer costs the group. All public.
 
 Three ways to let a group of records with a larger budget have more influence:
 
-- *upsampling*: each record is taught to a number of teachers; their number, the
-  noise and the threshold grow with the number of copies;
-- *weighting*: each group has teachers of its own, whose ballots weigh more or less;
+- *upsampling*: several teachers learn from each record. Their number, the noise and the threshold grow with the
+  number of copies.
+- *weighting*: each group has teachers of its own, whose ballots weigh more or less.
 - *vanishing*: each group has teachers of its own, who vote on more or fewer queries.
 
-Weights are whole numbers, in whose unit the law's noise is stated, so that counts
-stay whole and the analysis of plain votes covers them.
+Weights are whole numbers. The law's noise is stated in their unit, so that counts stay whole and the analysis of plain
+votes covers them.
 
 References
 ----------
@@ -32,14 +32,14 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 from dpensemble.voting_schedule import Pool, Stage
 
-# Weights are within this share of what they should be, unless asked otherwise.
+# Weights are within this share of their ideal values, unless you request another precision.
 _WEIGHT_PRECISION = 0.002
 _LARGEST_WEIGHT = 2000
-# Tables of weighted counts up to this long take seconds.
+# Tables of weighted counts up to this length take seconds.
 _LARGEST_TOTAL, _COARSEST = 800_000, 0.2
-# Copies are expensive: each takes its share of further teachers.
+# Copies are expensive, since each takes its share of further teachers.
 _COPY_PRECISION = 0.1
-# The paper squares frequencies (section 5.1) or takes the fourth power (its footnote); its tables fit squares.
+# The paper squares frequencies (section 5.1) or takes the fourth power (its footnote). Its tables fit squares.
 _PUBLISHED_POWER = 2.0
 
 
@@ -52,7 +52,7 @@ class Personalisation(StrEnum):
 
 
 class Rule(StrEnum):
-    """Where duplicates, weights and turns come from: solved for the accounting in use, or as published."""
+    """Source of duplicates, weights and turns: solved for the accounting in use, or as published."""
 
     SOLVED = "solved"
     PUBLISHED = "published"
@@ -65,14 +65,14 @@ class InfluenceRule:
     Parameters
     ----------
     published : bool, default=False
-        Take the paper's rule: in proportion to epsilon (for turns: to its square). By default influences are solved
+        Use the paper's rule: in proportion to epsilon (for turns: to its square). By default influences are solved
         so that all groups run out of budget together under the accounting in use.
     precision : float, optional
-        Largest relative error of copies or weights, which are whole numbers; 0.1 for copies and 0.002 for weights
-        by default. Not for vanishing, whose voters are whole teachers.
+        Largest relative error of copies or weights, which are whole numbers: 0.1 for copies and 0.002 for weights by
+        default. Not for vanishing, whose voters are whole teachers.
     vanish_at_end : bool, default=False
-        Weighting and vanishing in the worst case only, without a gate: groups that have spent their budget drop out,
-        and the others go on, with noise in proportion to the ballots that are left.
+        Let groups that have spent their budget drop out while the others go on, with noise in proportion to the
+        remaining ballots. Weighting and vanishing in the worst case only, without a gate.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class InfluenceRule:
 
     @classmethod
     def of(cls, rule: InfluenceRule | str) -> InfluenceRule:
-        """Return the rule that ``"solved"`` or ``"published"`` stands for, or the object itself."""
+        """Return the rule named ``"solved"`` or ``"published"``, or the object itself."""
         if isinstance(rule, InfluenceRule):
             return rule
         return cls(published=member("rule", rule, Rule) is Rule.PUBLISHED)
@@ -94,7 +94,7 @@ class InfluenceRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """Groups of records by budget, the strictest first; public.
+    """Groups of records by budget, the strictest first. Public.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seats:
-    """Who votes with what weight while every group takes part, what a record of each group can change. Public."""
+    """Who votes with what weight while every group takes part, and what a record of each group can change. Public."""
 
     kind: Personalisation
     stage: Stage
@@ -136,19 +136,19 @@ class Seats:
 
     @property
     def copies(self) -> tuple[int, ...]:
-        """Teachers that each record of a group is taught to."""
+        """How many teachers learn from each record of a group."""
         return tuple(group.votes for group in self.groups)
 
     @property
     def teachers(self) -> tuple[int, ...] | None:
-        """Teachers of each group; None where all groups share them."""
+        """Teachers of each group, or None if all groups share them."""
         if self.kind is Personalisation.UPSAMPLING:
             return None
         return tuple(pool.n_teachers for pool in self.stage.pools)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Weight of a ballot of each group's teachers, in votes: 1 on average over teachers."""
+        """Weight of a ballot of each group's teachers, in votes, with an average of 1 over teachers."""
         pools = self.stage.pools
         unit = sum(pool.n_teachers * pool.ballot for pool in pools) / sum(pool.n_teachers for pool in pools)
         return tuple(pools[group.pool].ballot / unit for group in self.groups)
@@ -161,7 +161,7 @@ class Seats:
 
     @property
     def influence(self) -> tuple[float, ...]:
-        """What `seated` makes the same seats from: copies, weights or frequencies."""
+        """Copies, weights or frequencies from which `seated` makes the same seats."""
         if self.kind is Personalisation.UPSAMPLING:
             return tuple(float(number) for number in self.copies)
         return self.weights if self.kind is Personalisation.WEIGHTING else self.frequencies
@@ -186,7 +186,7 @@ def seated(
         factor = sum(pool.n_teachers * pool.ballot for pool in pools) / n_teachers
     else:
         if precision is not None:
-            raise InvalidParameterError(f"precision={precision!r} is no setting of vanishing; leave it out.")
+            raise InvalidParameterError(f"precision={precision!r} is not a setting of vanishing; leave it out.")
         frequencies = np.asarray(influence, dtype=np.float64) / np.max(influence)
         hands = [max(1, int(size * share + 0.5)) for size, share in zip(teachers, frequencies, strict=True)]
         pools = tuple(Pool(size, hand) for size, hand in zip(teachers, hands, strict=True))
@@ -199,19 +199,19 @@ def seated(
 
 
 def _weights(influence: ArrayLike, teachers: tuple[int, ...], precision: float | None) -> tuple[int, ...]:
-    """Return whole weights to the precision asked for, or to one at which their sum stays easy to account for."""
-    wanted = _WEIGHT_PRECISION if precision is None else precision
+    """Return whole weights at the requested precision, or at one whose sum stays cheap to account for."""
+    tolerance = _WEIGHT_PRECISION if precision is None else precision
     while True:
-        weights = whole_number_ratios(influence, wanted, _LARGEST_WEIGHT)
+        weights = whole_number_ratios(influence, tolerance, _LARGEST_WEIGHT)
         total = int(np.dot(weights, teachers))
         if total <= _LARGEST_TOTAL:
             return weights
-        if precision is not None or wanted > _COARSEST:
+        if precision is not None or tolerance > _COARSEST:
             raise InvalidParameterError(
-                f"precision={wanted:g} needs weights that add up to {total:,} over all teachers, more than "
-                f"{_LARGEST_TOTAL:,}; use a coarser precision such as {2 * wanted:g}, or fewer teachers."
+                f"precision={tolerance:g} needs weights that add up to {total:,} over all teachers, more than "
+                f"{_LARGEST_TOTAL:,}; use a coarser precision such as {2 * tolerance:g}, or fewer teachers."
             )
-        wanted *= 2
+        tolerance *= 2
 
 
 def published_influence(kind: Personalisation, census: Census) -> NDArray[np.float64]:

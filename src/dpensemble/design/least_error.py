@@ -1,4 +1,4 @@
-"""Noise for a whole budget and, for laws with further settings, those that err least on the votes to expect."""
+"""Noise for a whole budget and, for laws with further settings, the settings that err least on expected votes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from dpensemble.laws import LawChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastError:
-    """The run that errs least, among several settings of its law, under one budget.
+    """The run with the least error among several settings of its law, under one budget.
 
     Parameters
     ----------
     design : VotingDesign
-        With its noise and those settings.
+        The run with its noise and those settings.
     expected_error : float or None
-        Expected wrong-label rate under the prior; None where the law has no settings to try.
+        Expected wrong-label rate under the prior, or None if the law has no settings to try.
     errors : tuple of (object, float)
-        Setting and about the expected wrong-label rate of all that were tried; at least that of what is clearly worse.
+        Every setting that was tried, with roughly its expected wrong-label rate. A clearly worse setting has a lower
+        bound.
     """
 
     design: VotingDesign
@@ -43,14 +44,14 @@ def with_least_error(
     Parameters
     ----------
     design : VotingDesign
-        With its budget, and its noise left open.
+        The run with its budget, and its noise left open.
     labels : int
-        Labels wanted.
+        Number of labels.
     prior : array-like of shape (n_ballots + 1,), optional
-        Public. Chance of each margin by which the winner leads the runner-up; by default all are equally likely.
+        Chance of each margin by which the winner leads the runner-up. By default all are equally likely. Public.
     values : tuple, optional
-        Values of the law's further setting to try (of the optimal vote: shapes from 0.1 to 0.5); by default
-        its `variants`, from the usual one to the first optimum.
+        Values of the law's further setting to try (of the optimal vote: shapes from 0.1 to 0.5). By default
+        its `variants`, from the usual value to the first optimum.
 
     Returns
     -------
@@ -71,8 +72,8 @@ def with_least_error(
     >>> from dpensemble.design import Partitioned
     >>> design = Partitioned(name="pate", choice=LawChoice.of("optimal"), n_teachers=50,
     ...                      budget=Budget(epsilon=2.0, delta=1e-5))
-    >>> found = with_least_error(design, 20, values=(0.3,)).design
-    >>> round(found.law.reach, 1), found.spent(20)[0] <= 2.0
+    >>> best = with_least_error(design, 20, values=(0.3,)).design
+    >>> round(best.law.reach, 1), best.spent(20)[0] <= 2.0
     (56.1, True)
     """
     labels, weights = integer_between("labels", labels, 1), _prior(prior, design.ballots)
@@ -87,8 +88,8 @@ def with_least_error(
         search.error(value)
     if values is None:
         search.climb(variants[name])
-    found = search.best()
-    return LeastError(design=found, expected_error=search.expected(found), errors=tuple(sorted(search.errors.items())))
+    best = search.best()
+    return LeastError(design=best, expected_error=search.expected(best), errors=tuple(sorted(search.errors.items())))
 
 
 class _Search:
@@ -111,23 +112,24 @@ class _Search:
         return float(self._weights @ wrong)
 
     def error(self, value: object) -> float:
-        """Return the expected wrong-label rate of a value, worked out once."""
+        """Return the expected wrong-label rate of a value, computed once."""
         if value not in self.errors:
             design, best = self.with_value(value), min(self.errors.values(), default=1.0)
-            # More noise errs more often, so what is worse than the best with too little noise need not be fitted.
+            # More noise errs more often, so a value that errs more than the best with too little noise need not be
+            # fitted.
             noise = near_noise(design, self._labels, lambda noise: self.expected(design.with_noise(noise)) > best)
             self.errors[value], self._noise[value] = self.expected(design.with_noise(noise)), noise
         return self.errors[value]
 
     def best(self) -> VotingDesign:
-        """Return the run with the value that errs least, its noise fitted."""
+        """Return the run with the value that errs least, with its noise fitted."""
         value = min(self.errors, key=self.error)
         return with_least_noise(self.with_value(value), self._labels, self._noise[value])
 
     def climb(self, values: tuple[Any, ...]) -> None:
-        """Try neighbouring values for as long as they are better."""
+        """Try neighbouring values as long as they are better."""
         place = values.index(getattr(self._design.law, self._name))
-        # First, so that what is clearly worse is seen to be.
+        # First, so that clearly worse values are recognised.
         self.error(values[place])
         for step in (1, -1):
             while 0 <= place + step < len(values) and self.error(values[place + step]) < self.error(values[place]):

@@ -1,4 +1,4 @@
-"""A run that releases noisy sums of soft votes instead of labels; before any record is touched."""
+"""The public design of a run that releases noisy sums of soft votes instead of labels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpensemble.design.base import Design
 from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 
-# Shares of the budget's ``mu**2``: for the number of units when that is private, the mean of features that public rows
-# are compared with, the shares of cells and the products of scores for synthetic rows, and each statistic.
+# Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are
+# compared with, for the shares of cells and the products of scores for synthetic rows, and for each statistic.
 _COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC = 0.02, 0.03, 0.1, 0.04, 0.02
-# The last round sees most of what is to be learned.
+# The last round determines most of the result.
 _LAST = 0.4
 
 
@@ -26,9 +26,9 @@ class NoisySums(Design):
     Parameters
     ----------
     name, title : str
-        Short name of the method, and what people call it.
+        Short name of the method, and its common name.
     everyone : tuple of Group
-        Whose units are charged, with which weight; one group where all are treated alike.
+        The groups whose units are charged, and their weights. One group if all are treated alike.
     n_classes : int
         Number of declared classes.
     rounds : int
@@ -36,11 +36,11 @@ class NoisySums(Design):
     relation : Relation
         Neighbouring relation.
     compares_rows : bool
-        Whether public rows are compared with a noisy mean that is released for it.
+        Whether public rows are compared with a noisy mean that is released for this purpose.
     synthetic_rows : bool
-        Whether rows are drawn from what is released about columns, in place of public ones.
+        Whether rows are drawn from released statistics of the columns, in place of public rows.
     statistics : tuple of str
-        Statistics that are released besides, by name.
+        Further released statistics, by name.
     """
 
     name: str
@@ -56,7 +56,7 @@ class NoisySums(Design):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Whose units are charged."""
+        """The groups whose units are charged."""
         return self.everyone
 
     @property
@@ -107,18 +107,18 @@ class NoisySums(Design):
     def with_budget(self, budget: Budget) -> Self:
         """Return the same run with another budget, the same for all groups of weight 1."""
         if len(self.groups) > 1:
-            raise InvalidParameterError("the groups have budgets of their own, which no other one may replace.")
+            raise InvalidParameterError("budget must be left out, since the groups have budgets of their own.")
         return replace(self, everyone=(replace(self.groups[0], budget=budget),))
 
     def with_noise(self, noise: float) -> Self:
-        """Refuse: the noise follows from the budget, all of which is used."""
+        """Refuse, since the noise follows from the budget, all of which is used."""
         raise InvalidParameterError(
             f"noise={noise!r} cannot be given for {self.name}, whose noise follows from the budget; give epsilon."
         )
 
     @property
     def ordinary(self) -> bool:
-        """Whether the teachers are ordinary models; here each unit is its own teacher."""
+        """Whether the teachers are ordinary models. Here each unit is its own teacher."""
         return False
 
     def settings(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dpensemble.relations import Relation
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Partitioned(VotingDesign):
-    """One or several partitions of the records into disjoint subsets; every teacher votes on every query.
+    """One or several partitions of the records into disjoint subsets. Every teacher votes on every query.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class Partitioned(VotingDesign):
     n_teachers : int, default=250
         Teachers in each partition.
     n_partitions : int, default=1
-        Partitions; each record teaches one teacher of each.
+        Number of partitions. In each, one teacher learns from a record.
     touched : int, optional
-        Teachers that each record teaches, where that is not one of each partition; all of them if it is their number.
+        How many teachers learn from each record, if not one of each partition. All teachers, if it equals their number.
     budget : Budget, optional
-        What may be spent.
+        The budget.
     counts_the_breach : bool, default=False
         Whether the paper also counts the query that breaches the budget.
 

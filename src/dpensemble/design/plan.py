@@ -1,4 +1,4 @@
-"""Labels, epsilon and noise: any two of them give the third, before any record is touched."""
+"""Labels, epsilon and noise: any two give the third, before any record is touched."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """What is planned for the records of one group.
+    """The plan for the records of one group.
 
     Parameters
     ----------
     name : str
         Name of the group.
     budget, epsilon : float
-        Epsilon that is allowed, and what so many labels cost; a gated run always spends all of it.
+        Allowed epsilon, and the epsilon of the labels. A gated run always spends all of its budget.
     settings : dict
-        What distinguishes the group, where budgets differ.
+        What distinguishes the group, if budgets differ.
     """
 
     name: str
@@ -38,22 +38,22 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How many labels a budget buys, whatever the private records are.
+    """How many labels a budget buys, for every possible content of the private records.
 
     Parameters
     ----------
     design : VotingDesign
         The run, with its budget and noise.
     labels : int
-        Labels that fit everybody's budget; for gated laws, if every query is answered.
+        Number of labels that fit the budgets of all groups. For gated laws, if every query is answered.
     most_queries : int or None
-        Gated laws only: queries that fit if none is answered.
+        For gated laws only: number of queries that fit if none is answered.
     conversion : str
         Name of the conversion that gave `epsilon_spent`.
     groups : tuple of GroupPlan
-        One where all records are treated alike; else the strictest first.
+        One group if all records are treated alike. Otherwise the strictest group comes first.
     extras : dict
-        What the method says besides.
+        Further fields of the method.
     """
 
     design: VotingDesign
@@ -85,13 +85,13 @@ class Plan:
 
     @property
     def labels_in_paper_convention(self) -> int | None:
-        """The count with the query that breaches the budget, as the DPBag paper prints it; None for other papers."""
+        """The count including the query that breaches the budget, as in the DPBag paper. None for other papers."""
         published = self.design.accounting is Accounting.PUBLISHED
         return self.labels + 1 if published and self.design.counts_the_breach else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, ready for JSON."""
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "labels": self.labels,
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -100,13 +100,13 @@ class Plan:
             "labels_in_paper_convention": self.labels_in_paper_convention,
             "conversion": self.conversion,
         }
-        found = {"method": self.design.name} | found | self.design.settings() | self.extras
+        values = {"method": self.design.name} | values | self.design.settings() | self.extras
         if len(self.groups) > 1:
-            found["groups"] = [
+            values["groups"] = [
                 {"name": group.name, "budget": group.budget, "epsilon": group.epsilon} | group.settings
                 for group in self.groups
             ]
-        return found
+        return values
 
 
 def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | None = None, delta: float = 1e-5) -> Plan:
@@ -115,20 +115,20 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
     Parameters
     ----------
     design : VotingDesign
-        The run, for instance ``PATEClassifier(n_teachers=250).design(n_classes=2)``. Where groups have budgets of
-        their own, labels follow from those, or the noise from those and `labels`.
+        The run. For example, ``PATEClassifier(n_teachers=250).design(n_classes=2)``. If groups have budgets of their
+        own, labels follow from those, or the noise from those and `labels`.
     epsilon : float, optional
         Epsilon of the budget.
     labels : int, optional
-        Labels wanted; for gated laws, if every query is answered. With a budget, the noise (left open) is found.
+        Number of labels. For gated laws, if every query is answered. With a budget, the open noise is found.
     delta : float, default=1e-5
         Delta of the budget.
 
     Returns
     -------
     Plan
-        A run with its budget and noise answers at least as many labels; that was checked. A noise that was found is at
-        most 0.05 % above the smallest that would do; an epsilon that was found has six digits.
+        A run with its budget and noise answers at least `labels` queries, which is checked. A noise that was found is
+        at most 0.05 % above the smallest that would do. An epsilon that was found has six digits.
 
     Raises
     ------
@@ -165,11 +165,11 @@ def plan(design: VotingDesign, *, epsilon: float | None = None, labels: int | No
         return plan_of(_with_least_epsilon(design, labels, delta_of(delta)), labels)
     if not design.choice.noise_is_open:
         name = (*design.choice.kind.in_votes, "law")[0]
-        given = f"labels={labels} and {name}={getattr(design.law, name, design.law)!r:.80} cannot"
-        given = f"{given} both" if by_group else f"epsilon={epsilon!r}, {given} all"
-        raise InvalidParameterError(f"{given} be given; leave one out to have it found.")
-    found = with_least_error(design, labels).design
-    return plan_of(found, found.meter().sure_queries if by_group else labels)
+        settings = f"labels={labels} and {name}={getattr(design.law, name, design.law)!r:.80} cannot"
+        settings = f"{settings} both" if by_group else f"epsilon={epsilon!r}, {settings} all"
+        raise InvalidParameterError(f"{settings} be given; leave one out, and the library finds it.")
+    best = with_least_error(design, labels).design
+    return plan_of(best, best.meter().sure_queries if by_group else labels)
 
 
 def plan_of(design: VotingDesign, labels: int) -> Plan:
@@ -198,9 +198,9 @@ def plan_of(design: VotingDesign, labels: int) -> Plan:
 def _with_least_epsilon(design: VotingDesign, labels: int, delta: float) -> VotingDesign:
     """Return the run with the smallest budget, of six digits, that pays for the labels."""
     start = design.with_budget(Budget(epsilon=1.0, delta=delta))
-    needed, growth = max(1e-9, *start.spent(labels)), 1e-6
+    epsilon, growth = max(1e-9, *start.spent(labels)), 1e-6
     while True:
-        found = design.with_budget(Budget(epsilon=round_up(needed, _DIGITS), delta=delta))
-        if found.meter(labels).sure_queries >= labels:
-            return found
-        needed, growth = needed * (1 + growth), 2 * growth
+        candidate = design.with_budget(Budget(epsilon=round_up(epsilon, _DIGITS), delta=delta))
+        if candidate.meter(labels).sure_queries >= labels:
+            return candidate
+        epsilon, growth = epsilon * (1 + growth), 2 * growth

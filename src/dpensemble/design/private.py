@@ -1,4 +1,4 @@
-"""Majorities of teachers that are themselves private: whose privacy, which law, which meter; before any fit."""
+"""Majorities of teachers that are themselves private: their privacy, law and meter, before any fit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PrivateWhat(StrEnum):
-    """What is private by itself."""
+    """The part of the ensemble that is private by itself."""
 
     MODELS = "models"
     FRESH_MODELS = "fresh-models"
@@ -49,12 +49,12 @@ class MajorityRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DaRRM:
-    """The optimised private majority, for votes that are to be expected.
+    """The optimised private majority, for expected votes.
 
     Parameters
     ----------
     prior : float or VotePrior, default=AlikeTeachers()
-        What votes to expect. Never derive it from private records.
+        The expected votes. Never derive it from private records.
     """
 
     prior: Any = field(default_factory=AlikeTeachers)
@@ -62,28 +62,28 @@ class DaRRM:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateTeachersDesign(Partitioned):
-    """A majority of private teachers, or Gaussian noise on ordinary ones to compare with. Public.
+    """A majority of private teachers, or Gaussian noise on ordinary teachers for comparison. Public.
 
     Parameters
     ----------
     private : PrivateWhat
-        What is private by itself; without meaning under Gaussian noise.
+        The part that is private by itself. Not used with Gaussian noise.
     rule : MajorityRule
         How ballots become a label.
     teachers : tuple of (float, float) or None
-        Privacy of each teacher; None under Gaussian noise, and where only the fitted models can tell.
+        Privacy of each teacher. None under Gaussian noise, and when only the fitted models know it.
     claim : str
-        What that privacy rests on.
+        The basis of that privacy.
     answer_epsilon, m : float
-        Privacy of one answer, also in units of a teacher's; NaN where answers are not charged so.
+        Privacy of one answer, also in units of a teacher's privacy. NaN if answers are not charged in this way.
     composition : str
-        Which composition allows so many answers.
+        The composition that allows this number of answers.
     queries : int or None
-        Number of answers; None where it plays no part.
+        Number of answers, or None if it plays no part.
     drawn : int or None
-        Ballots that are drawn for each answer, for three and more classes; None where all count.
+        Number of ballots that are drawn for each answer, for three and more classes. None if all ballots count.
     zcdp : tuple of float or None
-        Zero-concentrated privacy of each teacher, where teachers say so.
+        Zero-concentrated privacy of each teacher, if teachers state it.
     """
 
     searches_variants: ClassVar[bool] = False
@@ -101,16 +101,16 @@ class PrivateTeachersDesign(Partitioned):
 
     @property
     def ordinary(self) -> bool:
-        """Whether the teachers are ordinary ones."""
+        """Whether the teachers are ordinary models."""
         return self.rule is MajorityRule.GNMAX or self.private is PrivateWhat.BALLOTS
 
     @property
     def pays_for_models(self) -> bool:
-        """Whether models are paid for once, and any number of labels computed from them."""
+        """Whether models are paid for once, and any number of labels is computed from them."""
         return self.rule is MajorityRule.MAJORITY
 
     def meter(self, queries: int | None = None) -> Meter:
-        """Return the meter; not yet paid for where only the fitted models can tell what they cost."""
+        """Return the meter, not yet paid for if only the fitted models know their cost."""
         if self.rule is MajorityRule.GNMAX:
             return super().meter(queries)
         (group,) = self.groups
@@ -124,18 +124,18 @@ class PrivateTeachersDesign(Partitioned):
         return pure_answers_meter(voting, group, self.answer_epsilon, self.queries, f"{self.rule.value} of {what}")
 
     def certify(self, certificate: Certificate, labels: int) -> None:  # noqa: ARG002
-        """Refuse: a verifier knows no privacy of models."""
+        """Refuse, since a verifier cannot check the privacy of models."""
         raise not_certified()
 
     def assumptions(self, relation: Relation, has_units: bool) -> tuple[str, ...]:  # noqa: ARG002
-        """Return what must hold for the guarantee besides what all methods assume, one sentence each."""
+        """Return the method's own assumptions of the guarantee, one sentence each."""
         if self.rule is MajorityRule.GNMAX:
             return ("The teachers are ordinary models, not private ones: noise on their votes protects the records.",)
         if self.private is PrivateWhat.BALLOTS:
-            return ("Every ballot is randomised anew for every query.",)
+            return ("Every ballot is randomised again for every query.",)
         basis = f"The privacy of a teacher is {self.claim}; this guarantee rests on it."
         if self.private is PrivateWhat.FRESH_MODELS:
-            return (basis, "All teachers are trained anew, with randomness of their own, for every query.")
+            return (basis, "All teachers are trained again, with randomness of their own, for every query.")
         return (basis, "Every label is computed from models that were trained once, so their number plays no part.")
 
     def settings(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class PrivateTeachersDesign(Partitioned):
         }
 
     def _noise_chosen(self) -> str:
-        # The law itself is fixed, but was made for so many answers.
+        # The law itself is fixed, but was made for this number of answers.
         return "none" if self.pays_for_models else "fitted"
 
 
@@ -168,12 +168,12 @@ def private_teachers(
     relation: Relation,
     n_classes: int = 2,
 ) -> PrivateTeachersDesign:
-    """Decide on law and privacy before any record is looked at.
+    """Choose law and privacy before any record is touched.
 
     Parameters
     ----------
     teacher : classifier or None
-        As given.
+        The teacher, or None.
     named : dict
         ``name`` and ``title`` of the method.
     private, n_teachers, queries, budget
@@ -183,7 +183,7 @@ def private_teachers(
     declared : tuple
         Epsilon and delta of each teacher as declared, or None.
     touched : int
-        Teachers that one unit touches: one of a partition, or all.
+        Teachers that one unit touches: one teacher of a partition, or all.
     has_units : bool
         Whether several records may belong to one unit.
     relation : Relation
@@ -203,15 +203,15 @@ def private_teachers(
     else:
         teachers, zcdp, claim = _claimed(teacher, private, declared, n_teachers, has_units, relation, n_classes)
     integer_between("n_teachers", n_teachers, 1)
-    known: dict[str, Any] = {"private": private, "rule": rule, "teachers": teachers, "claim": claim}
-    known["n_classes"] = n_classes
-    known |= named | {"n_teachers": n_teachers, "touched": touched, "budget": budget}
+    settings: dict[str, Any] = {"private": private, "rule": rule, "teachers": teachers, "claim": claim}
+    settings["n_classes"] = n_classes
+    settings |= named | {"n_teachers": n_teachers, "touched": touched, "budget": budget}
     if rule is MajorityRule.MAJORITY:
         plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1)) if n_classes == 2 else Plurality()
-        return PrivateTeachersDesign(choice=LawChoice.of(plain), zcdp=zcdp, **known)
+        return PrivateTeachersDesign(choice=LawChoice.of(plain), zcdp=zcdp, **settings)
     assert queries is not None  # noqa: S101
     worst = (0.0, 0.0) if teachers is None else tuple(np.max(teachers, axis=0).tolist())
-    found = fitted_answer(
+    answer = fitted_answer(
         rule.value,
         n_teachers,
         touched=touched,
@@ -223,25 +223,24 @@ def private_teachers(
         randomised=private is PrivateWhat.BALLOTS,
     )
     return PrivateTeachersDesign(
-        choice=LawChoice.of(found.law),
-        answer_epsilon=found.epsilon,
-        m=found.m,
-        composition=found.composition,
+        choice=LawChoice.of(answer.law),
+        answer_epsilon=answer.epsilon,
+        m=answer.m,
+        composition=answer.composition,
         queries=queries,
-        drawn=found.drawn,
-        **known,
+        drawn=answer.drawn,
+        **settings,
     )
 
 
 def _rule_of(law: Any, private: PrivateWhat, n_classes: int) -> tuple[MajorityRule, Any]:
-    """Return how ballots become a label, and what votes to expect."""
+    """Return how ballots become a label, and the expected votes."""
     if n_classes > 2 and private is not PrivateWhat.MODELS and law is None:
         return MajorityRule.SUB, None
     rule, prior = _named_rule(law, private)
     if n_classes > 2 and rule in (MajorityRule.DARRM, MajorityRule.DSUB, MajorityRule.RR):
         raise InvalidParameterError(
-            f"law={rule.value!r} is proven for binary classification only, not for {n_classes} classes; use 'sub', or "
-            "private='models'."
+            f"law={rule.value!r} is proven for two classes only, not for {n_classes}; use 'sub', or private='models'."
         )
     return rule, prior
 
@@ -256,14 +255,14 @@ def _named_rule(law: Any, private: PrivateWhat) -> tuple[MajorityRule, Any]:
         return MajorityRule(law), AlikeTeachers()
     except ValueError:
         raise InvalidParameterError(
-            f"law={shown(law)} is no law for ballots of private teachers; use one of "
+            f"law={shown(law)} cannot release ballots of private teachers; use one of "
             f"{', '.join(map(repr, map(str, MajorityRule)))}, or a DaRRM object."
         ) from None
 
 
 def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Privacy, ...]]:
-    """Return every set of models that a unit may touch, or one set that costs as much as any."""
-    # Composition depends on a set's epsilons and on its deltas, whichever belongs to which, and rises in each. So no
+    """Return every set of models that a unit may touch, or one set that costs as much as any of them."""
+    # Composition depends on a set's epsilons and on its deltas, in any pairing, and rises in each. So no
     # set of `touched` teachers costs more than the largest epsilons with the largest deltas.
     if touched == 1:
         return [(teacher,) for teacher in teachers]
@@ -272,7 +271,7 @@ def touched_models(teachers: tuple[Privacy, ...], touched: int) -> list[tuple[Pr
 
 
 def touched_zcdp(zcdp: tuple[float, ...], touched: int) -> list[tuple[float, ...]]:
-    """Return the zero-concentrated privacy of the sets of `touched_models`; the largest add up to most."""
+    """Return the zero-concentrated privacy of the sets of `touched_models`. The largest values have the largest sum."""
     if touched == 1:
         return [(rho,) for rho in zcdp]
     return [tuple(sorted(zcdp, reverse=True)[:touched])]
@@ -308,7 +307,7 @@ def _claimed(
     relation: Relation,
     n_classes: int,
 ) -> tuple[tuple[Privacy, ...] | None, tuple[float, ...] | None, str]:
-    """Return the privacy of each teacher and what it rests on; None where only fitted models can tell."""
+    """Return the privacy of each teacher and its basis, or None if only fitted models know it."""
     # Imports scikit-learn, which no other design needs.
     from dpensemble.teachers.accountants import announced_privacy, announced_zcdp, declared_privacy  # noqa: PLC0415
     from dpensemble.teachers.private import protects_units, refuse_seeds, require_classes  # noqa: PLC0415
@@ -329,21 +328,21 @@ def _claimed(
     if has_units and announced is not None and not protects_units(teacher):
         raise InvalidParameterError(
             f"units are given, and teacher={name} protects single records only; use private='ballots' (with "
-            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units; if everyone "
+            "max_labels and teacher_privacy), or a teacher of your own that holds for whole units; if each unit "
             "has one record, give no units."
         )
     if epsilon is not None:
-        found = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
-        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in found):
+        privacy = declared_privacy(epsilon, 0.0 if delta is None else delta, n_teachers)
+        if announced is not None and any(announced[0] > e or announced[1] > d for e, d in privacy):
             raise InvalidParameterError(
                 f"teacher={name} announces epsilon={announced[0]:g} and delta={announced[1]:g}, above what "
                 "teacher_privacy declares; make them agree."
             )
         also = "" if rho is None else f", and {name}'s promise of zero-concentrated rho={rho:g}"
-        return found, zcdp, f"what was declared (epsilon up to {max(e for e, _ in found):g}{also})"
+        return privacy, zcdp, f"what was declared (epsilon up to {max(e for e, _ in privacy):g}{also})"
     if has_units and announced is None:
         raise InvalidParameterError(
-            f"units are given, and the accountant of teacher={name} speaks of single records; declare a "
+            f"units are given, and the accountant of teacher={name} covers single records only; declare a "
             "teacher_privacy that holds for whole units."
         )
     if announced is not None:
@@ -355,7 +354,7 @@ def _claimed(
         )
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise InvalidParameterError(
-            f"teacher={name} tells its epsilon after the fit, and that may tell the number of records, which "
+            f"teacher={name} reports its epsilon only after the fit, which may reveal the number of records, which "
             "relation='add-or-remove-one' keeps private; declare teacher_privacy=(epsilon, delta)."
         )
-    return None, None, f"what the accountant of {name} says after the fit"
+    return None, None, f"what the accountant of {name} reports after the fit"

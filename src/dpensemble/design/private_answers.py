@@ -21,20 +21,20 @@ _ANY_AGREEMENT = AlikeTeachers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedAnswer:
-    """One law for every answer, and what an answer reveals.
+    """One law for every answer, and what one answer reveals.
 
     Parameters
     ----------
     law : ReleaseLaw
-        Draws the answer from the ballots.
+        The law that draws the answer from the ballots.
     epsilon : float
-        Privacy of one answer, its delta 0; NaN for Gaussian noise, which has none.
+        Privacy of one answer, at delta 0. NaN for Gaussian noise, which has no such epsilon.
     m : float
-        `epsilon` in units of a teacher's; NaN for Gaussian noise.
+        `epsilon` in units of a teacher's epsilon. NaN for Gaussian noise.
     composition : str
-        Which composition allows that many answers.
+        The composition that allows this number of answers.
     drawn : int or None
-        Ballots that are drawn for an answer, where they are not all.
+        Number of ballots that are drawn for an answer, if not all.
     """
 
     law: ReleaseLaw
@@ -61,23 +61,23 @@ def fitted_answer(
     Parameters
     ----------
     aggregator : {"darrm", "dsub", "sub", "rr", "gnmax"}
-        Which.
+        Name of the aggregator.
     n_teachers : int
         ``K``.
     touched : int
-        Most teachers whose records one unit can change: 1 for a partition, ``K`` where everybody sees everything.
+        Most teachers whose records one unit can change: 1 for a partition, ``K`` if every teacher sees all records.
     teacher : (float, float)
-        Epsilon and delta of a teacher's ballot, fresh for every query; ``"gnmax"`` takes ordinary teachers.
+        Epsilon and delta of a teacher's ballot, fresh for every query. ``"gnmax"`` takes ordinary teachers.
     queries : int
         Number of answers.
     budget : Budget
-        Their total.
+        Budget of all answers together.
     prior : float or VotePrior, default=AlikeTeachers()
         As for `optimise_gamma`.
     n_classes : int, default=2
-        Number of classes; with more than two, ``"sub"`` and ``"gnmax"`` only.
+        Number of classes. With more than two, ``"sub"`` and ``"gnmax"`` only.
     randomised : bool, default=False
-        Whether ballots are true votes with randomised response, not votes of private models.
+        Whether ballots are true votes with randomised response, rather than votes of private models.
 
     Returns
     -------
@@ -93,8 +93,8 @@ def fitted_answer(
     Examples
     --------
     >>> budget = Budget(epsilon=1, delta=1e-5)
-    >>> found = fitted_answer("darrm", 11, touched=11, teacher=(0.01, 0.0), queries=100, budget=budget)
-    >>> round(found.m, 2), found.composition
+    >>> answer = fitted_answer("darrm", 11, touched=11, teacher=(0.01, 0.0), queries=100, budget=budget)
+    >>> round(answer.m, 2), answer.composition
     (2.71, 'optimal composition')
     """
     if aggregator == "gnmax":
@@ -105,7 +105,7 @@ def fitted_answer(
     if n_classes > 2:
         return _plurality(n_teachers, touched, teacher, queries, allowance, randomised)
     if Delta == 0 and allowance.epsilon >= touched * epsilon:
-        # The ballots that a unit can change reveal no more than that all together: no noise is needed.
+        # All ballots that a unit can change reveal no more than that together, so no noise is needed.
         plain = RandomizedResponseMajority((1.0,) * (n_teachers + 1))
         return FittedAnswer(law=plain, epsilon=touched * epsilon, m=float(touched), composition=allowance.composition)
     one = min(allowance.epsilon, n_teachers * epsilon)
@@ -125,7 +125,7 @@ def _plurality(
     epsilon, delta = teacher
     if delta:
         raise InvalidParameterError(
-            f"teacher_privacy has a delta of {delta:g}, and answers of three and more classes need teachers with delta "
+            f"teacher_privacy has a delta of {delta:g}, but answers of three and more classes need teachers with delta "
             "0; declare one, or use private='models'."
         )
 

@@ -1,4 +1,4 @@
-"""How often a released label is wrong, by how clear the vote is."""
+"""How often a released label is wrong, as a function of how clear the vote is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dpensemble.laws import ReleaseLaw, mixed_probabilities
 def wrong_label_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_classes: int = 2) -> NDArray[np.float64]:
     """Return the probability that a released label is not the plurality's.
 
-    With three or more classes the runner-up has all votes that the winner
-    has not: the other classes have none, but their noise takes part.
+    With three or more classes the runner-up has all votes that the winner does not have. The other classes have no
+    votes, but their noise takes part.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def wrong_label_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_cla
     n_teachers : int
         Number of ballots. Public.
     margins : array-like of shape (n_margins,)
-        Votes by which the winner leads the runner-up, from 0 to `n_teachers`; need not be whole.
+        Votes by which the winner leads the runner-up, from 0 to `n_teachers`. Need not be whole.
     n_classes : int, default=2
         Declared classes.
 
@@ -41,7 +41,7 @@ def wrong_label_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_cla
 
     Examples
     --------
-    Subsample-and-aggregate at its published scale, where 125, 200 and all of 250 teachers agree:
+    Subsample-and-aggregate at its published scale, when 125, 200 and all of 250 teachers agree:
 
     >>> from dpensemble.laws import LaplaceNoisyMax
     >>> wrong_label_rate(LaplaceNoisyMax(125), 250, [0, 150, 250]).round(3)
@@ -64,7 +64,7 @@ def answer_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_classes:
     Returns
     -------
     ndarray of shape (n_margins,)
-        1 for laws that always answer. For the interactive one, that of a student who knows nothing yet.
+        1 for laws that always answer. For the interactive law, the rate with a student that knows nothing yet.
 
     Examples
     --------
@@ -82,16 +82,16 @@ def answer_rate(law: ReleaseLaw, n_teachers: int, margins: ArrayLike, n_classes:
 
 def _counts(n_teachers: int, margins: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     n_teachers, n_classes = integer_between("n_teachers", n_teachers, 1), integer_between("n_classes", n_classes, 2)
-    found = np.atleast_1d(np.asarray(margins, dtype=np.float64))
-    if not np.all((found >= 0) & (found <= n_teachers)):
+    leads = np.atleast_1d(np.asarray(margins, dtype=np.float64))
+    if not np.all((leads >= 0) & (leads <= n_teachers)):
         raise InvalidParameterError(f"margins must be votes from 0 to n_teachers={n_teachers}.")
-    counts = np.zeros((len(found), n_classes))
-    counts[:, 0], counts[:, 1] = (n_teachers + found) / 2, (n_teachers - found) / 2
+    counts = np.zeros((len(leads), n_classes))
+    counts[:, 0], counts[:, 1] = (n_teachers + leads) / 2, (n_teachers - leads) / 2
     return counts
 
 
 def quality_table(law: ReleaseLaw, ballots: int, n_classes: int, agreements: Sequence[float]) -> list[dict[str, float]]:
-    """Return how good labels are, one row for each share of the teachers that agrees.
+    """Return the quality of labels, one row for each share of agreeing teachers.
 
     Each row has ``agreement``, ``margin`` in votes, ``wrong_label_rate`` and ``answer_rate``. Public.
     """

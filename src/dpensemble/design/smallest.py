@@ -1,4 +1,4 @@
-"""How many teachers make wrong labels rare."""
+"""The number of teachers that makes wrong labels rare."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SmallestEnsemble:
     Parameters
     ----------
     plan : Plan
-        With the noise that they need.
+        The plan with the noise that these teachers need.
     agreement : float
-        Share of the teachers that vote for the winner; the rest vote for the runner-up.
+        Share of the teachers that vote for the winner. The rest vote for the runner-up.
     label_accuracy : float
         Probability that a label released for such a query is the winner.
     answer_rate : float
@@ -40,25 +40,25 @@ class SmallestEnsemble:
 def smallest_ensemble(design: Partitioned, *, labels: int, agreement: float, label_accuracy: float) -> SmallestEnsemble:
     """Find the fewest teachers whose labels are right often enough under a budget.
 
-    The noise, in votes, is calibrated to the budget and hardly depends on the
-    number of teachers; the votes by which a winner leads grow with it.
+    The noise, in votes, is calibrated to the budget and hardly depends on the number of teachers. The lead of a winner
+    in votes grows with their number.
 
     Parameters
     ----------
     design : Partitioned
-        With its budget, and its noise left open. A given `threshold` is read as a share of its `n_teachers`.
+        The run with its budget, and its noise left open. A given `threshold` is a share of its `n_teachers`.
     labels : int
-        Labels wanted.
+        Number of labels.
     agreement : float
-        Share of the teachers that vote for the winner, above 0.5; the rest vote for the runner-up.
+        Share of the teachers that vote for the winner, above 0.5. The rest vote for the runner-up.
     label_accuracy : float
-        Wanted probability that a released label is the winner, from 0.5 to 0.999.
+        Required probability that a released label is the winner, from 0.5 to 0.999.
 
     Returns
     -------
     SmallestEnsemble
-        Satisfies the accuracy with its own calibrated noise; one teacher fewer (in
-        each partition) would not, with theirs. Both were checked.
+        Satisfies the accuracy with its own calibrated noise. One teacher fewer (in each partition) would not, with its
+        noise. Both are checked.
 
     Raises
     ------
@@ -71,13 +71,13 @@ def smallest_ensemble(design: Partitioned, *, labels: int, agreement: float, lab
     --------
     >>> from dpensemble import Budget, PATEClassifier
     >>> design = PATEClassifier(accounting="published", epsilon=1, delta=1e-5).design()
-    >>> found = smallest_ensemble(design, labels=100, agreement=0.8, label_accuracy=0.9)
-    >>> found.plan.design.n_teachers, round(found.plan.design.law.sigma, 1)
+    >>> plan = smallest_ensemble(design, labels=100, agreement=0.8, label_accuracy=0.9).plan
+    >>> plan.design.n_teachers, round(plan.design.law.sigma, 1)
     (210, 69.3)
     """
     agreement = real_between("agreement", agreement, 0.501, 1.0)
-    wanted = real_between("label_accuracy", label_accuracy, 0.5, 0.999)
-    return _Search(design, integer_between("labels", labels, 1), agreement, wanted).smallest()
+    accuracy = real_between("label_accuracy", label_accuracy, 0.5, 0.999)
+    return _Search(design, integer_between("labels", labels, 1), agreement, accuracy).smallest()
 
 
 class _Search:
@@ -86,8 +86,8 @@ class _Search:
     def __init__(self, design: Partitioned, labels: int, agreement: float, label_accuracy: float) -> None:
         if not design.choice.noise_is_open:
             raise InvalidParameterError(
-                f"the noise of {design.law!r:.80} cannot be given; the smallest ensemble has the noise that its budget "
-                "needs."
+                f"the noise of {design.law!r:.80} must be left open; the smallest ensemble has the noise that its "
+                "budget needs."
             )
         self._design, self._labels = design, labels
         self._agreement, self._wanted = agreement, label_accuracy
@@ -115,7 +115,7 @@ class _Search:
         )
 
     def _needed(self, n_teachers: int) -> int:
-        """Return how many teachers would be enough with the noise that so many need."""
+        """Return how many teachers would be enough with the noise that `n_teachers` teachers need."""
         return self._needed_with(self._calibrate(n_teachers))
 
     def _needed_with(self, design: Partitioned) -> int:
@@ -142,8 +142,8 @@ class _Search:
                 votes = choice.given["threshold"] / self._design.n_teachers * n_teachers
                 choice = LawChoice.of(choice, threshold=votes)
             design = replace(self._design, n_teachers=n_teachers, choice=choice)
-            found = with_least_noise(design, self._labels, self._noise)
-            self._calibrated[n_teachers], self._noise = found, found.noise
+            calibrated = with_least_noise(design, self._labels, self._noise)
+            self._calibrated[n_teachers], self._noise = calibrated, calibrated.noise
         return self._calibrated[n_teachers]
 
     def _margin(self, n_teachers: int) -> float:

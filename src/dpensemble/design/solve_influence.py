@@ -15,9 +15,9 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.laws import ReleaseLaw
 
 _MOST_ROUNDS = 12
-# Rounds with exact composition, which takes seconds where a Renyi curve takes milliseconds.
+# Rounds with exact composition, which takes seconds while a Renyi curve takes milliseconds.
 _EXACT_ROUNDS = 2
-# Groups whose queries differ by less run out together.
+# Groups whose numbers of queries differ by less run out together.
 _CLOSE = 0.002
 
 
@@ -32,7 +32,7 @@ def queries_of_groups(seats: Seats, n_classes: int, accounting: Accounting, conv
 
 @dataclass
 class _Search:
-    """Adjusts influences until all groups run out together, and keeps the best seats met."""
+    """Adjusts influences until all groups run out together, and keeps the best seats seen."""
 
     kind: Personalisation
     law: ReleaseLaw
@@ -47,13 +47,13 @@ class _Search:
     seen: set[Seats] = field(default_factory=set)
 
     def rounds(self, most: int, conversion: Conversion) -> None:
-        """Adjust and build in turn, at most so many times."""
+        """Adjust and build in turn, at most `most` times."""
         self.best_queries, self.seen = -1, set()
         for _ in range(most):
             try:
                 design = seated(self.kind, self.law, self.n_teachers, self.census, self.influence, self.precision)
             except InvalidParameterError:
-                # Unless a precision was asked for, an adjustment that cannot be built ends the search.
+                # Without a requested precision, an adjustment that cannot be built ends the search.
                 if self.best is None or self.precision is not None:
                     raise
                 return
@@ -84,10 +84,10 @@ def solved(
 ) -> Seats:
     """Return the seats at which all groups run out of budget on the same query, as nearly as whole numbers allow.
 
-    The cost of a query grows about with the square of a weight or number of copies, and in proportion to a frequency;
-    influences are multiplied by the number of queries that each group could still afford, to the matching power, until
-    they agree. Of those met on the way, the seats are returned at which the first group to run out lasts longest. With
-    `fast` only Renyi curves are used, which moves the solution by a few per cent.
+    The cost of a query grows about with the square of a weight or number of copies, and in proportion to a frequency.
+    Each round multiplies influences by the number of queries that each group could still afford, to the matching power,
+    until these numbers agree. Of all rounds, the seats are returned at which the first group to run out lasts longest.
+    With `fast` only Renyi curves are used, which moves the solution by a few per cent.
     """
     search = _Search(kind, law, n_teachers, census, n_classes, accounting, precision, published_influence(kind, census))
     search.rounds(_MOST_ROUNDS, Conversion.IMPROVED if conversion is Conversion.BEST else conversion)

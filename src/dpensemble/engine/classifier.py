@@ -30,6 +30,8 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
 
     #: Whether `fit` takes tables with texts and blanks.
     takes_tables: ClassVar[bool] = False
+    #: Whether `fit` compares public rows with private ones, and so takes the units of public rows.
+    compares_public_rows: ClassVar[bool] = False
     #: Whether `fit` takes budgets of records.
     takes_budgets: ClassVar[bool] = False
     #: Whether teachers vote, so that `fit` takes diagnostics.
@@ -124,6 +126,7 @@ class TableClassifier(PrivateClassifier):
     """A classifier whose student takes rows in the form of the training rows."""
 
     takes_tables: ClassVar[bool] = True
+    compares_public_rows: ClassVar[bool] = True
     #: A table without rows, with the kinds of its columns.
     columns_: Any
 

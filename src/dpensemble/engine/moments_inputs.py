@@ -21,9 +21,10 @@ from dpensemble.engine.inputs import required
 from dpensemble.engine.labels_and_units import Owners, sorted_classes
 from dpensemble.engine.moments_steps import MomentsSteps
 from dpensemble.engine.records import groups_by_epsilon, require_small_delta
-from dpensemble.engine.table_inputs import block, public_table, table_targets, tables
+from dpensemble.engine.table_inputs import block, public_table, public_unit_numbers, table_targets, tables
 from dpensemble.errors import DataError
 from dpensemble.moments.blocks import blocks_of
+from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
 
 Read = Callable[[], Iterator[tuple[Any, Any]]]
@@ -37,9 +38,11 @@ def of_tables(
     units: ArrayLike | None,
     epsilons: ArrayLike | None,
     fewest_units: int | None,
+    public_units: ArrayLike | None,
 ) -> MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit`, and return the steps of the run."""
     table, y, public = tables(method, X, required(y), X_public)
+    numbers = public_unit_numbers(public_units, len(public))
     classes, zeroes = sorted_classes(method.classes), zeroes_bad(method)
     table, targets = table_targets(classes, table, y, zeroes=zeroes)
     owners = Owners.of(units, len(targets), zeroes=zeroes)
@@ -48,14 +51,22 @@ def of_tables(
     weights, groups, total = _weights(method, units_of, owners.kept_values("personal_epsilons", epsilons))
     _check_delta(method, int(units_of.max()) + 1, units, fewest_units)
     blocks = blocks_of(table, targets, weights)
-    return MomentsSteps(method, blocks, public, classes, groups, total, has_units=units is not None)
+    whose = PublicUnits(numbers, private=units is not None)
+    return MomentsSteps(method, blocks, public, classes, groups, total, whose)
 
 
 def of_blocks(
-    method: Any, read: Read, X_public: Any, n_records: int | None, units: ArrayLike | None, fewest_units: int | None
+    method: Any,
+    read: Read,
+    X_public: Any,
+    n_records: int | None,
+    units: ArrayLike | None,
+    fewest_units: int | None,
+    public_units: ArrayLike | None,
 ) -> MomentsSteps:
     """Check the arguments of `LabelMomentsClassifier.fit_blocks`, and return the steps of the run."""
     public = public_table(method, X_public)
+    numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
     classes = sorted_classes(method.classes)
     owners = Owners.of(units, 0 if units is None else len(np.asarray(units)), zeroes=zeroes_bad(method))
@@ -65,7 +76,8 @@ def of_blocks(
     n = sum(len(targets) for _, targets, _ in blocks()) if n_records is None else n_records
     n = integer_between("n_records", n if units_of is None else int(units_of.max(initial=-1)) + 1, 1, 2**40)
     _check_delta(method, n, units, fewest_units)
-    return MomentsSteps(method, blocks, public, classes, None, float(n), has_units=units is not None)
+    whose = PublicUnits(numbers, private=units is not None)
+    return MomentsSteps(method, blocks, public, classes, None, float(n), whose)
 
 
 def _blocks(

@@ -32,6 +32,7 @@ from dpensemble.moments.choice import MANY_COLUMNS, VERY_FEW_ROWS, bounded_map, 
 from dpensemble.moments.effects import column_effects
 from dpensemble.moments.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.learning import Learned, learn, learn_by_synthetic_rows
+from dpensemble.moments.public_units import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser
 from dpensemble.student.published import marked, with_names
@@ -59,16 +60,15 @@ class MomentsSteps(Steps):
         classes: NDArray[Any],
         groups: tuple[Group, ...] | None,
         total: float,
-        *,
-        has_units: bool,
+        units: PublicUnits,
     ) -> None:
         super().__init__(method)
-        self.read, self.public, self.classes, self.has_units = read, public, classes, has_units
+        self.read, self.public, self.classes, self.units = read, public, classes, units
         self.groups, self.total = groups, total
 
     def prepare(self) -> None:
         """Choose the map, the rows and the shares of the budget from public facts."""
-        if not self.has_units:
+        if not self.units.private:
             warn_of_persons(self.public)
         require_no_blanks(self.method.student, self.public)
         self._choose()
@@ -132,21 +132,22 @@ class MomentsSteps(Steps):
         # Other maps may read rows together. If a unit can have more or fewer records, the places of others depend on
         # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
         by_place = statements_of(self.feature_map).reads_rows_by_place
-        return not by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
+        return not by_place or zeroes or self.units.private or self.relation is not Relation.REPLACE_ONE
 
     def release(self, advance: Callable[[float], None]) -> None:
         """Release all rounds, and fit the model between them."""
         source, public, classes, design = self._source(), self.public, self.classes, self.design
         if self.grid is not None:
             few = public if len(public) else None
-            learned = learn_by_synthetic_rows(source, self.grid, few, classes, design, self.total, on_done=advance)
+            more: dict[str, Any] = {"units": self.units, "on_done": advance}
+            learned = learn_by_synthetic_rows(source, self.grid, few, classes, design, self.total, **more)
         else:
-            more: dict[str, Any] = {"after_alarm": self.after_alarm, "on_done": advance}
+            more = {"units": self.units, "after_alarm": self.after_alarm, "on_done": advance}
             learned = learn(source, self.feature_map, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
             self.design = self.after_alarm
-        if learned.drift is not None and learned.drift.alarm:
+        if learned.drift is not None and not learned.drift.trusted:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=5)
 
     def learn(self) -> Any:
@@ -172,12 +173,12 @@ class MomentsSteps(Steps):
         answers = np.empty(0, dtype=classes.dtype)
         if len(public):
             answers = classes[np.asarray(self._model.predict_proba(public)).argmax(axis=1)]
-        texts = guarantee_text.of_moments(self.relation, self.has_units, len(self.meter.groups) > 1)
+        texts = guarantee_text.of_moments(self.relation, self.units.private, len(self.meter.groups) > 1)
         return Result(
             design=self.design,
             classes=classes,
             guarantee=guarantee_text.of_sums(
-                self.meter, self.relation, texts, has_units=self.has_units, for_release=self.noise.for_release
+                self.meter, self.relation, texts, has_units=self.units.private, for_release=self.noise.for_release
             ),
             student=student,
             labels=ReleasedLabels(np.arange(len(public)), answers, len(public)),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from dpensemble._arrays import Integers
-from dpensemble._checks import names_checked
-from dpensemble._entries import blanked, require_readable
+from dpensemble._checks import is_missing, names_checked
+from dpensemble._entries import blanked, plain_array, require_readable
 from dpensemble._given import require_labels, require_rows
 from dpensemble._guard import on_public_rows
+from dpensemble.allocation.units import unit_numbers
 from dpensemble.datasets import as_table, same_columns
 from dpensemble.datasets.bad_records import BAD, readable_rows, zeroes_bad
 from dpensemble.datasets.tables import kinds_by
@@ -43,6 +44,30 @@ def public_table(estimator: Any, X_public: Any) -> Any:
         )
     public = as_table(X_public)
     return same_columns("public", public, public)
+
+
+def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Integers | None:
+    """Return the number of each public row's unit, counted from 0. None when units were not given."""
+    if public_units is None:
+        return None
+    if not n_public:
+        raise InvalidParameterError(
+            "public_units belong to rows of X_public, which declared_columns replace; leave public_units out.",
+            parameter="public_units",
+        )
+    require_readable("public_units", public_units)
+    shape = plain_array(public_units).shape
+    if shape != (n_public,):
+        raise DataError(
+            f"public_units has shape {shape} but must have one entry for each of the {n_public} rows of X_public."
+        )
+    missing = [place for place, name in enumerate(np.asarray(public_units, dtype=object).tolist()) if is_missing(name)]
+    if missing:
+        raise DataError(
+            f"public_units has a missing value (None or NaN; first at row {missing[0]}, counting from 0); give the "
+            "unit of every public row, or leave out rows without a unit."
+        )
+    return unit_numbers(public_units, n_public)
 
 
 def block(estimator: Any, X: Any, public: Any, *, first: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Release laws: from one row of vote counts to the probability of each released outcome."""
+"""Release laws, which map one row of vote counts to the probability of each released outcome."""
 
 from dpensemble.laws.base import ReleaseLaw
 from dpensemble.laws.by_law import ByLaw

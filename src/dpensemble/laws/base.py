@@ -1,4 +1,4 @@
-"""What every release law provides."""
+"""The interface of every release law."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import real_between
 from dpensemble.errors import InvalidParameterError
 
-# Enough to pay for rounding wherever accounting prices the mixture that is sampled.
+# Enough to pay for rounding whenever accounting prices the mixture that is sampled.
 LEAST_MIX = 1e-6
 
 
@@ -24,29 +24,29 @@ def own_settings(law: Any) -> dict[str, Any]:
 class ReleaseLaw(ABC):
     """A randomised answer to one query, as a probability vector.
 
-    A law is a frozen dataclass: its settings are public, and the counts are arguments. The same probabilities are
+    A law is a frozen dataclass. Its settings are public, and the counts are arguments. The same probabilities are
     sampled (`dpensemble.laws.sample`) and accounted (`dpensemble.accounting.price`), so the two cannot drift apart.
 
-    A law of one's own needs `probabilities` only. For two classes it is then priced exactly; for more where all
-    histograms can be listed, or else by its `pure_epsilon`. Given as a class that has `in_votes` and `usual`, its
-    noise is found like that of a law given by name.
+    Your own law needs `probabilities` only. For two classes the law is then priced exactly. For more classes it is
+    priced exactly if all histograms can be listed, and otherwise by its `pure_epsilon`. If you pass a class that has
+    `in_votes` and `usual`, its noise is searched like that of a law given by name.
 
     Attributes
     ----------
     name : str
-        Short name, for ``law=`` and the command line; empty for laws that are given as objects only.
+        Short name, for ``law=`` and the command line. Empty for laws that are given as objects only.
     title : str
-        What people call it.
+        Common name of the law.
     in_votes : tuple of str
-        Settings in votes, the noise on the answer first; empty where there is none.
+        Settings in votes, the noise on the answer first. Empty if the law has none.
     usual : tuple of float
-        Usual values of those, as shares of the number of ballots.
+        Usual values of those settings, as shares of the number of ballots.
     variants : dict
-        Values of further settings that are tried when the noise is searched, by name.
+        Values of further settings, by name, that the search for the noise tries.
     symmetric : bool
-        Whether answers are permuted with the classes; few histograms then stand for all. Left False it is safe.
+        Whether answers are permuted with the classes. Then few histograms stand for all. False is always safe.
     gated : bool
-        Whether a query may go unanswered; the outcome after the last class says so. There is a `gate` and an `answer`.
+        Whether a query may go unanswered, as the outcome after the last class. Such a law has a `gate` and an `answer`.
     needs_student : bool
         Whether answers also depend on a student's predictions.
 
@@ -83,12 +83,12 @@ class ReleaseLaw(ABC):
         Parameters
         ----------
         counts : ndarray of shape (n_queries, n_classes)
-            Votes for each class; weighted counts may be real, if one ballot never weighs less than 1. Private.
+            Votes for each class. Weighted counts may be real, if one ballot never weighs less than 1. Private.
 
         Returns
         -------
         ndarray of shape (n_queries, n_outcomes)
-            Rows sum to 1 up to rounding; absolute error at most 1e-14 an entry.
+            Rows sum to 1 up to rounding. The absolute error is at most 1e-14 an entry.
         """
 
     @classmethod
@@ -98,7 +98,7 @@ class ReleaseLaw(ABC):
         Raises
         ------
         InvalidParameterError
-            If it has none.
+            If the law has no usual settings.
         """
         if not cls.usual:
             settings = " and ".join(item.name for item in fields(cls)) if is_dataclass(cls) else "its settings"
@@ -111,31 +111,31 @@ class ReleaseLaw(ABC):
 
     @property
     def noise(self) -> float:
-        """Noise on the answer, in votes: the scale, sigma or reach; larger is more private.
+        """Noise on the answer, in votes: the scale, sigma or reach. Larger is more private.
 
         Raises
         ------
         InvalidParameterError
-            If the law has none.
+            If the law has no noise.
         """
         return float(getattr(self, self._noise_name("noise")))
 
     def with_noise(self, noise: float) -> Self:
-        """Return the law with other noise on the answer, in votes; noise on a gate changes in proportion."""
+        """Return the law with other noise on the answer, in votes. Noise on a gate changes in proportion."""
         return replace(self, **{self._noise_name("with_noise"): noise})  # type: ignore[type-var]
 
     def scaled(self, factor: float) -> Self:
-        """Return the law that answers counts which are `factor` times as large in the same way.
+        """Return the law that answers counts `factor` times as large in the same way.
 
         Parameters
         ----------
         factor : float
-            Counts in new units per count in old ones; from 1e-12 to 1e12.
+            Counts in new units per count in old units, from 1e-12 to 1e12.
 
         Returns
         -------
         ReleaseLaw
-            Of the same type; ``law.scaled(f).probabilities(f * counts)`` is ``law.probabilities(counts)``.
+            A law of the same type. ``law.scaled(f).probabilities(f * counts)`` is ``law.probabilities(counts)``.
 
         Raises
         ------
@@ -153,30 +153,30 @@ class ReleaseLaw(ABC):
         return replace(self, **{name: getattr(self, name) * factor for name in self.in_votes})  # type: ignore[type-var]
 
     def pure_epsilon(self, votes: int) -> float | None:  # noqa: ARG002
-        """Return the largest privacy loss of one answer when ballots of so many votes change; None if not known.
+        """Return the largest privacy loss of one answer when `votes` votes of a class change, or None if unknown.
 
-        `votes` is how many votes of one class the change can take away, and give to others. Declared, so it is trusted
-        where histograms are too many to list (and compared where they are not); it needs a `mixing_weight` of
-        `dpensemble.laws.least_mixing_weight` where it is small.
+        `votes` is how many votes of one class the change can take away, and give to others. The law declares the
+        result. It is trusted when histograms are too many to list, and compared with the listed pairs otherwise. If the
+        result is small, `mixing_weight` must return `dpensemble.laws.least_mixing_weight` of it.
         """
         return None
 
     def mixing_weight(self, n_classes: int) -> float:  # noqa: ARG002
         """Return the weight of the uniform law that the sampler mixes in.
 
-        It must be large enough to pay for the rounding of `probabilities`; see `dpensemble.laws.sampling`.
+        The weight must be large enough to pay for the rounding of `probabilities`. See `dpensemble.laws.sampling`.
         """
         return LEAST_MIX
 
     def check_ballots(self, ballots: int, n_classes: int) -> None:  # noqa: B027
-        """Refuse, or warn of, a number of ballots or classes that the law is not for."""
+        """Refuse a number of ballots or classes that the law does not support, or warn about it."""
 
     def settings(self) -> dict[str, Any]:
         """Return the law's title and public settings as plain values."""
         return {"law": self.title} | (own_settings(self) if is_dataclass(self) else {})
 
     def words(self) -> str:
-        """Return the law's title and the numbers among its settings in words."""
+        """Return the law's title and its numeric settings in words."""
         parts = [
             f"{name.replace('_', ' ')} {value:.6g}{' votes' if name in self.in_votes else ''}"
             for name, value in self.settings().items()
@@ -188,7 +188,7 @@ class ReleaseLaw(ABC):
     def _noise_name(cls, asked: str) -> str:
         if not cls.in_votes:
             raise InvalidParameterError(
-                f"law={cls.__name__} has no settings in votes, so {asked} is not for it; use a law that names them "
+                f"law={cls.__name__} has no settings in votes, which {asked} needs; use a law that names them "
                 "(in_votes), such as GaussianNoisyMax."
             )
         return cls.in_votes[0]

@@ -13,10 +13,10 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 
 class ByLaw(Generic[Result]):
-    """A function of a law, with the body that is registered for its very type, else the one that it was made of.
+    """A function of a law that runs the body registered for the law's very type, or else its default body.
 
-    Subclasses inherit no body, as they would under `functools.singledispatch`: they may answer otherwise than their
-    parent, whose price would then be false.
+    Subclasses inherit no body, as they would under `functools.singledispatch`. A subclass may answer otherwise than its
+    parent, and the parent's price would then be false.
     """
 
     def __init__(self, default: Callable[..., Result]) -> None:
@@ -28,7 +28,7 @@ class ByLaw(Generic[Result]):
         return self._bodies.get(type(law), self._default)(law, *arguments, **named)
 
     def covers(self, kind: type[ReleaseLaw]) -> bool:
-        """Tell whether a type of law has a body of its own."""
+        """Return whether a type of law has a body of its own."""
         return kind in self._bodies
 
     def register(self, kind: type[ReleaseLaw]) -> Callable[[Body], Body]:

@@ -1,4 +1,4 @@
-"""A law as it is asked for: as an object, or by its short name, with what is not given taken as usual."""
+"""A choice of law: an object, or a short name with usual values for missing settings."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ LAWS: Mapping[str, type[ReleaseLaw]] = MappingProxyType(
         )
     }
 )
-#: Types of laws whose declarations (symmetry, pure privacy) are proven here; those of others are checked or not used.
+#: Types of laws whose declarations (symmetry, pure privacy) are proven here. Others are checked or not used.
 LIBRARY_LAWS = frozenset({*LAWS.values(), TableLaw, RandomizedResponseMajority, AgainstStudent})
 
 
 def is_proven(law: ReleaseLaw) -> bool:
-    """Return whether a law's declarations are proven here; a subclass of such a law may answer otherwise."""
+    """Return whether a law's declarations are proven here. A subclass of such a law may answer otherwise."""
     return type(law) in LIBRARY_LAWS
 
 
 @dataclass(frozen=True)
 class LawChoice:
-    """A law by its short name, with some of its settings, or an object that stays as it is.
+    """A law by its short name, with some of its settings, or a law as an object that stays unchanged.
 
     Parameters
     ----------
     kind : type of ReleaseLaw
-        Which law.
+        Class of the law.
     given : mapping
-        Settings by name; the others are usual for the number of ballots.
+        Settings by name. The others are usual for the number of ballots.
     fixed : ReleaseLaw, optional
-        The law itself, where an object was given.
+        The law itself, if an object was given.
 
     Examples
     --------
@@ -68,19 +68,19 @@ class LawChoice:
 
     @classmethod
     def of(cls, law: ReleaseLaw | type[ReleaseLaw] | LawChoice | str, **given: Any) -> LawChoice:
-        """Return the choice that an object, a class, a short name or a choice stands for.
+        """Return the choice for an object, a class, a short name or a choice.
 
         Parameters
         ----------
         law : ReleaseLaw, type of ReleaseLaw, LawChoice or str
-            What was asked for. The noise of a class, or a name, is open.
+            The requested law. The noise of a class or a name is open.
         **given
-            Further settings of a law by name; None counts as not given.
+            Further settings of a law by name. None counts as not given.
 
         Raises
         ------
         InvalidParameterError
-            If the name is unknown, or a setting is none of the law.
+            If the name is unknown, or the law does not have a setting.
         """
         given = {name: value for name, value in given.items() if value is not None}
         if isinstance(law, LawChoice):
@@ -100,7 +100,7 @@ class LawChoice:
 
     @property
     def noise_is_open(self) -> bool:
-        """Whether the noise on the answer is left to be found."""
+        """Whether the noise on the answer remains to be found."""
         return self.fixed is None and bool(self.kind.in_votes) and self.kind.in_votes[0] not in self.given
 
     def law(self, ballots: int, n_classes: int, noise: float | None = None) -> ReleaseLaw:
@@ -111,25 +111,25 @@ class LawChoice:
         ballots, n_classes : int
             Number of ballots, and of declared classes.
         noise : float, optional
-            Noise on the answer, in votes, where it is open.
+            Noise on the answer, in votes, if the noise is open.
         """
-        chosen = self.fixed
-        if chosen is None:
+        choice = self.fixed
+        if choice is None:
             complete = set(self.given) >= {item.name for item in fields(self.kind)}  # type: ignore[arg-type]
-            chosen = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
+            choice = self.kind(**self.given) if complete else self.kind.default(ballots, n_classes)
             if noise is not None and self.noise_is_open:
-                chosen = chosen.with_noise(noise)
-            chosen = replace(chosen, **self.given)  # type: ignore[type-var]
-        chosen.check_ballots(ballots, n_classes)
-        chosen.mixing_weight(n_classes)
-        return chosen
+                choice = choice.with_noise(noise)
+            choice = replace(choice, **self.given)  # type: ignore[type-var]
+        choice.check_ballots(ballots, n_classes)
+        choice.mixing_weight(n_classes)
+        return choice
 
 
 def _checked_settings(kind: type[ReleaseLaw], given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that are given, refusing those that the law has not."""
+    """Return the given settings, refusing those that the law does not have."""
     for name, value in given.items():
         if name not in {item.name for item in fields(kind)}:  # type: ignore[arg-type]
             raise InvalidParameterError(
-                f"{name}={value!r} is no setting of law={kind.name or kind.__name__!r}; drop it."
+                f"{name}={value!r} is not a setting of law={kind.name or kind.__name__!r}; drop it."
             )
     return given

@@ -1,20 +1,20 @@
 r"""The most decisive law of two classes whose neighbouring answers obey a rule.
 
 Let ``t(m)`` be the chance of the class that trails by ``2 m`` votes, and ``least(p)`` the smallest chance that
-the rule allows beside ``p``. A unit that moves ``k`` votes demands
+the rule allows beside ``p``. A unit that moves ``k`` votes requires
 
     ``t(m) >= least(t(m - k))`` for ``m >= k``, and ``t(m) >= least(1 - t(k - m))`` for ``m < k``.
 
-*One vote.* Classes treated alike make ``t(0) = 1/2`` (or, for an odd number of teachers, ``t(1/2)`` the fixed
+*One vote.* Treating classes alike gives ``t(0) = 1/2`` (or, for an odd number of teachers, ``t(1/2)`` the fixed
 point of ``least(1 - t)``). ``least`` rises, so equality everywhere is smallest at every margin at once, by
-induction: the greedy law outwards from the tie is best for every prior, among all laws that treat classes alike.
+induction. The greedy law outwards from the tie is best for every prior, among all laws that treat classes alike.
 
-*Several votes.* The chances at ``0 < m < k / 2`` are free, between the fixed point and 1/2: a smaller one at
-``m`` makes that at ``k - m`` larger. All else follows. Without a prior they are spread evenly in
-``arcsin(sqrt(t))``; with one a dynamic program over falling sequences on a grid finds the best.
+*Several votes.* The chances at ``0 < m < k / 2`` are free, between the fixed point and 1/2. A smaller chance at
+``m`` makes that at ``k - m`` larger. All else follows. Without a prior the free chances are spread evenly in
+``arcsin(sqrt(t))``. With a prior a dynamic program over falling sequences on a grid finds the best.
 
 The sampler's mixing puts the same uniform law on both sides of every pair, which lowers any divergence here
-(joint convexity), so certainty at the far ends costs nothing more.
+(joint convexity). So certainty at the far ends costs nothing more.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _SMALLEST = 1e-300
 
 
 class Rule(Protocol):
-    """What neighbouring answers must obey, in both directions."""
+    """The condition on neighbouring answers, in both directions."""
 
     def least(self, p: Floats) -> Floats:
-        """Return the smallest chance, at most `p`, that is allowed beside each `p`; rises with `p`."""
+        """Return the smallest chance, at most `p`, that is allowed beside each `p`. It rises with `p`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RenyiRule:
-    """Neighbouring answers have Renyi divergence at most `cost`, either way.
+    """Neighbouring answers have Renyi divergence at most `cost`, in both directions.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class RenyiRule:
         return np.exp(high)
 
     def _divergence(self, a: Floats, b: Floats) -> Floats:
-        """Return the larger Renyi divergence of two coins, either way."""
+        """Return the larger Renyi divergence of two coins over both directions."""
         up = np.log(a) - np.log(np.maximum(b, _SMALLEST))
         down = np.log1p(-a) - np.log1p(-np.minimum(b, 1 - 1e-16))
         rise = self.order - 1
@@ -122,11 +122,11 @@ def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: Ar
     Parameters
     ----------
     rule : Rule
-        `RenyiRule`, `HockeyStickRule` or another rising one that mirrors (allows ``p, p'`` where ``1 - p', 1 - p``).
+        `RenyiRule`, `HockeyStickRule` or another rising rule that mirrors (allows ``p, p'`` when ``1 - p', 1 - p``).
     n_teachers : int
-        Ballots; at most 100,000.
+        Number of ballots, at most 100,000.
     votes_per_unit : int, default=1
-        Most of them that one unit can change.
+        Most ballots that one unit can change.
     prior : array-like of shape (n_teachers + 1,), optional
         Weight of each margin by which the winner leads. With one vote a unit the law is best for every prior.
 
@@ -140,7 +140,7 @@ def decisive_law(rule: Rule, n_teachers: int, votes_per_unit: int = 1, prior: Ar
     """
     n_teachers = integer_between("n_teachers", n_teachers, 1, 100_000)
     votes = min(integer_between("votes_per_unit", votes_per_unit, 1), n_teachers)
-    # Margins from the tie (or next to it) outwards, and what is expected of them.
+    # Margins from the tie (or next to it) outwards, and their weights under the prior.
     margins = np.arange(n_teachers % 2, n_teachers + 1, 2)
     weights = None
     if prior is not None:
@@ -188,28 +188,28 @@ class _Outwards:
         return chances
 
     def _best(self, grid: Floats, errors: Floats) -> Floats:
-        """Return the free chances, falling with the margin, of least expected error."""
+        """Return the free chances, falling with the margin, with least expected error."""
         assert self._weights is not None  # noqa: S101
         expected = self._weights[:, None] * errors
         cost = np.zeros((len(self._free), len(grid)))
-        # Margins that follow from a free one are those at its distance from multiples of twice the votes.
+        # The margins that follow from a free margin lie at its distance from multiples of twice the votes.
         remainder = self._margins % (2 * self._votes)
         for row, margin in enumerate(self._margins[self._free]):
             cost[row] = expected[np.isin(remainder, (margin, 2 * self._votes - margin))].sum(axis=0)
         choice = np.zeros(cost.shape, dtype=np.int64)
         best = np.zeros(len(grid))
-        # From the largest margin inwards: the next chance may not be smaller.
+        # From the largest margin inwards, the next chance may not be smaller.
         for row in range(len(cost) - 1, -1, -1):
             total = cost[row] + best
             lowest = np.minimum.accumulate(total)
             choice[row] = np.maximum.accumulate(np.where(total == lowest, np.arange(len(grid)), 0))
             best = lowest
-        found = np.empty(len(cost))
+        trailing = np.empty(len(cost))
         limit = len(grid) - 1
         for row in range(len(cost)):
             limit = choice[row][limit]
-            found[row] = grid[limit]
-        return found
+            trailing[row] = grid[limit]
+        return trailing
 
 
 def _fixed_point(falling: Callable[[float], float]) -> float:

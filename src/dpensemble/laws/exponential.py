@@ -15,8 +15,8 @@ from dpensemble.laws.sampling import least_mixing_weight
 class ExponentialVote(ReleaseLaw):
     """Release class ``c`` with probability proportional to ``exp(epsilon n_c / 2)``, where ``epsilon = 2 / scale``.
 
-    A ballot that changes moves two counts by one vote, which changes no probability by more than a factor
-    ``exp(epsilon)``. It is what adding Gumbel noise of that scale to every count would release.
+    A ballot that changes moves two counts by one vote, which changes every probability by at most a factor of
+    ``exp(epsilon)``. Adding Gumbel noise of that scale to every count would release the same law.
 
     Parameters
     ----------

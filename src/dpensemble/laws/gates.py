@@ -1,4 +1,4 @@
-"""Gated noisy-max: answer only where the teachers agree, or where they contradict the student."""
+"""Gated noisy-max: answer only when the teachers agree, or when they contradict the student."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpensemble.laws.sampling import least_mixing_weight, mixed_probabilities
 
 @dataclass(frozen=True, slots=True)
 class GaussianGate:
-    """A noisy threshold in votes: pass where ``statistic + N(0, sigma**2) >= threshold``.
+    """A noisy threshold in votes: pass if ``statistic + N(0, sigma**2) >= threshold``.
 
     Examples
     --------
@@ -43,16 +43,16 @@ class GaussianGate:
 class ConfidentNoisyMax(ReleaseLaw):
     """Answer by Gaussian noisy-max if the highest count passes a noisy threshold (Confident-GNMax).
 
-    The outcome after the last class is "no answer". It is released too, and paid for.
+    The outcome after the last class is "no answer". That outcome is released and paid for, too.
 
     Parameters
     ----------
     threshold : float
-        Threshold on the highest count, in votes. Far above the number of teachers nothing is ever answered.
+        Threshold on the highest count, in votes. Far above the number of teachers, no query is ever answered.
     threshold_sigma : float
-        Deviation of the noise on the check, in votes.
+        Standard deviation of the noise on the check, in votes.
     sigma : float
-        Deviation of answers' noise, in votes.
+        Standard deviation of the noise on the answer, in votes.
 
     References
     ----------
@@ -99,7 +99,7 @@ class ConfidentNoisyMax(ReleaseLaw):
         return replace(self, sigma=noise, threshold_sigma=self.threshold_sigma / self.sigma * noise)
 
     def check_ballots(self, ballots: int, n_classes: int) -> None:  # noqa: ARG002
-        """Warn of a threshold that even all ballots do not reach."""
+        """Warn if even all ballots together do not reach the threshold."""
         if self.threshold > ballots:
             warnings.warn(
                 f"threshold={self.threshold:g} is above the number of teachers, {ballots}, so only noise lets a "
@@ -119,19 +119,20 @@ class ConfidentNoisyMax(ReleaseLaw):
 
 @dataclass(frozen=True, slots=True)
 class InteractiveNoisyMax(ConfidentNoisyMax):
-    """Answer by Gaussian noisy-max where the teachers seem to contradict the student (Interactive-GNMax).
+    """Answer by Gaussian noisy-max if the teachers seem to contradict the student (Interactive-GNMax).
 
     The threshold is on ``max_c (n_c - n_teachers * p_c)`` with the student's current class probabilities ``p``, which
-    are public. `against` binds them; while there is no student (``p = 0``) the law is that of `ConfidentNoisyMax`.
+    are public. `against` binds them. Until the first student exists (``p = 0``), the law is that of
+    `ConfidentNoisyMax`.
 
     Parameters
     ----------
     threshold, threshold_sigma, sigma : float
-        As for `ConfidentNoisyMax`; the threshold is on the surplus of votes over what the student expects.
+        As for `ConfidentNoisyMax`. The threshold is on the surplus of votes over the student's expectation.
     batch_size : int, default=100
-        Queries between two fits of the student; public.
+        Public number of queries between two fits of the student.
     student_confidence : float, default=0.9
-        Least probability to keep a student's label, where the teachers gave none.
+        Least probability to keep a student's label when the teachers gave none.
 
     References
     ----------
@@ -203,7 +204,7 @@ class AgainstStudent(ReleaseLaw):
         """Return the probability of each class and of no answer, shape (n_queries, n_classes + 1)."""
         counts = np.asarray(counts, dtype=np.float64)
         predictions = np.array(self.predictions).reshape(-1, counts.shape[1])
-        # Students round: what is a probability up to that is taken for one.
+        # Students round, so a value this close to a probability counts as one.
         if len(predictions) != len(counts) or not np.all((predictions >= -1e-9) & (predictions <= 1 + 1e-9)):
             raise DataError("predictions must be probabilities, one row per query and one column per class.")
         surplus = counts - counts.sum(axis=1, keepdims=True) * np.clip(predictions, 0, 1)
@@ -211,6 +212,6 @@ class AgainstStudent(ReleaseLaw):
 
 
 def _gated(law: ConfidentNoisyMax, counts: NDArray[Any], statistic: NDArray[np.float64]) -> NDArray[np.float64]:
-    # The label is the mixed one, so that label and check can be priced one by one.
+    # The label is the mixed one, so that label and check can be priced separately.
     passing = law.gate.passing(statistic)[:, None]
     return np.hstack([passing * mixed_probabilities(law.answer, counts), 1 - passing])

@@ -25,7 +25,7 @@ class GaussianNoisyMax(ReleaseLaw):
     Parameters
     ----------
     sigma : float
-        Deviation of the Gaussian noise, in votes. Larger is more private.
+        Standard deviation of the Gaussian noise, in votes. Larger is more private.
 
     Raises
     ------
@@ -82,10 +82,10 @@ def _step(n_classes: int) -> float:
 def _winning(ahead: NDArray[np.float64]) -> NDArray[np.float64]:
     """Integrate over the winning noisy count ``x``, in sigmas above the leader's true count."""
     # ``P(c) = integral of phi(x - a_c) prod_{j != c} Phi(x - a_j) dx``. The integrand is entire and falls off like a
-    # Gaussian, so the trapezoidal rule converges faster than any power of its step; here its error is below rounding.
+    # Gaussian, so the trapezoidal rule converges faster than any power of its step. Here its error is below rounding.
     step = _step(ahead.shape[1])
     x = np.arange(-_REACH, _REACH + step / 2, step)
-    # Counts are few whole numbers, so the distribution function is tabulated once for each.
+    # Counts are few whole numbers, so the distribution function is tabulated once for each count.
     values, place = np.unique(ahead, return_inverse=True)
     shifted = x - values[:, None]
     below = ndtr(shifted)

@@ -1,4 +1,4 @@
-"""Randomized response on the majority, where the chance of telling it depends on the votes."""
+"""Randomized response on the majority: the chance of releasing the majority depends on the votes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from dpensemble._checks import integer_between, real_between
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.laws.base import ReleaseLaw
 
-# How far gamma(l) and gamma(K - l) may differ before they are taken for two different numbers.
+# How far gamma(l) and gamma(K - l) may differ before they count as two different numbers.
 _ASYMMETRY = 1e-12
-# Less than this cannot be told from the sampler's rounding.
+# A smaller value cannot be distinguished from the sampler's rounding.
 _LEAST_ROOM = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class RandomizedResponseMajority(ReleaseLaw):
-    """Release the majority of two classes with a chance that depends on the votes, else a fair coin.
+    """Release the majority of two classes with a chance that depends on the votes, or else a fair coin.
 
     With ``K`` ballots, ``l`` of them for the second class, the answer is the majority with probability
     ``gamma[l]`` and a fair coin otherwise: ``Pr[second | l] = (1 + sign(l - K / 2) gamma[l]) / 2``. Every law of
     two classes that treats them alike and is never worse than a guess is of this form (Lemma 3.3).
 
-    A tie, possible for even ``K`` only, has no majority: the answer is a fair coin, and ``gamma[K / 2]`` stored as 0.
+    A tie, possible for even ``K`` only, has no majority. The answer is a fair coin, and ``gamma[K / 2]`` is stored as
+    0.
 
     Parameters
     ----------
@@ -39,13 +40,13 @@ class RandomizedResponseMajority(ReleaseLaw):
     Raises
     ------
     InvalidParameterError
-        If they are not.
+        If `gamma` is not such a tuple.
 
     Notes
     -----
-    The sampler mixes in a fair coin at weight 1e-6. Mixing is post-processing, so whatever (epsilon, delta) the
-    exact law satisfies the mixture satisfies too, with ``1e-6 ((exp(epsilon) - 1) / 2 + delta)`` to spare. That
-    pays for rounding wherever ``(exp(epsilon) - 1 + 2 delta) / (exp(epsilon) + 1)`` is at least 2e-8.
+    The sampler mixes in a fair coin at weight 1e-6. Mixing is post-processing, so every (epsilon, delta) that the exact
+    law satisfies the mixture satisfies too, with ``1e-6 ((exp(epsilon) - 1) / 2 + delta)`` to spare. That
+    pays for rounding whenever ``(exp(epsilon) - 1 + 2 delta) / (exp(epsilon) + 1)`` is at least 2e-8.
 
     References
     ----------
@@ -91,7 +92,7 @@ class RandomizedResponseMajority(ReleaseLaw):
     def constant(
         cls, n_teachers: int, *, ballots_epsilon: float, ballots_delta: float, epsilon: float, delta: float
     ) -> RandomizedResponseMajority:
-        """Return the largest constant gamma that is private whatever function of the ballots is released.
+        """Return the largest constant gamma that is private for every function of the ballots that is released.
 
         Parameters
         ----------
@@ -124,8 +125,8 @@ class RandomizedResponseMajority(ReleaseLaw):
         epsilon = real_between("epsilon", epsilon, 0, 1e12)
         damping = np.exp(-epsilon)
         slack, delta = real_between("ballots_delta", ballots_delta, 0, 1), real_between("delta", delta, 0, 1)
-        # The two corners of the region of (chance here, chance on a neighbour) that can be worst; (slack, 0) is
-        # worse where the answer may lose more than the ballots do.
+        # The two corners of the region of (chance here, chance on a neighbour) that can be worst. (slack, 0) is
+        # worse if the answer may lose more than the ballots do.
         likely = (1 + slack * np.exp(-whole)) / (1 + np.exp(-whole))
         unlikely = (1 - slack) * np.exp(-whole) / (1 + np.exp(-whole))
         # Lemma A.1's inequality, divided by exp(epsilon).
@@ -134,18 +135,18 @@ class RandomizedResponseMajority(ReleaseLaw):
         if room < _LEAST_ROOM:
             raise InvalidParameterError(
                 f"epsilon={epsilon:g} and delta={delta:g} allow the answer to reveal less than {_LEAST_ROOM:g}, "
-                "which no sampler can honour; allow more."
+                "which no sampler can honour; use a larger epsilon or delta."
             )
-        needed = loss + 2 * max(damping * likely - unlikely, damping * slack)
+        worst_load = loss + 2 * max(damping * likely - unlikely, damping * slack)
         # A few units of rounding go to the private side.
-        gamma = 1.0 if needed <= room else float(room / needed * (1 - 1e-12))
+        gamma = 1.0 if worst_load <= room else float(room / worst_load * (1 - 1e-12))
         return cls((gamma,) * (n_teachers + 1))
 
     @classmethod
     def subsampling(cls, n_teachers: int, m: int) -> RandomizedResponseMajority:
         """Return the law of the majority of `m` teachers drawn without replacement ("Sub").
 
-        Ties among the drawn, possible for even `m` only, are decided by a fair coin; the law is then that of ``m - 1``.
+        A fair coin decides ties among the drawn, possible for even `m` only. The law is then that of ``m - 1``.
         By composition it is ``(m epsilon, m Delta)``-private for teachers that are ``(epsilon, Delta)``-private.
 
         Parameters
@@ -188,9 +189,10 @@ class RandomizedResponseMajority(ReleaseLaw):
     def double_subsampling(cls, n_teachers: int, m: int) -> RandomizedResponseMajority:
         """Return the law of the majority of ``2 m - 1`` teachers, or of all if there are no more ("DSub").
 
-        It is ``m epsilon``-private for ``epsilon``-private teachers (``Delta = 0``). The paper proves that for teachers
-        with one common probability; it holds for all: a class wins among ``2 m - 1`` with at least ``m`` votes, and
-        keeping each vote with chance ``exp(-epsilon)`` keeps those ``m`` with chance ``exp(-m epsilon)``.
+        The law is ``m epsilon``-private for ``epsilon``-private teachers (``Delta = 0``). The paper proves this for
+        teachers with one common probability. It holds for all teachers: a class wins among ``2 m - 1`` with at least
+        ``m`` votes, and keeping each vote with chance ``exp(-epsilon)`` keeps those ``m`` with chance ``exp(-m
+        epsilon)``.
 
         Parameters
         ----------
@@ -222,11 +224,11 @@ class RandomizedResponseMajority(ReleaseLaw):
         return {"law": self.title, "gamma": list(self.gamma)}
 
     def check_ballots(self, ballots: int, n_classes: int) -> None:
-        """Refuse more classes than two, and numbers of ballots of which gamma has not every count."""
+        """Refuse more than two classes, and numbers of ballots for which gamma lacks a count."""
         if (ballots, n_classes) != (self.n_teachers, 2):
             raise InvalidParameterError(
-                f"law=RandomizedResponseMajority has gamma for two classes and {self.n_teachers} ballots, and not for "
-                f"{n_classes} and {ballots}; give {ballots + 1} numbers, or another law."
+                f"law=RandomizedResponseMajority has gamma for two classes and {self.n_teachers} ballots, but there "
+                f"are {n_classes} and {ballots}; give {ballots + 1} numbers, or another law."
             )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:

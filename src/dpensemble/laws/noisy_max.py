@@ -1,4 +1,4 @@
-"""Report-noisy-max: add noise to every count, release the class that comes out on top."""
+"""Report-noisy-max: add noise to every count and release the class with the largest noisy count."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,8 +36,8 @@ class LaplaceNoisyMax(ReleaseLaw):
 
     References
     ----------
-    Jordon et al. 2019, section 4, equation for the noisy classification; C. Dwork and
-    A. Roth, "The algorithmic foundations of differential privacy" (2014), section 3.3.
+    Jordon et al. 2019, section 4, equation for the noisy classification. C. Dwork and A. Roth, "The algorithmic
+    foundations of differential privacy" (2014), section 3.3.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _many_classes(gaps: Floats) -> Floats:
     """Integrate over the winning noisy count by Gauss-Legendre quadrature."""
     # With ``y`` the winning noisy count in scales above the leader's true count, ``P(c) = integral of f(y + gap_c)
     # prod_{j != c} F(y + gap_j) dy``. Between two neighbouring true counts the integrand is a sum of exponentials,
-    # which the rule integrates to rounding; above the leader it is a polynomial in ``t = exp(-y)``, integrated exactly.
+    # which the rule integrates to rounding. Above the leader it is a polynomial in ``t = exp(-y)``, integrated exactly.
     n_queries, n_classes = gaps.shape
     nodes, node_weights = np.polynomial.legendre.leggauss(_n_nodes(n_classes))
     nodes, node_weights = (nodes + 1) / 2, node_weights / 2
@@ -119,7 +119,7 @@ def _many_classes(gaps: Floats) -> Floats:
 def _integrate_between(gaps: Floats, lower: Floats, upper: Floats, nodes: Floats, node_weights: Floats) -> Floats:
     total = np.zeros_like(gaps)
     pieces = np.ceil((upper - lower) / _PIECE).astype(np.int64)
-    # Queries are taken together by their number of pieces; those whose counts are equal here have none.
+    # Queries are grouped by their number of pieces. Queries whose counts are equal here have none.
     for n_pieces in np.unique(pieces[pieces > 0]).tolist():
         rows = pieces == n_pieces
         width = (upper - lower)[rows, None] / n_pieces

@@ -1,20 +1,20 @@
-r"""The one place where released outcomes are drawn, for every law.
+r"""The one place that draws released outcomes, for every law.
 
 Adding floating-point noise to counts leaks through the low bits (Mironov, "On significance of the least significant
-bits for differential privacy", CCS 2012). Here nothing is added: a law's probability vector is mixed with the uniform
+bits for differential privacy", CCS 2012). Here no noise is added. A law's probability vector is mixed with the uniform
 law, rounded to integers that sum to 2**63, and compared with 63 uniform bits.
 
 Why rounding costs nothing
 --------------------------
-Let ``p`` and ``q`` be a law's exact outcome probabilities on two neighbouring count rows with ``p <= exp(e) q``, let
+Let ``p`` and ``q`` be a law's exact outcome probabilities on two neighbouring count rows with ``p <= exp(e) q``. Let
 ``w`` be the mixing weight over ``C`` outcomes and ``h`` a bound on the absolute error of each integer weight relative
 to 2**63. Mixing gives ``p' = (1 - w) p + w / C`` and
 
     ``exp(e) q' - p' >= (exp(e) - 1) w / C``,
 
-so the sampled ``p' + h`` stays below ``exp(e) (q' - h)`` whenever ``h (exp(e) + 1) <= (exp(e) - 1) w / C``, for which
-``w >= 2 h C / (1 - exp(-e))`` suffices. A law asks for at least that weight at the smallest loss ``e`` that it is
-accounted at, so the sampled integers obey every bound that the exact law obeys pointwise, over many answers too.
+so the sampled ``p' + h`` stays below ``exp(e) (q' - h)`` if ``h (exp(e) + 1) <= (exp(e) - 1) w / C``. This holds for
+``w >= 2 h C / (1 - exp(-e))``. A law requires at least that weight at the smallest loss ``e`` at which it is accounted.
+So the sampled integers obey every bound that the exact law obeys pointwise, over many answers too.
 """
 
 from typing import Any
@@ -26,11 +26,11 @@ from dpensemble._random import NOISE_BITS, NoiseSource
 from dpensemble.errors import InvalidParameterError
 from dpensemble.laws.base import ReleaseLaw
 
-# Bound on the error of one probability; the likeliest outcome carries the errors of all others.
+# Bound on the error of one probability. The likeliest outcome carries the errors of all others.
 PROBABILITY_ERROR = 1e-14
 _TOTAL = 2**NOISE_BITS
 _LARGEST_MIX = 0.01
-# What a row of probabilities may lack of a sum of one.
+# By how much a row of probabilities may miss a sum of one.
 _OF_ONE = 1e-9
 
 
@@ -64,9 +64,9 @@ def least_mixing_weight(smallest_loss: float, n_outcomes: int) -> float:
 
 
 def mixed_probabilities(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the probabilities that are sampled: the law's, mixed with the uniform law.
+    """Return the sampled probabilities: those of the law, mixed with the uniform law.
 
-    Accounting that needs more than the law's own bounds prices these.
+    Accounting that needs more than the law's own bounds prices these probabilities.
 
     Parameters
     ----------
@@ -78,17 +78,17 @@ def mixed_probabilities(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.flo
     Returns
     -------
     ndarray of shape (n_queries, n_outcomes)
-        Each within `PROBABILITY_ERROR` of what is sampled.
+        Each within `PROBABILITY_ERROR` of the probability that is sampled.
     """
-    # What a law of somebody else does to its counts must not reach the votes.
-    kept = np.array(counts)
-    kept.flags.writeable = False
-    probabilities = law.probabilities(kept)
+    # A user's law may change its counts, which must not affect the votes.
+    protected = np.array(counts)
+    protected.flags.writeable = False
+    probabilities = law.probabilities(protected)
     if not (np.all(probabilities >= -_OF_ONE) and np.all(np.abs(probabilities.sum(axis=1) - 1) <= _OF_ONE)):
-        finite = bool(np.all(np.isfinite(kept)))
-        wrong = f"law={type(law).__name__} gives rows that are no probabilities; make each add up to 1."
+        finite = bool(np.all(np.isfinite(protected)))
+        wrong = f"law={type(law).__name__} gives rows that are not probabilities; make each add up to 1."
         raise InvalidParameterError(wrong if finite else "counts must be finite numbers.")
-    weight = law.mixing_weight(kept.shape[1])
+    weight = law.mixing_weight(protected.shape[1])
     return (1 - weight) * np.clip(probabilities, 0, 1) + weight / probabilities.shape[1]
 
 
@@ -112,7 +112,7 @@ def integer_weights(law: ReleaseLaw, counts: NDArray[Any]) -> NDArray[np.uint64]
 
 def whole_weights(mixed: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return rows of probabilities as integers that sum to 2**63."""
-    # Truncating keeps the sum of the others below 2**63; the likeliest outcome takes what is left.
+    # Truncating keeps the sum of the others below 2**63. The likeliest outcome takes the remainder.
     weights = (mixed * _TOTAL).astype(np.uint64)
     rows = np.arange(len(weights))
     likeliest = np.argmax(mixed, axis=1)
@@ -131,7 +131,7 @@ def sample(law: ReleaseLaw, counts: NDArray[Any], noise: NoiseSource) -> NDArray
     counts : ndarray of shape (n_queries, n_classes)
         Votes for each class. Private.
     noise : NoiseSource
-        Where the random bits come from.
+        Source of the random bits.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-r"""A noisy maximum with a threshold over classes that somebody votes for, however many there are.
+r"""A noisy maximum with a threshold over all classes that have votes, for label sets of any size.
 
-Noise is added to the counts of classes with at least one vote, and the largest is released if it reaches the threshold;
-else there is no answer. Which classes have votes is private, so `dpensemble.accounting.sparse` charges for what a class
-that only one unit votes for could reveal, which is why the threshold has to lie well above one vote.
+Noise is added to the counts of classes with at least one vote. The largest is released if it reaches the threshold.
+Otherwise there is no answer. Which classes have votes is private. So `dpensemble.accounting.sparse` charges for what
+a class with votes of only one unit could reveal, and the threshold has to lie well above one vote.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpensemble._random import NoiseSource
 from dpensemble.laws.base import own_settings
 from dpensemble.laws.sampling import sample_weights, whole_weights
 
-#: Share of the answers that are drawn from a law of no votes, and the chance that it gives to each class.
+#: Share of the answers that are drawn from a law of no votes, and the chance that this law gives to each class.
 MIXING = 1e-7
 FLOOR = MIXING / 10_000
 #: Bound on the error of one probability.
@@ -33,17 +33,18 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 @dataclass(frozen=True, slots=True)
 class SparseNoisyMax:
-    """Release the class with the largest noisy count if it reaches a threshold; look only at classes with votes.
+    """Release the class with the largest noisy count if it reaches a threshold. Only classes with votes compete.
 
-    For label sets as large as a language model's: an answer takes time in proportion to the different classes that
-    voters named. It is no `ReleaseLaw`, because which outcomes are possible depends on the votes.
+    For label sets as large as a language model's. The time of an answer is proportional to the number of different
+    classes that voters named. A SparseNoisyMax is not a `ReleaseLaw`, because the possible outcomes depend on the
+    votes.
 
     Parameters
     ----------
     sigma : float
-        Deviation of the Gaussian noise on each count, in votes, from 0.25 to 10,000.
+        Standard deviation of the Gaussian noise on each count, in votes, from 0.25 to 10,000.
     threshold : float
-        Least noisy count that is released, in votes; above 1. See `threshold_for`.
+        Least noisy count that is released, in votes, above 1. See `threshold_for`.
 
     References
     ----------
@@ -76,7 +77,7 @@ class SparseNoisyMax:
         sigma : float
             Noise, in votes.
         delta : float
-            For one answer: for example a third of the budget's delta over the number of answers.
+            Delta of one answer. For example, a third of the budget's delta divided by the number of answers.
 
         Examples
         --------
@@ -91,12 +92,12 @@ class SparseNoisyMax:
         return 1 + real_between("sigma", sigma, 0.25, 1e4) * high
 
     def probabilities(self, counts: NDArray[Any]) -> Floats:
-        """Return the probability of each class with votes, and last of no answer.
+        """Return the probability of each class with votes, and in the last place that of no answer.
 
         Parameters
         ----------
         counts : ndarray of shape (n_named,)
-            Votes of the classes that have any, from 1. Private.
+            Votes of the classes that have votes, each at least 1. Private.
 
         Returns
         -------
@@ -115,21 +116,21 @@ class SparseNoisyMax:
         points = ((edges[:-1] + half)[:, None] + half * _NODES).ravel()
         shifted = (points - values[:, None]) / self.sigma
         below = log_ndtr(shifted)
-        # Of a class that wins, its own distribution function is replaced by its density.
+        # For a class that wins, its own distribution function is replaced by its density.
         others = times @ below - below
         density = np.exp(others - shifted**2 / 2) / (np.sqrt(2 * np.pi) * self.sigma)
         each = density @ np.tile(half * _WEIGHTS, len(edges) - 1)
         return np.append(each[place.ravel()], none)
 
     def mixed_probabilities(self, counts: NDArray[Any]) -> Floats:
-        """Return the probabilities that are sampled: mixed with a law that gives every class the same small chance."""
+        """Return the sampled probabilities, mixed with a law that gives every class the same small chance."""
         chances = (1 - MIXING) * self.probabilities(counts)
         chances[:-1] += FLOOR
         chances[-1] += MIXING - FLOOR * (len(chances) - 1)
         return chances
 
     def sample(self, counts: NDArray[Any], noise: NoiseSource) -> int:
-        """Draw the place of a class among those with votes; their number stands for no answer."""
+        """Draw the place of a class among those with votes. The number of these classes stands for no answer."""
         return int(sample_weights(whole_weights(self.mixed_probabilities(counts)[None]), noise)[0])
 
     def settings(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class RandomizedResponse(ReleaseLaw):
     Parameters
     ----------
     epsilon : float
-        Largest privacy loss of one answer, whatever the votes and however many of them change.
+        Largest privacy loss of one answer, for all votes and any number of changed votes.
 
     Raises
     ------
@@ -32,7 +32,7 @@ class RandomizedResponse(ReleaseLaw):
 
     References
     ----------
-    S. L. Warner, "Randomized response", JASA 1965; Kairouz, Oh and Viswanath 2014 for more than two classes.
+    S. L. Warner, "Randomized response", JASA 1965. Kairouz, Oh and Viswanath 2014 for more than two classes.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class RandomizedResponse(ReleaseLaw):
         object.__setattr__(self, "epsilon", epsilon_of(self.epsilon))
 
     def pure_epsilon(self, votes: int) -> float:  # noqa: ARG002
-        """Return `epsilon`, however many votes change."""
+        """Return `epsilon`, for any number of changed votes."""
         return self.epsilon
 
     def mixing_weight(self, n_classes: int) -> float:
@@ -68,7 +68,7 @@ class RandomizedResponse(ReleaseLaw):
 
 @dataclass(frozen=True, slots=True)
 class TableLaw(ReleaseLaw):
-    """Any law of two classes: row ``l`` holds the outcome probabilities when ``l`` ballots say the second class.
+    """Any law of two classes: row ``l`` holds the outcome probabilities when ``l`` ballots are for the second class.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class TableLaw(ReleaseLaw):
 
     Examples
     --------
-    Three teachers; never quite sure:
+    Three teachers, never quite certain:
 
     >>> law = TableLaw(((0.9, 0.1), (0.6, 0.4), (0.4, 0.6), (0.1, 0.9)))
     >>> law.probabilities(np.array([[2, 1]]))
@@ -100,7 +100,7 @@ class TableLaw(ReleaseLaw):
         rows = np.array(self.table, dtype=np.float64)
         if not (np.all(rows >= 0) and np.all(np.abs(rows.sum(axis=1) - 1) < 1e-12)):
             raise InvalidParameterError("table must have rows of probabilities that sum to 1.")
-        # The sampler and the accounts take rows for exact.
+        # The sampler and the accounts treat rows as exact.
         rows /= rows.sum(axis=1, keepdims=True)
         object.__setattr__(self, "table", tuple(map(tuple, rows.tolist())))
 
@@ -109,11 +109,11 @@ class TableLaw(ReleaseLaw):
         return {"law": self.title, "table": [list(row) for row in self.table]}
 
     def check_ballots(self, ballots: int, n_classes: int) -> None:
-        """Refuse more classes than two, and numbers of ballots of which the table has not every count."""
+        """Refuse more than two classes, and numbers of ballots for which the table lacks a count."""
         if (ballots, n_classes) != (len(self.table) - 1, 2):
             raise InvalidParameterError(
-                f"law=TableLaw has {len(self.table)} rows, which is for two classes and {len(self.table) - 1} ballots, "
-                f"and not for {n_classes} and {ballots}; give {ballots + 1} rows, or another law."
+                f"law=TableLaw has {len(self.table)} rows, for two classes and {len(self.table) - 1} ballots, "
+                f"but there are {n_classes} and {ballots}; give {ballots + 1} rows, or another law."
             )
 
     def probabilities(self, counts: NDArray[Any]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from dpensemble.engine.labels_and_units import Owners
 from dpensemble.engine.params import store_params
 from dpensemble.engine.recommendation import PublicFacts, recommend
 from dpensemble.engine.run import all_or_nothing
-from dpensemble.engine.table_inputs import tables
+from dpensemble.engine.table_inputs import public_unit_numbers, tables
 from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
@@ -110,6 +110,7 @@ class AutoClassifier(TableClassifier):
         *,
         X_public: Any = None,
         units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
         ledger: Any = None,
         fewest_units: int | None = None,
         **others: Any,
@@ -118,8 +119,8 @@ class AutoClassifier(TableClassifier):
 
         Parameters
         ----------
-        X, y, X_public, units, ledger, fewest_units, **others
-            As for `LabelMomentsClassifier.fit`.
+        X, y, X_public, units, public_units, ledger, fewest_units, **others
+            As for `LabelMomentsClassifier.fit`. Private majorities check `public_units` only.
 
         Returns
         -------
@@ -128,6 +129,8 @@ class AutoClassifier(TableClassifier):
         inputs.refuse_others(others)
         with all_or_nothing(self, ledger, (X, y)):
             X, y, public = tables(self, X, inputs.required(y), X_public)
+            # A wrong argument raises whichever method is chosen.
+            public_unit_numbers(public_units, len(public))
             facts = PublicFacts(
                 n_public=len(public),
                 n_units=_public_number(self, X, units),
@@ -138,7 +141,8 @@ class AutoClassifier(TableClassifier):
                 epsilon=self.epsilon,
             )
             recommendation = recommend(facts)
-            model, student = self._fitted(recommendation.method, X, y, public, units, fewest_units)
+            whose = {"units": units, "fewest_units": fewest_units}
+            model, student = self._fitted(recommendation.method, X, y, public, whose, public_units)
             self.fitted_, self.columns_ = model, public.iloc[:0]
             self.result_ = replace(model.result_, student=student, recommendation=recommendation)
             return self
@@ -153,18 +157,17 @@ class AutoClassifier(TableClassifier):
         return rows
 
     def _fitted(
-        self, name: str, X: Any, y: Any, public: Any, units: ArrayLike | None, fewest_units: int | None
+        self, name: str, X: Any, y: Any, public: Any, whose: dict[str, Any], public_units: ArrayLike | None
     ) -> tuple[PrivateClassifier, Any]:
         """Return the fitted estimator of that name, and its student as a reader of tables."""
         shared = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-        whose: dict[str, Any] = {"units": units, "fewest_units": fewest_units}
         if name == LabelMomentsClassifier.name:
             shared.pop("n_jobs", None)
             rows = None if self.declared_columns is not None else public
-            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, **whose)
+            moments = LabelMomentsClassifier(**shared).fit(X, y, X_public=rows, public_units=public_units, **whose)
             return moments, moments.student_
         shared.pop("declared_columns", None)
-        if units is None:
+        if whose["units"] is None:
             warn_of_persons(public)
         with on_public_rows():
             encoder = fit_encoder(public)

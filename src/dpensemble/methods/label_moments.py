@@ -79,7 +79,8 @@ class LabelMomentsClassifier(TableClassifier):
     labels_ : ReleasedLabels
         The published model's label of every public row.
     drift_ : Drift
-        Whether public rows look like the private ones, as far as what was released tells. May be published.
+        Whether public rows look like the private ones, as far as what was released tells: an alarm, no alarm, or the
+        test cannot decide (`Drift.undecided`). May be published.
     readable_share_ : ReadableShare or None
         Estimated share of private records that could be read, with the standard deviation of its noise, where bad
         records add zeros and a mean of features was released. May be published.
@@ -163,6 +164,7 @@ class LabelMomentsClassifier(TableClassifier):
         *,
         X_public: Any = None,
         units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
         personal_epsilons: ArrayLike | None = None,
         ledger: Any = None,
         fewest_units: int | None = None,
@@ -180,6 +182,11 @@ class LabelMomentsClassifier(TableClassifier):
             As for `PATEClassifier.fit`.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
             Public, unlabelled rows with the same columns; needed unless columns are declared.
+        public_units : array-like of shape (n_public,), optional
+            Whom each public row belongs to, if one person can have several public rows. Give `public_units` whenever
+            `units` are given. Otherwise the test whether public rows look like the private ones cannot decide, and
+            public rows are trusted less. Public units without `units` mean that each private record is a unit of one
+            record.
         personal_epsilons : array-like of shape (n_records,), optional
             Epsilon of each record (and of all of its unit's) in place of ``epsilon``: records with a smaller one weigh
             less. Which record has which is taken to be public. Replace-one only.
@@ -189,7 +196,7 @@ class LabelMomentsClassifier(TableClassifier):
         self
         """
         inputs.refuse_others(others)
-        given = (X, y, X_public, units, personal_epsilons, fewest_units)
+        given = (X, y, X_public, units, personal_epsilons, fewest_units, public_units)
         return run(self, lambda: of_tables(self, *given), ledger=ledger, records=(X, y))
 
     def fit_blocks(
@@ -199,6 +206,7 @@ class LabelMomentsClassifier(TableClassifier):
         X_public: Any = None,
         n_records: int | None = None,
         units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
         ledger: Any = None,
         fewest_units: int | None = None,
     ) -> LabelMomentsClassifier:
@@ -216,11 +224,12 @@ class LabelMomentsClassifier(TableClassifier):
             anything is spent. Not used under add-or-remove-one, where it is private.
         units : array-like of shape (n_records,), optional
             Whom each record belongs to, in the order of `read`; a unit's records may lie in any blocks.
-        X_public, ledger, fewest_units
+        X_public, public_units, ledger, fewest_units
             As for `fit`.
 
         Returns
         -------
         self
         """
-        return run(self, lambda: of_blocks(self, read, X_public, n_records, units, fewest_units), ledger=ledger)
+        given = (read, X_public, n_records, units, fewest_units, public_units)
+        return run(self, lambda: of_blocks(self, *given), ledger=ledger)

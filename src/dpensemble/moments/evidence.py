@@ -40,7 +40,8 @@ _JITTER = 1e-9
 class PublicRows:
     """Features of public rows, their blocks (the last is the constant's), and how well rows stand for private ones.
 
-    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share.
+    Rows count for `kappa` times as little as a sample of the same population. By default all have the same share, and
+    each is a unit of its own; `units` are the number of each row's unit, where they are known.
     """
 
     features: Any
@@ -48,6 +49,7 @@ class PublicRows:
     n_classes: int
     kappa: float = 1.0
     shares: Floats | None = None
+    units: NDArray[np.int64] | None = None
     _some: tuple[Any, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,8 +60,14 @@ class PublicRows:
 
     @property
     def doubt(self) -> float:
-        """Variance of a mean over the rows, in that of one row: ``kappa`` over the effective number of rows (Kish)."""
-        return self.kappa * (1 / self.features.shape[0] if self.shares is None else float(np.sum(self.shares**2)))
+        """Variance of a mean over the rows, in that of one row: ``kappa`` over the effective number of units (Kish).
+
+        Rows of one unit count once, since they may all be alike.
+        """
+        if self.shares is None:
+            return self.kappa * (1 / self.features.shape[0])
+        shares = self.shares if self.units is None else np.bincount(self.units, self.shares)
+        return self.kappa * float(np.sum(shares**2))
 
     def average(self, weights: Floats) -> Floats:
         """Return the mean of ``phi weights`` over rows, shape (n_features, n_columns)."""

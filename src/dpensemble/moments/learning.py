@@ -17,13 +17,14 @@ from dpensemble._arrays import Floats
 from dpensemble.datasets.encoding import statements_of
 from dpensemble.design.noisy_sums import NoisySums
 from dpensemble.moments.choice import FEW_ROWS
-from dpensemble.moments.drift import DISTRUST, Drift, drift
+from dpensemble.moments.drift import Drift, drift
 from dpensemble.moments.evidence import PublicRows
 from dpensemble.moments.grid import Grid, observed_grid
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.snapped import SnappedMap
 from dpensemble.moments.maps.tables import TableMap, feature_values
 from dpensemble.moments.model import MomentsModel
+from dpensemble.moments.public_units import PublicUnits
 from dpensemble.moments.queries import STATISTICS, FeatureMean, FeatureProducts, Moments, UnitCount
 from dpensemble.moments.readable import ReadableShare, always_one, always_one_of_cells, readable_share
 from dpensemble.moments.rounds import MomentsSource, Rounds
@@ -35,6 +36,7 @@ from dpensemble.releases import ReleasedSum
 _SYNTHETIC_ROWS, _KNOTS, _KAPPA, _HALF = 16_000, (2, 3, 5, 9), 3.0, 300
 # Rows with columns drawn apart beside public ones that are few, and their share.
 _ROWS_APART, _SHARE_APART = 2000, 0.3
+_EACH_ROW = PublicUnits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ def learn(
     design: NoisySums,
     total_weight: float,
     *,
+    units: PublicUnits = _EACH_ROW,
     after_alarm: NoisySums | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
@@ -66,10 +69,10 @@ def learn(
 
     The number of units is released with noise if it is private, and then takes the place of `total_weight`. If a mean
     that is released first shows public rows to be unlike the private ones, `after_alarm` is how to go on with synthetic
-    rows; without it public rows are trusted less.
+    rows; without it public rows are trusted less. They are also trusted less when the comparison cannot decide.
     """
     features = whole_features(feature_map.transform(public)) / UNIT
-    rows = _public_rows(features, feature_map, public, len(classes))
+    rows = _public_rows(features, feature_map, public, len(classes), units)
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -78,11 +81,10 @@ def learn(
         _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             mean = source.release(FeatureMean(source.nonnegative), design.mean_share, total_weight)
-            difference = drift(*mean, features, total_weight)
+            difference = drift(*mean, features, total_weight, units)
             if difference.alarm and after_alarm is not None:
-                learned = _by_synthetic_rows(
-                    source, observed_grid(public), None, classes, after_alarm, total_weight, on_done
-                )
+                grid = observed_grid(public)
+                learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
         rounds = Rounds(source, feature_map, _trusted(rows, difference), total_weight)
 
@@ -90,13 +92,14 @@ def learn(
             nonlocal mean, difference
             if first.mean is not None:
                 mean = first.mean, first.mean_spread
-                difference = drift(*mean, features, total_weight)
+                difference = drift(*mean, features, total_weight, units)
                 rounds.rows = _trusted(rows, difference)
 
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
-        made_up = _features_apart(feature_map, public) if statements_of(feature_map).reads_columns_apart else features
+        apart = statements_of(feature_map).reads_columns_apart
+        made_up = _features_apart(feature_map, public, units) if apart else features
         readable = readable_share(*mean, always_one(made_up), relative_error=count_error / total_weight)
     return _learned(rounds, classes, public, difference, synthetic=False, readable=readable)
 
@@ -109,6 +112,7 @@ def learn_by_synthetic_rows(
     design: NoisySums,
     total_weight: float,
     *,
+    units: PublicUnits = _EACH_ROW,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
     """Release cells' shares and all rounds, and fit a model to them, by rows that are drawn from what was released.
@@ -119,7 +123,7 @@ def learn_by_synthetic_rows(
         counted = source.reading(grid.one_hot, nonnegative=True)
         total_weight, count_error = _units(counted, design, total_weight)
         _release_statistics(counted, design, classes, total_weight)
-        learned = _by_synthetic_rows(counted, grid, public, classes, design, total_weight, on_done)
+        learned = _by_synthetic_rows(counted, grid, public, classes, design, total_weight, on_done, units)
         if learned.readable is None:
             return learned
         error = math.hypot(learned.readable.error, learned.readable.share * count_error / total_weight)
@@ -145,6 +149,7 @@ def _by_synthetic_rows(
     design: NoisySums,
     total_weight: float,
     on_done: Callable[[int], None],
+    units: PublicUnits = _EACH_ROW,
 ) -> Learned:
     cells = FeatureMean(nonnegative=True, description="how common each value of a column is")
     released = source.reading(grid.one_hot, nonnegative=True).release(cells, design.cells_share, total_weight)
@@ -152,7 +157,7 @@ def _by_synthetic_rows(
     table = shares.grid.rows(shares.draw(_SYNTHETIC_ROWS))
     snapped = SnappedMap(TableMap(knots=_KNOTS, fewest=1), shares.grid.columns).fit(table)
     source = source.reading(snapped.transform, nonnegative=snapped.nonnegative_)
-    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes)), total_weight)
+    rounds = Rounds(source, snapped, _rows(snapped, table, public, len(classes), units), total_weight)
 
     def draw_again(_: Moments) -> None:
         """Draw rows that have the correlations of what the first round made of their columns."""
@@ -162,7 +167,7 @@ def _by_synthetic_rows(
         scored = source.reading(scores.of_rows, nonnegative=False)
         products = scored.release(FeatureProducts(), design.products_share, total_weight)
         table = shares.grid.rows(scores.draw(scores.correlation(*products), _SYNTHETIC_ROWS))
-        rounds.rows = _rows(snapped, table, public, len(classes))
+        rounds.rows = _rows(snapped, table, public, len(classes), units)
 
     rounds.run(design.shares, draw_again, on_done)
     readable = None
@@ -185,42 +190,58 @@ def _learned(
     return Learned(model, rounds.feature_map, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
-def _public_rows(features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int) -> PublicRows:
+def _public_rows(
+    features: Any, feature_map: Any, public: pd.DataFrame, n_classes: int, units: PublicUnits
+) -> PublicRows:
     """Return features of public rows; where they are few, of rows with columns drawn each by itself, too."""
     if not statements_of(feature_map).reads_columns_apart or len(public) >= FEW_ROWS:
-        return PublicRows(features, feature_map.blocks_, n_classes)
+        return PublicRows(features, feature_map.blocks_, n_classes, shares=units.shares, units=units.numbers)
     # In few rows, entries go together by chance. Made-up rows keep the fit from relying on that.
-    more = _features_apart(feature_map, public)
-    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes)
+    more = _features_apart(feature_map, public, units)
+    return _beside(features, more, 1 - _SHARE_APART, feature_map, n_classes, units)
 
 
-def _features_apart(feature_map: Any, public: pd.DataFrame) -> Any:
+def _features_apart(feature_map: Any, public: pd.DataFrame, units: PublicUnits) -> Any:
     """Return features of rows whose entries were drawn from public rows, each column by itself."""
-    draw = np.random.default_rng(0)
-    apart = {name: public[name].to_numpy()[draw.integers(len(public), size=_ROWS_APART)] for name in public.columns}
+    draw, shares = np.random.default_rng(0), units.shares
+
+    def places() -> NDArray[np.int64]:
+        if shares is None:
+            return draw.integers(len(public), size=_ROWS_APART)
+        return draw.choice(len(public), size=_ROWS_APART, p=shares)
+
+    apart = {name: public[name].to_numpy()[places()] for name in public.columns}
     return whole_features(feature_map.transform(pd.DataFrame(apart).astype(public.dtypes))) / UNIT
 
 
-def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, kappa: float = 1.0) -> PublicRows:
+def _beside(features: Any, more: Any, part: float, feature_map: Any, n_classes: int, units: PublicUnits) -> PublicRows:
     """Return features of real rows with a part in every mean, and of made-up rows with the rest."""
     n_real, n_more = features.shape[0], more.shape[0]
-    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
     both = sparse.vstack([features, more], format="csr")
-    return PublicRows(both, feature_map.blocks_, n_classes, kappa=kappa, shares=shares)
+    shares = np.repeat([part / n_real, (1 - part) / n_more], [n_real, n_more])
+    owners = None
+    if units.numbers is not None and units.shares is not None:
+        shares[:n_real] = part * units.shares
+        # Each made-up row is a unit of its own.
+        owners = np.append(units.numbers, units.count(n_real) + np.arange(n_more))
+    return PublicRows(both, feature_map.blocks_, n_classes, shares=shares, units=owners)
 
 
 def _trusted(rows: PublicRows, difference: Drift | None) -> PublicRows:
-    """Return public rows that are taken for worse than a sample where they look unlike the private ones."""
-    return rows if difference is None or not difference.alarm else replace(rows, kappa=DISTRUST)
+    """Return public rows, taken for worse than a sample unless they look like the private ones."""
+    return rows if difference is None or difference.trusted else replace(rows, kappa=difference.kappa)
 
 
-def _rows(snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int) -> PublicRows:
-    """Return features of synthetic rows and, with a share that grows with their number, of a few public ones."""
+def _rows(
+    snapped: SnappedMap, table: pd.DataFrame, public: pd.DataFrame | None, n_classes: int, units: PublicUnits
+) -> PublicRows:
+    """Return features of synthetic rows and, with a share that grows with the number of units, of a few public ones."""
     features = whole_features(snapped.transform(table)) / UNIT
     if public is None:
         return PublicRows(features, snapped.blocks_, n_classes, kappa=_KAPPA)
-    real = whole_features(snapped.transform(public)) / UNIT
-    return _beside(real, features, len(public) / (len(public) + _HALF), snapped, n_classes, _KAPPA)
+    real, count = whole_features(snapped.transform(public)) / UNIT, units.count(len(public))
+    both = _beside(real, features, count / (count + _HALF), snapped, n_classes, units)
+    return replace(both, kappa=_KAPPA)
 
 
 def _effects_of_cells(snapped: SnappedMap, grid: Grid, coefficients: Floats) -> list[Floats]:

@@ -1,4 +1,4 @@
-"""PyTorch networks as classifiers, many of them trained at once as teachers; PyTorch is an optional extra."""
+"""PyTorch networks as classifiers, many of which train at once as teachers. PyTorch is an optional extra."""
 
 from dpensemble.neural.augmentation import ImageAugmentation
 from dpensemble.neural.classifier import TorchClassifier

@@ -10,16 +10,16 @@ from typing import Any
 
 from dpensemble.errors import InvalidParameterError
 
-# Tensors and modules, of a library that may be missing.
+# Tensors and modules, of a library that may not be installed.
 Tensor = Any
 Module = Any
 
-# PyTorch draws from one generator a process, so threads take turns.
+# PyTorch draws from one generator per process, so threads take turns.
 _ONE_AT_A_TIME = threading.RLock()
 
 
 def require_torch() -> Any:
-    """Return the module torch, or say which extra brings it."""
+    """Return the module torch, or raise an error that names the extra that installs it."""
     try:
         return import_module("torch")
     except ImportError:
@@ -29,19 +29,19 @@ def require_torch() -> Any:
 
 
 def resolve_device(device: object) -> str:
-    """Return the name of a device that exists; "auto" is CUDA where there is one, else the CPU."""
+    """Return the name of a device that exists. "auto" is CUDA if present, otherwise the CPU."""
     torch = require_torch()
     if isinstance(device, str):
         if device == "auto":
             return "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu" or (device.split(":")[0] == "cuda" and torch.cuda.is_available()):
             return device
-    raise InvalidParameterError(f"device={device!r} is not available here; use 'auto' or 'cpu'.")
+    raise InvalidParameterError(f"device={device!r} must be available here; use 'auto' or 'cpu'.")
 
 
 @contextmanager
 def own_generator(seed: int, device: str) -> Iterator[None]:
-    """Seed PyTorch's generators for the block, and leave them afterwards as they were."""
+    """Seed PyTorch's generators for the block, and restore them afterwards."""
     torch = require_torch()
     with _ONE_AT_A_TIME, torch.random.fork_rng(devices=[device] if device != "cpu" else []):
         torch.manual_seed(seed)
@@ -50,7 +50,7 @@ def own_generator(seed: int, device: str) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: blocks of teachers run side by side, and sums do not depend on how many."""
+    """Let PyTorch use one thread. Blocks of teachers run side by side, and sums must not depend on their number."""
     torch = require_torch()
     before = torch.get_num_threads()
     torch.set_num_threads(1)

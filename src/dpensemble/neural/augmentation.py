@@ -14,9 +14,9 @@ from dpensemble.neural._torch import Tensor, require_torch
 
 @dataclass(frozen=True)
 class ImageAugmentation:
-    """Rotate and shift every training image anew in every epoch.
+    """Rotate and shift every training image, differently in every epoch.
 
-    What is drawn depends on the seed and the number of images only, so it costs no privacy.
+    The draws depend on the seed and the number of images only, so they cost no privacy.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class ImageAugmentation:
 
 
 def moved(images: Tensor, moves: NDArray[np.float32]) -> Tensor:
-    """Return images of shape (n_images, channels, height, width) moved; what comes in from outside is zero."""
+    """Return moved images of shape (n_images, channels, height, width). Pixels from outside are zero."""
     torch: Any = require_torch()
     height, width = images.shape[2:]
     angle, across, down = np.moveaxis(moves, 1, 0)
     cosine, sine = np.cos(angle), np.sin(angle)
-    # Coordinates run from -1 to 1 both ways, whatever the shape.
+    # Coordinates run from -1 to 1 in both directions, for every shape.
     rows = [
         [cosine, -sine * np.float32(height / width), 2 * across],
         [sine * np.float32(width / height), cosine, 2 * down],

@@ -1,7 +1,7 @@
-"""Training of a block of teachers at once; each comes out as if it had been trained alone.
+"""Training of a block of teachers at once, with the same result for each as when trained alone.
 
-A block's arrays have the same shape whatever its teachers' records are: teachers without a network keep their place,
-and batches that are not full are padded. So a change of one teacher's records cannot move the arithmetic of another's.
+A block's arrays have the same shape for all teachers' records: teachers without a network keep their place,
+and batches that are not full are padded. So a change of one teacher's records cannot affect another's arithmetic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Table:
 
 
 class Stack:
-    """Parameters of a block of networks: one row of numbers a teacher, zeros for None, seen by name."""
+    """Parameters of a block of networks: one row of numbers a teacher, zeros for None, accessible by name."""
 
     def __init__(self, modules: Sequence[Module | None], like: Module, device: str) -> None:
         torch = require_torch()
@@ -62,12 +62,12 @@ class Stack:
         }
 
 
-# Vector instructions work through this many numbers at once; rows are padded to a multiple.
+# Vector instructions process this many numbers at once. Rows are padded to a multiple.
 _EVEN = 16
 
 
 def train_block(stack: Stack, network: Network, tables: Sequence[Table | None], training: Training) -> None:
-    """Train the networks of a stack in place, each on its own table; those without one keep a place only."""
+    """Train the networks of a stack in place, each on its own table. A teacher without a table only keeps its place."""
     step = _stepper(stack, network, training)
     n_batches = [0 if table is None else table.schedule.n_batches for table in tables]
     longest = max(n_batches)
@@ -81,7 +81,7 @@ def train_block(stack: Stack, network: Network, tables: Sequence[Table | None], 
 
 
 class _Epoch:
-    """One teacher's rows of an epoch, moved, and in the order of its batches."""
+    """One teacher's rows of an epoch, after augmentation and in the order of its batches."""
 
     def __init__(self, table: Table) -> None:
         torch = require_torch()
@@ -139,13 +139,13 @@ def _stepper(stack: Stack, network: Network, training: Training) -> Callable[[_B
 
     def step(batch: _Batch) -> None:
         logits = network(batch.rows, Step(parameters, stack.buffers, batch.live, batch.padded, factors))
-        chosen = torch.log_softmax(logits, dim=1).gather(1, batch.targets[:, None]).squeeze(1)
-        losses = (chosen * batch.live).sum(1) / batch.live.sum(1).clamp(min=1)
+        log_chances = torch.log_softmax(logits, dim=1).gather(1, batch.targets[:, None]).squeeze(1)
+        losses = (log_chances * batch.live).sum(1) / batch.live.sum(1).clamp(min=1)
         gradients = torch.autograd.grad(-losses.sum(), list(parameters.values()))
         for target, gradient in zip(stack.gradients, gradients, strict=True):
             target.copy_(gradient)
         for t, present in enumerate(batch.present):
-            # One without a gradient is left alone: its moments and its count of steps too.
+            # A network without a gradient is not touched, and neither are its moments and its count of steps.
             each[t].grad = stack.gradient[t] if present else None
         optimizer.step()
 

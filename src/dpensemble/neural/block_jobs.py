@@ -1,4 +1,4 @@
-"""What a worker does with a block of teachers: fit them, or let them vote."""
+"""The work on a block of teachers: fit them, or let them vote."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from dpensemble.neural.stacked_network import Network, stacked_network
 from dpensemble.neural.training import train
 from dpensemble.votes import ballot_dtype
 
-# Numbers of all layers, rows and teachers at once in voting, which keeps nothing for later.
+# Numbers of all layers, rows and teachers at once in voting, which stores nothing for later.
 _NUMBERS_IN_VOTING = 6_000_000
 
 Records = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def network_of(template: Any) -> Network | str:
-    """Return how to run a template's networks at once, or why that cannot be done."""
+    """Return how to run a template's networks at once, or why that is impossible."""
     with own_generator(0, "cpu"):
         return stacked_network(template._new_module(), template.input_shape_)
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Silence warnings, which would tell of private records, and use one thread."""
+    """Silence warnings, which could reveal private records, and use one thread."""
     with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")
         yield
 
 
 def fit_block(template: Any, tables: list[Records | None], seeds: list[int]) -> list[Any]:
-    """Train one block of teachers on their own records; None for one without records or after a divergence."""
+    """Train one block of teachers on their own records. None for a teacher without records or after a divergence."""
     if all(records is None for records in tables):
         return [None] * len(tables)
     network = network_of(template)
     with _quietly():
-        # A stack of one, which a large network or batch comes to, is slower than no stack.
+        # A stack of one, as for a large network or batch, is slower than no stack.
         if isinstance(network, str) or len(tables) == 1:
             return [_fit_alone(template, records, seed) for records, seed in zip(tables, seeds, strict=True)]
         return _fit_stacked(template, network, tables, seeds)
@@ -79,7 +79,7 @@ def _fit_alone(template: Any, records: Records | None, seed: int) -> Any:
     training = Training.of(template, template.input_shape_)
     try:
         state, _ = template._trained(*records, seed, training, train)
-    except Exception:  # one teacher's records may not stop the others
+    except Exception:  # one teacher's records must not stop the others
         return None
     return _single(template, seed, state)
 
@@ -97,7 +97,7 @@ def _single(template: Any, seed: int, state: dict[str, NDArray[Any]]) -> Any:
 def vote_block(
     models: list[Any], fallbacks: NDArray[np.int64], X: NDArray[np.float32], n_classes: int
 ) -> NDArray[np.unsignedinteger]:
-    """Return a block's class ids (n_queries, n_teachers): fallbacks where no model gives a finite answer."""
+    """Return a block's class ids (n_queries, n_teachers), or fallbacks if a model gives no finite answer."""
     ballots = np.empty((len(X), len(models)), dtype=ballot_dtype(n_classes), order="F")
     ballots[:] = fallbacks[None, :]
     fitted = [t for t, model in enumerate(models) if model is not None]
@@ -135,7 +135,7 @@ def _asker(
     if not isinstance(network, str):
         stack = Stack(modules, next(module for module in modules if module is not None), device)
         size = _NUMBERS_IN_VOTING // (len(modules) * max(1, network.numbers_a_row))
-        # A multiple of what vector instructions take.
+        # A multiple of what vector instructions process.
         return max(1, size // 16) * 16, lambda rows: logits_of(stack, network, rows)
 
     def one_by_one(rows: Tensor) -> Tensor:

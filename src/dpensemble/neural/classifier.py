@@ -28,7 +28,7 @@ _ROWS_AT_ONCE = 512
 
 
 def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return rows and labels as arrays, of which no entry is missing or infinite."""
+    """Return rows and labels as arrays without missing or infinite entries."""
     require_rows("X", X)
     require_labels(y)
     return read_rows("X", lambda: validate_data(estimator, X, y, dtype=np.float32))
@@ -36,45 +36,45 @@ def checked_training_rows(estimator: Any, X: Any, y: Any) -> tuple[NDArray[np.fl
 
 @dataclass(repr=False, eq=False)
 class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
-    """A classifier that trains a PyTorch network by mini-batches; needs the extra ``dpensemble[torch]``.
+    """A classifier that trains a PyTorch network by mini-batches. Needs the extra ``dpensemble[torch]``.
 
-    As a teacher, many are trained at once. What is fitted depends on the rows, the labels, the settings and
-    `random_state` only; no global generator is read or moved.
+    As teachers, many networks are trained at once. A fit depends on the rows, the labels, the settings and
+    `random_state` only. No global generator is read or changed.
 
     Parameters
     ----------
     module : callable, default `hidden_layer_network`
-        Called with (input_shape, n_classes), under the classifier's own seed; returns a ``torch.nn.Module`` that
+        Called with (input_shape, n_classes), under the classifier's own seed. Returns a ``torch.nn.Module`` that
         turns rows of shape (n_rows, *input_shape) into logits of shape (n_rows, n_classes).
     input_shape : sequence of int or None
-        Shape that each row is given, such as (1, 28, 28); None leaves rows as they are.
+        Shape that each row is given, such as (1, 28, 28). None leaves rows as they are.
     classes : sequence or None
-        All labels, if `y` may lack some; None takes those in `y`. A teacher is told the declared ones.
+        All labels, if `y` may lack some. None takes those in `y`. A teacher receives the declared labels.
     epochs : int
         Passes over the rows, at least 1.
     batch_size : int
-        Most rows a step; rows are dealt evenly.
+        Most rows in a step. Rows are divided evenly.
     optimizer : Adam, SGD or None
-        With its learning rate; None takes ``Adam()``.
+        The optimizer with its learning rate. None takes ``Adam()``.
     augmentation : ImageAugmentation or None
         Random moves of training images.
     start : fitted TorchClassifier or None
-        Trained on public data; its parameters are copied wherever name and shape agree. Keep its `module` alike.
+        A network trained on public data. Its parameters are copied where name and shape agree. Use the same `module`.
     last_layer : {"auto", "keep", "new"}
-        Whether the start's last layer is copied too; "auto" does so if the numbers of classes agree.
+        Whether the start's last layer is copied too. "auto" copies it if the numbers of classes agree.
     precision : {"float32", "bfloat16"}
-        Of the factors of matrix products in training.
+        Precision of the factors of matrix products in training.
     device : str
-        "auto" (CUDA where present), "cpu", "cuda" or "cuda:1".
+        "auto" (CUDA if present), "cpu", "cuda" or "cuda:1".
     random_state : int, RandomState or None
-        Of start values, order and moves.
+        Seed of start values, order and moves.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
     n_features_in_ : int
-        Columns.
+        Number of columns.
     input_shape_ : tuple of int
         Shape of a row.
     state_ : dict of str to ndarray
@@ -172,11 +172,11 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         """Train one clone on each shard, many at a time.
 
         Up to rounding, teacher ``t`` is this classifier with ``classes=classes, random_state=seeds[t]`` fitted on its
-        shard. Networks that cannot be stacked are trained one by one; `stacking_obstacle` tells why.
+        shard. Networks that cannot be stacked are trained one by one. `stacking_obstacle` returns the reason.
 
-        `y` are class ids. `constant_votes` is -1 for a teacher to fit, else the class id it always votes for. Rows, `y`
-        and constant votes are private, seeds are public. Each worker uses one thread, and `on_done` is called with the
-        size of each block that was finished.
+        `y` are class ids. `constant_votes` is -1 for a teacher to fit, and otherwise the class id that it always votes
+        for. Rows, `y` and constant votes are private, seeds are public. Each worker uses one thread, and `on_done` is
+        called with the size of each finished block.
         """
         return fit_together(
             self,
@@ -191,11 +191,11 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings; those of `start` are none of this classifier's, whatever `deep` says."""
+        """Return the settings. The settings of `start` are not included, for either value of `deep`."""
         return {k: v for k, v in super().get_params(deep=deep).items() if not k.startswith("start__")}
 
     def __sklearn_clone__(self) -> TorchClassifier:
-        # The usual clone would unfit the start.
+        # scikit-learn's usual clone would remove the start's fit.
         settings = self.get_params(deep=False)
         return type(self)(**settings | {"optimizer": clone(self.optimizer, safe=False)})
 
@@ -219,7 +219,7 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         """Return the numbers of a new network trained alone, and whether they are finite."""
         schedule = Schedule(entropy, len(X), training)
         device = resolve_device(self.device)
-        # More threads pay for large networks only, and cost much on a busy machine.
+        # More threads help large networks only, and cost much on a busy machine.
         with own_generator(schedule.torch_seed, device), one_thread():
             module = self._new_module().to(device)
             finite = how(module, self._rows(X, device), targets, schedule, training)
@@ -232,28 +232,28 @@ class TorchClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
         classes = np.unique(np.asarray(self.classes))
         targets = np.searchsorted(classes, y).clip(max=len(classes) - 1)
         if np.any(classes[targets] != y):
-            raise DataError("y holds labels that classes does not declare; declare every label.")
+            raise DataError("y must hold labels that classes declares; declare every label.")
         return classes, targets
 
     def _prepare(self, n_features: int) -> None:
-        """Check what concerns the shape of rows and the start."""
+        """Check all that depends on the shape of rows and the start."""
         if not callable(self.module):
             raise InvalidParameterError(
-                f"module={self.module!r} is not callable; give a function of (input_shape, n_classes)."
+                f"module={self.module!r} must be callable; give a function of (input_shape, n_classes)."
             )
         shape = (n_features,) if self.input_shape is None else tuple(int(size) for size in self.input_shape)
-        taken = int(np.prod(shape))
-        if n_features != taken or min(shape, default=0) < 1:
-            raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {taken}; make them agree.")
+        n_entries = int(np.prod(shape))
+        if n_features != n_entries or min(shape, default=0) < 1:
+            raise DataError(f"X has {n_features} columns, but input_shape={shape} takes {n_entries}; make them agree.")
         checked_start(self.start, self.last_layer)
         self.input_shape_ = shape
 
     def _new_module(self) -> Module:
-        """Return an untrained network; the caller has seeded PyTorch."""
+        """Return an untrained network. The caller has seeded PyTorch."""
         module = self.module(self.input_shape_, len(self.classes_))
         if not isinstance(module, require_torch().nn.Module):
             raise InvalidParameterError(
-                f"module returned a {type(module).__name__}, not a torch.nn.Module; return the network."
+                f"module must return a torch.nn.Module, the network; got {type(module).__name__}."
             )
         if self.start is not None:
             begin_from(module, self.start, len(self.classes_), LastLayer(self.last_layer))

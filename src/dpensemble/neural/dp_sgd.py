@@ -30,59 +30,59 @@ from dpensemble.relations import Basis, Relation
 
 
 class DPSGDClassifier(TorchClassifier):
-    """A network trained by DP-SGD, so that the model may be published; needs the extra ``dpensemble[opacus]``.
+    """A network trained by DP-SGD, so that the model may be published. Needs the extra ``dpensemble[opacus]``.
 
-    Every record is in every step with the same probability (Poisson sampling), its gradient is shortened to
-    `clip` and Gaussian noise is added to the sum: the least that keeps the training within the budget, found
-    before any record is looked at. There are neither teachers nor public rows.
+    Every record is in every step with the same probability (Poisson sampling). Its gradient is shortened to
+    `clip` and Gaussian noise is added to the sum. The noise is the least that keeps the training within the budget, and
+    is computed before any record is touched. There are neither teachers nor public rows.
 
     Parameters
     ----------
     module : callable, default `hidden_layer_network`
-        Called with (input_shape, n_classes); returns a ``torch.nn.Module``. A row's logits must depend on that
-        row alone; batch normalisation is refused, of layers of your own you must know.
+        Called with (input_shape, n_classes). Returns a ``torch.nn.Module``. A row's logits must depend on that
+        row alone. Batch normalisation is refused. You must check your own layers yourself.
     input_shape : sequence of int or None
-        Shape that each row is given, such as (1, 28, 28); None leaves rows as they are.
+        Shape that each row is given, such as (1, 28, 28). None leaves rows as they are.
     classes : sequence
-        All possible labels. Must be declared: reading them off private labels would leak.
+        All possible labels. You must declare them, because taking them from private labels would leak.
     epsilon, delta : float
         Budget of one fit, for one record added or removed. Epsilon from 0.001 to 1000.
     clip : float, default=1.0
         Length to which each record's gradient is shortened.
     accountant : {"prv", "rdp"}, default="prv"
-        Of Opacus: privacy loss random variables, or Renyi differential privacy, which takes more noise.
+        Accountant of Opacus: privacy loss random variables, or Renyi differential privacy, which requires more noise.
     epochs : int
         Expected passes over the records.
     batch_size : int
-        Expected records a step.
+        Expected number of records in a step.
     optimizer : Adam, SGD or None
-        With its learning rate; None takes ``SGD(0.5)``.
+        The optimizer with its learning rate. None takes ``SGD(0.5)``.
     start, last_layer
-        A network trained on public data to begin from, as of `TorchClassifier`.
+        A network trained on public data to start from, as for `TorchClassifier`.
     device : str
-        "auto" (CUDA where present), "cpu", "cuda" or "cuda:1".
+        "auto" (CUDA if present), "cpu", "cuda" or "cuda:1".
     random_state : int, RandomState or None
         Public seed of start values only.
     insecure_release_seed : int, optional
         Seeds samples and noise for a repeatable experiment and marks the guarantee "not for release".
     on_bad_record : {"raise", "zero"}, default="raise"
-        Whether a record with an entry that is no finite number, or with an undeclared label, is refused, or has the
-        gradient zero. Such a record still counts among the records.
+        Whether to refuse a record with an entry that is not a finite number, or with an undeclared label, or to set its
+        gradient to zero. Such a record still counts among the records.
 
     Attributes
     ----------
     guarantee_ : Guarantee
-        What is promised. It warns where delta is not below one over the number of records.
+        The guarantee. It warns if delta is not below one over the number of records.
     noise_multiplier_ : float
         Standard deviation of the noise over `clip`. Public.
     classes_ : ndarray of shape (n_classes,)
         Declared labels, sorted.
     n_features_in_ : int
-        Columns.
+        Number of columns.
     input_shape_ : tuple of int
         Shape of a row.
     state_ : dict of str to ndarray
-        The network's parameters and buffers; may be published.
+        The network's parameters and buffers. May be published.
 
     Raises
     ------
@@ -97,13 +97,13 @@ class DPSGDClassifier(TorchClassifier):
 
     Notes
     -----
-    Opacus' privacy loss random variables are those of a record removed; that an addition costs no more over many
-    steps is its premise, and agrees with dp-accounting's bound on both.
+    Opacus' privacy loss random variables are those of a removed record. That an addition costs no more over many
+    steps is the premise of Opacus, and agrees with dp-accounting's bound on both.
 
     References
     ----------
-    M. Abadi et al., "Deep learning with differential privacy", CCS 2016; S. Gopi, Y. T. Lee and L. Wutschitz,
-    "Numerical composition of differential privacy", NeurIPS 2021; A. Yousefpour et al., "Opacus", 2021.
+    M. Abadi et al., "Deep learning with differential privacy", CCS 2016. S. Gopi, Y. T. Lee and L. Wutschitz,
+    "Numerical composition of differential privacy", NeurIPS 2021. A. Yousefpour et al., "Opacus", 2021.
 
     Examples
     --------
@@ -112,9 +112,9 @@ class DPSGDClassifier(TorchClassifier):
     True
     """
 
-    #: What `privacy_spent_` and `announced_privacy` speak of.
+    #: The relation of `privacy_spent_` and `announced_privacy`.
     relation = Relation.ADD_OR_REMOVE_ONE
-    # Settings of the base that have no private form here.
+    # Settings of the base class that have no private form here.
     precision = "float32"
     augmentation = None
     default_optimizer = SGD(0.5)
@@ -157,7 +157,7 @@ class DPSGDClassifier(TorchClassifier):
         self.on_bad_record = on_bad_record
 
     def announced_privacy(self) -> tuple[float, float]:
-        """Return the epsilon and delta that every fit keeps within, known before it."""
+        """Return the epsilon and delta that no fit exceeds, known before it."""
         return real_between("epsilon", self.epsilon, 1e-3, 1e3), delta_of(self.delta)
 
     @guard_private_rows()
@@ -167,11 +167,11 @@ class DPSGDClassifier(TorchClassifier):
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
-            Private records; finite numbers. Scale and encode with public statistics only.
+            Private records with finite numbers. Scale and encode with public statistics only.
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         """
-        # Its extra brings PyTorch too, so that is the one to name.
+        # Opacus' extra installs PyTorch too, so the error names that extra.
         require_opacus()
         require_torch()
         epsilon, delta = self.announced_privacy()
@@ -190,7 +190,7 @@ class DPSGDClassifier(TorchClassifier):
             settings = PrivateTraining(training=training, steps=steps, clip=clip)
             return train_privately(module, rows, targets, settings, noise, readable)
 
-        # The public seed is of start values only: who is in which step comes from the noise.
+        # The public seed is for start values only. The records of each step come from the noise.
         self._fit(records, labels, train)
         self._steps, self.noise_multiplier_ = steps, steps.noise_multiplier
         self.guarantee_ = _guarantee(steps, self.privacy_spent_(delta), delta, noise.for_release, len(records))
@@ -199,7 +199,7 @@ class DPSGDClassifier(TorchClassifier):
     def _records(
         self, X: ArrayLike, y: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.bool_] | None]:
-        """Return rows, labels, and which records can be read; None where all can, as others are refused."""
+        """Return rows, labels, and which records are readable, or None if unreadable records are refused."""
         if not zeroes_bad(self):
             return *checked_training_rows(self, X, y), None
         require_rows("X", X, keep_bad=True)
@@ -208,9 +208,9 @@ class DPSGDClassifier(TorchClassifier):
         rows: NDArray[np.float32] = validate_data(self, as_numbers(X), dtype=np.float32, ensure_all_finite=False)
         ids = class_ids_or_bad(classes, y)
         if len(ids) != len(rows):
-            raise DataError(f"X has {len(rows)} records and y {len(ids)} labels; give one for each.")
+            raise DataError(f"y must have one label for each of the {len(rows)} records of X; got {len(ids)} labels.")
         readable = readable_array(rows, nan=False) & (ids != BAD)
-        # What stands in for a bad record is never used: its loss counts nothing.
+        # The replacement of a bad record is never used, since its loss counts nothing.
         return np.where(readable[:, None], rows, np.float32(0)), classes[np.where(readable, ids, 0)], readable
 
     def privacy_spent_(self, delta: float) -> float:
@@ -226,7 +226,7 @@ class DPSGDClassifier(TorchClassifier):
 
     @property
     def fit_together(self) -> Any:
-        """Not offered: as teachers these are trained one by one, each with noise of its own."""
+        """Not offered, since as teachers these are trained one by one, each with noise of its own."""
         raise AttributeError("fit_together")
 
     def __sklearn_tags__(self) -> Any:
@@ -255,13 +255,13 @@ def _guarantee(steps: NoisySteps, epsilon: float, delta: float, for_release: boo
 
 
 _ASSUMPTIONS = (
-    "Noise and samples come from PyTorch's own generator, which is no cryptographic one; its start came from the "
+    "Noise and samples come from PyTorch's own generator, which is not a cryptographic one. Its start came from the "
     "operating system.",
-    "Noise is in floating point, unlike the exact integers that this library draws elsewhere: what rounding and "
-    "the spacing of floating-point numbers reveal is not covered.",
+    "Noise is in floating point, unlike the exact integers that this library draws elsewhere. The guarantee does not "
+    "cover what rounding and the spacing of floating-point numbers reveal.",
     "A row's logits depend on that row alone.",
     "The number of records is public, although a neighbouring data set has one more or one fewer.",
     "Declared classes, settings, the network and what it starts from do not depend on the private records.",
-    "That a run completed, or was refused, is not covered.",
-    "This covers one training run; the losses of further runs on the same records add to it.",
+    "The guarantee does not cover that a run completed, or was refused.",
+    "This covers one training run. The losses of further runs on the same records add to it.",
 )

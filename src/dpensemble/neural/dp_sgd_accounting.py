@@ -1,4 +1,4 @@
-"""How much noise DP-SGD needs, and what it costs, by the accountants of Opacus; Opacus is an optional extra."""
+"""The noise that DP-SGD needs, and its cost, by the accountants of Opacus. Opacus is an optional extra."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import numpy as np
 from dpensemble.budget import Budget
 from dpensemble.errors import BudgetError, InvalidParameterError
 
-# PyTorch draws floats in steps of this, so a record may be sampled this much more often than it is told to.
+# PyTorch draws floats in steps of this, so a record may be sampled more often than requested by this much.
 _STEP_OF_UNIFORM = 2.0**-24
-# What discretisation may waste: this share of epsilon, or of a small one more, since time grows as one over it.
+# Most that discretisation may waste: this share of epsilon, or more of a small epsilon, since time grows as 1 over it.
 _SHARE_WASTED, _FINEST = 0.02, 1e-4
-# Shares of epsilon that the search aims at, and is content with.
+# Shares of epsilon at which the search aims, and with which it stops.
 _AIM, _ENOUGH = 0.997, 0.99
 _LEAST_NOISE, _MOST_NOISE, _RESOLUTION = 0.05, 1e6, 1e-4
 _MOST_TRIES = 60
 
 
 class Accountant(StrEnum):
-    """Which accountant of Opacus."""
+    """The accountant of Opacus."""
 
     PRV = "prv"
     RDP = "rdp"
@@ -41,10 +41,10 @@ NAMES = {
 
 
 def require_opacus() -> Any:
-    """Return the module opacus, or say which extra brings it."""
+    """Return the module opacus, or raise an error that names the extra that installs it."""
     try:
         with warnings.catch_warnings():
-            # Importing it meets deprecations of PyTorch that nobody here can act upon.
+            # Importing Opacus meets deprecations of PyTorch that users here cannot fix.
             warnings.simplefilter("ignore")
             return import_module("opacus")
     except ImportError:
@@ -63,7 +63,7 @@ class NoisySteps:
     accountant: Accountant
 
     def epsilon(self, delta: float, waste: float = 0.01) -> float:
-        """Return a bound on epsilon for one record added or removed; "prv" is up to `waste` above the exact."""
+        """Return a bound on epsilon for one record added or removed. With "prv" it is up to `waste` above the exact."""
         accountant = import_module("opacus.accountants").create_accountant(mechanism=self.accountant.value)
         rate = min(1.0, self.sample_rate + _STEP_OF_UNIFORM)
         accountant.history = [(self.noise_multiplier, rate, self.n_steps)]
@@ -76,15 +76,15 @@ class NoisySteps:
         if not math.isfinite(epsilon):
             raise BudgetError(
                 f"accountant={self.accountant.value!r} cannot price {self.n_steps} steps at delta={delta:g}; "
-                "use the other one ('prv' or 'rdp'), or a larger delta."
+                "use the other accountant ('prv' or 'rdp'), or a larger delta."
             )
-        # Negative where delta alone is more than is needed.
+        # Negative if delta alone is more than enough.
         return max(0.0, epsilon)
 
 
 @contextmanager
 def _quiet_accountant() -> Iterator[None]:
-    """Hide what Opacus says on the way to a bound that holds all the same."""
+    """Hide Opacus' warnings on the way to a bound that holds nevertheless."""
     with warnings.catch_warnings(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         warnings.filterwarnings("ignore", message="Optimal order is")
         yield
@@ -97,11 +97,11 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
     def steps(noise: float) -> NoisySteps:
         return NoisySteps(sample_rate=sample_rate, n_steps=n_steps, noise_multiplier=noise, accountant=accountant)
 
-    # About right for many steps; half is what even one step needs.
+    # About right for many steps. Even a single step needs half of it.
     noise = 0.5 + sample_rate * math.sqrt(2 * n_steps * math.log(1 / budget.delta + 1)) / budget.epsilon
     fine = finest_waste(budget.epsilon)
     if accountant is Accountant.PRV:
-        # A coarse bound is high by as much as it may be, so that without this much it guides the search.
+        # A coarse bound may exceed the exact one by this much. Without it the bound guides the search.
         coarse = budget.epsilon / 5
         guess = _least(lambda n: steps(n).epsilon(budget.delta, coarse) - coarse + fine, noise, budget.epsilon)
         noise = noise if guess is None else guess
@@ -115,12 +115,12 @@ def least_noise(budget: Budget, sample_rate: float, n_steps: int, accountant: Ac
 
 
 def finest_waste(epsilon: float) -> float:
-    """Return by how much discretisation may raise an epsilon of this size; finer takes longer."""
+    """Return by how much discretisation may raise an epsilon of this size. A finer one takes longer."""
     return max(_SHARE_WASTED * epsilon, min(_FINEST, epsilon / 5))
 
 
 def _least(price: Callable[[float], float], noise: float, target: float) -> float | None:
-    """Return a noise whose epsilon is a little below the target, or None if none of a sensible size is."""
+    """Return a noise whose epsilon is slightly below the target, or None if no noise of a sensible size qualifies."""
     too_little, enough, last = 0.0, math.inf, math.inf
     for _ in range(_MOST_TRIES):
         epsilon = price(noise)
@@ -130,7 +130,7 @@ def _least(price: Callable[[float], float], noise: float, target: float) -> floa
                 return noise
         else:
             too_little = noise
-        # Far too little, and no better for much more: the accountant has reached what it can tell.
+        # Far too little noise, but much more does not help: the accountant has reached its precision.
         stuck = epsilon > 2 * target and epsilon > 0.8 * last
         if stuck or noise > _MOST_NOISE or enough - too_little < _RESOLUTION * enough:
             break

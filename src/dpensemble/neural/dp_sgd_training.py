@@ -18,32 +18,32 @@ from dpensemble.neural._torch import Module, Tensor, require_torch
 from dpensemble.neural.dp_sgd_accounting import NoisySteps, require_opacus
 from dpensemble.neural.schedule import Training
 
-# Where PyTorch keeps the Mersenne Twister's 624 words in a generator's state: behind a seed and three numbers.
+# Position of the Mersenne Twister's 624 words in a generator's state in PyTorch: behind a seed and three numbers.
 _WORDS, _FIRST_BYTE, _WORD_BYTES = 624, 24, 8
 
 
 def require_bounded(module: Module) -> None:
-    """Refuse a network in which DP-SGD cannot tell what one record does, as one that normalises by batches."""
+    """Refuse a network in which DP-SGD cannot bound the effect of one record. For example, batch normalisation."""
     require_opacus()
     validators = import_module("opacus.validators")
     layers = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
     normalised = [name for name in layers if "BatchNorm" in name]
     if normalised:
         raise InvalidParameterError(
-            f"module has {normalised[0]}, which mixes the records of a batch, so that no clipping bounds "
-            "what one of them does; use GroupNorm, or a network that does not normalise, such as bagging_cnn."
+            f"module has {normalised[0]}, which mixes the records of a batch, so that clipping does not bound "
+            "the effect of one record; use GroupNorm, or a network without normalisation, such as bagging_cnn."
         )
-    refused = validators.ModuleValidator.validate(module.train(), strict=False)
+    errors = validators.ModuleValidator.validate(module.train(), strict=False)
     frozen = not all(parameter.requires_grad for parameter in module.parameters())
-    if refused or frozen:
-        why = "frozen parameters" if frozen else f"layers that Opacus refuses ({type(refused[0]).__name__})"
+    if errors or frozen:
+        why = "frozen parameters" if frozen else f"layers that Opacus refuses ({type(errors[0]).__name__})"
         raise InvalidParameterError(f"module has {why}; use plain layers, such as those of bagging_cnn.")
 
 
 def own_generators(noise: NoiseSource, device: str) -> tuple[Any, Any]:
     """Return generators of PyTorch for samples (on the CPU) and for noise (on the device)."""
     torch = require_torch()
-    # All 19,937 bits of the state come from the source, where a seed would leave 32; CUDA takes 63 and no more.
+    # All 19,937 bits of the state come from the source, whereas a seed would give 32. CUDA takes at most 63.
     samples = torch.Generator()
     state = samples.get_state().numpy().copy()
     words = (noise.uniform_bits(_WORDS) & np.uint64(0xFFFFFFFF)).astype("<u8")
@@ -91,11 +91,11 @@ def train_privately(
             noise_generator=gaussian,
         )
         for _ in range(settings.training.epochs):
-            # The records of a batch at once, which the loader itself would fetch one by one; it may be empty.
+            # The records of a batch at once, whereas the loader would fetch them one by one. The batch may be empty.
             for batch in loader.batch_sampler:
-                chosen = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
+                places = torch.as_tensor(batch, dtype=torch.int64, device=rows.device)
                 optimizer.zero_grad()
-                loss(private(rows[chosen]), ids[chosen], None if counts is None else counts[chosen]).backward()
+                loss(private(rows[places]), ids[places], None if counts is None else counts[places]).backward()
                 zero_broken_gradients(private.parameters())
                 optimizer.step()
     private.cleanup()
@@ -103,9 +103,9 @@ def train_privately(
 
 
 def zero_broken_gradients(parameters: Iterable[Any]) -> None:
-    """Make the whole gradient of each record zero that has an infinite or missing entry, such as by overflow.
+    """Set the whole gradient of each record to zero if it has an infinite or missing entry, such as by overflow.
 
-    Else one record would decide whether the network stays finite. A gradient of zero is within the clipping.
+    Otherwise one record would decide whether the network stays finite. A gradient of zero is within the clipping.
     """
     samples = [one.grad_sample for one in parameters if getattr(one, "grad_sample", None) is not None]
     if not samples or not len(samples[0]):
@@ -117,7 +117,7 @@ def zero_broken_gradients(parameters: Iterable[Any]) -> None:
 
 
 def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
-    """Return the mean loss of a batch, in which a record of count 0 adds zero and divides as others do."""
+    """Return the mean loss of a batch. A record of count 0 adds zero and divides like the others."""
     cross_entropy = require_torch().nn.functional.cross_entropy
     if counts is None:
         return cross_entropy(logits, targets)
@@ -126,7 +126,7 @@ def loss(logits: Tensor, targets: Tensor, counts: Tensor | None) -> Any:
 
 @contextmanager
 def _quiet_engine() -> Iterator[None]:
-    """Hide what Opacus and PyTorch warn of here: a generator that the guarantee speaks of, and hooks as meant."""
+    """Hide expected warnings of Opacus and PyTorch: about a generator that the guarantee describes, and about hooks."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Secure RNG turned off")
         warnings.filterwarnings("ignore", message="Full backward hook is firing")

@@ -22,7 +22,7 @@ def hidden_layer_network(input_shape: Sequence[int], n_classes: int) -> Module:
     input_shape : sequence of int
         Shape of one row.
     n_classes : int
-        Outputs.
+        Number of outputs.
 
     Returns
     -------
@@ -41,14 +41,14 @@ def hidden_layer_network(input_shape: Sequence[int], n_classes: int) -> Module:
 
 
 def linear_network(input_shape: Sequence[int], n_classes: int) -> Module:
-    """Return logistic regression as a network that starts from zero, which suits DP-SGD where noise is large.
+    """Return logistic regression as a network that starts from zero, which suits DP-SGD with much noise.
 
     Parameters
     ----------
     input_shape : sequence of int
         Shape of one row.
     n_classes : int
-        Outputs.
+        Number of outputs.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def digit_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     input_shape : sequence of int
         (channels, height, width), height and width at least 4.
     n_classes : int
-        Outputs.
+        Number of outputs.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def digit_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     Raises
     ------
     InvalidParameterError
-        If the rows are no such images.
+        If the rows are not such images.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     input_shape : sequence of int
         (channels, 28, 28).
     n_classes : int
-        Outputs.
+        Number of outputs.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def bagging_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     References
     ----------
     Liu, Jia and Gong, "On the Intrinsic Differential Privacy of Bagging", IJCAI 2021, table 6 of the
-    supplement. Kernel sizes and strides, which it leaves out, are those common in tutorials that give its shapes.
+    supplement. Kernel sizes and strides, which it leaves out, are those of common tutorials with the same shapes.
 
     Examples
     --------
@@ -185,9 +185,9 @@ def personalised_pate_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     Parameters
     ----------
     input_shape : sequence of int
-        (channels, height, width), height and width at least 4; (1, 28, 28) in the paper.
+        (channels, height, width), height and width at least 4. (1, 28, 28) in the paper.
     n_classes : int
-        Outputs.
+        Number of outputs.
 
     Returns
     -------
@@ -197,12 +197,12 @@ def personalised_pate_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
     Raises
     ------
     InvalidParameterError
-        If the rows are no such images.
+        If the rows are not such images.
 
     Notes
     -----
-    As in TensorFlow, normalisation adds 0.001 to variances. Its averages for prediction forget faster than there
-    (0.9 instead of 0.99 a step), since teachers of 240 records take few steps.
+    As in TensorFlow, normalisation adds 0.001 to variances. Its averages for prediction forget faster than in
+    TensorFlow (0.9 instead of 0.99 a step), since teachers of 240 records take few steps.
 
     References
     ----------
@@ -237,12 +237,12 @@ def personalised_pate_cnn(input_shape: Sequence[int], n_classes: int) -> Module:
 def _image_shape(
     network: str, shape: Sequence[int], *, smallest: int = 1, exactly: int | None = None
 ) -> tuple[int, int, int]:
-    """Return channels, height and width, or say which images the network takes."""
-    wanted = f"{exactly} x {exactly}" if exactly else f"at least {smallest} x {smallest}"
+    """Return channels, height and width, or raise an error that names the images the network takes."""
+    allowed_size = f"{exactly} x {exactly}" if exactly else f"at least {smallest} x {smallest}"
     fits = len(shape) == 3 and all(size == exactly if exactly else size >= smallest for size in tuple(shape)[1:])
     if not fits:
         raise InvalidParameterError(
-            f"input_shape={tuple(shape)} does not suit {network}; give (channels, height, width) of {wanted}."
+            f"input_shape={tuple(shape)} does not suit {network}; give (channels, height, width) of {allowed_size}."
         )
     channels, height, width = shape
     return channels, height, width

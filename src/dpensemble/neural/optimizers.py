@@ -1,4 +1,4 @@
-"""How a network's parameters follow their gradients."""
+"""Optimizers, which update a network's parameters by their gradients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpensemble.neural._torch import Tensor, require_torch
 
 
 class Optimizer(BaseEstimator):
-    """Settings of one of PyTorch's optimizers, which has the name of the subclass."""
+    """Settings of one of PyTorch's optimizers, named like the subclass."""
 
     learning_rate: float
     weight_decay: float
 
     def checked(self) -> dict[str, float]:
-        """Return the settings by PyTorch's names; InvalidParameterError if one is out of range."""
+        """Return the settings by PyTorch's names, or raise InvalidParameterError if one is out of range."""
         return {
             "lr": real_between("learning_rate", self.learning_rate, 1e-12, 1e6),
             "weight_decay": real_between("weight_decay", self.weight_decay, 0.0, 1e6),
@@ -75,5 +75,5 @@ class SGD(Optimizer):
     weight_decay: float = 0.0
 
     def checked(self) -> dict[str, float]:
-        """Return the settings by PyTorch's names; InvalidParameterError if one is out of range."""
+        """Return the settings by PyTorch's names, or raise InvalidParameterError if one is out of range."""
         return super().checked() | {"momentum": real_between("momentum", self.momentum, 0.0, 1.0)}

@@ -1,4 +1,4 @@
-"""What happens in which order: settings of a training, and a teacher's own mini-batches."""
+"""Settings of a training, and the order of a teacher's own mini-batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpensemble.neural.optimizers import Optimizer
 
 
 class Precision(StrEnum):
-    """Of the factors of matrix products; sums and parameters are always float32."""
+    """Precision of the factors of matrix products. Sums and parameters are always float32."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -38,9 +38,7 @@ class Training:
         """Check an estimator's settings."""
         augmentation = estimator.augmentation
         if augmentation is not None and not isinstance(augmentation, ImageAugmentation):
-            raise InvalidParameterError(
-                f"augmentation={augmentation!r} is not known; use an ImageAugmentation or None."
-            )
+            raise InvalidParameterError(f"augmentation={augmentation!r} must be an ImageAugmentation or None.")
         if augmentation is not None and len(input_shape) != 3:
             raise InvalidParameterError(
                 f"augmentation={augmentation!r} needs images; set input_shape=(channels, height, width)."
@@ -48,7 +46,7 @@ class Training:
         optimizer = estimator.default_optimizer if estimator.optimizer is None else estimator.optimizer
         if not isinstance(optimizer, Optimizer):
             raise InvalidParameterError(
-                f"optimizer={optimizer!r} is not known; use Adam(learning_rate=...) or SGD(learning_rate=...)."
+                f"optimizer={optimizer!r} must be Adam(learning_rate=...) or SGD(learning_rate=...)."
             )
         optimizer.checked()
         return cls(
@@ -65,9 +63,9 @@ class Schedule:
 
     def __init__(self, entropy: int, n_rows: int, training: Training) -> None:
         start, order = np.random.SeedSequence(entropy).spawn(2)
-        # Of the start values.
+        # Seed of the start values.
         self.torch_seed = int(start.generate_state(1)[0])
-        # Dealt as even as can be, so that no batch is of one row where others are full.
+        # Divided as evenly as possible, so that no batch has one row while others are full.
         self.n_batches = -(-n_rows // training.batch_size)
         self._n_rows = n_rows
         self._augmentation = training.augmentation

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpensemble.neural._torch import Tensor, require_torch
 
-# Patches are laid out for as many teachers as fit a processor's own cache.
+# Patches are laid out for as many teachers as fit into a processor's own cache.
 _PATCH_BYTES = 2**20
 
 
@@ -53,7 +53,7 @@ def _patches(x: Tensor, kernel: tuple[int, int], stride: tuple[int, int]) -> Ten
 
 
 class Workspace:
-    """Memory for patches, laid out one below the other, with a row of ones at the end that brings the bias in."""
+    """Memory for patches, laid out one below the other. A row of ones at the end adds the bias."""
 
     def __init__(self) -> None:
         self._columns: Tensor = None
@@ -62,8 +62,8 @@ class Workspace:
         """Return patches as a matrix of shape (n_teachers, n_patch + 1, n_places), valid until the next call."""
         n_teachers, n_patch = len(patches), patches[0, :, :, :, 0, 0, 0].numel()
         shape = (n_teachers, n_patch + 1, patches[0, 0, 0, 0].numel())
-        known = self._columns
-        if known is None or known.shape != shape or known.dtype is not patches.dtype:
+        columns = self._columns
+        if columns is None or columns.shape != shape or columns.dtype is not patches.dtype:
             self._columns = require_torch().ones(shape, dtype=patches.dtype, device=patches.device)
         self._columns[:, :-1].view(patches.shape).copy_(patches)
         return self._columns
@@ -71,7 +71,7 @@ class Workspace:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Weights of a convolution as matrices of shape (n_teachers, n_outputs, n_patch + 1); the bias is last."""
+    """Weights of a convolution as matrices of shape (n_teachers, n_outputs, n_patch + 1). The bias is last."""
 
     matrix: Tensor
     shape: tuple[int, int, int]
@@ -88,7 +88,7 @@ class Kernel:
 
 
 def _groups(patches: Tensor) -> list[slice]:
-    """Return teachers whose patches fit the cache together; how many is public."""
+    """Return teachers whose patches fit into the cache together. Their number is public."""
     size = max(1, _PATCH_BYTES // (patches[0].numel() * patches.element_size()))
     return [slice(start, start + size) for start in range(0, len(patches), size)]
 
@@ -96,7 +96,7 @@ def _groups(patches: Tensor) -> list[slice]:
 def _convolved(x: Tensor, kernel: Kernel, workspace: Workspace) -> Tensor:
     torch = require_torch()
     patches = _patches(x, kernel.shape[1:], kernel.stride)
-    # Not a view of anything, so that the next layer may work in place.
+    # A tensor of its own, so that the next layer may work in place.
     out = torch.empty((*kernel.matrix.shape[:2], *patches.shape[4:]), device=x.device)
     for group in _groups(patches):
         product = torch.bmm(kernel.matrix[group], workspace.columns(patches[group]))
@@ -115,7 +115,7 @@ def _convolution_gradients(
     of_x = torch.zeros_like(x) if of_images else None
     for group in _groups(patches):
         columns = workspace.columns(patches[group])
-        # The product with fewer columns than rows is the faster one.
+        # The product with fewer columns than rows is faster.
         if columns.shape[1] > gradient.shape[1]:
             of_matrix[group] = torch.bmm(columns, gradient[group].transpose(1, 2)).transpose(1, 2)
         else:
@@ -127,7 +127,7 @@ def _convolution_gradients(
 
 
 def _add_patches(images: Tensor, patches: Tensor, stride: tuple[int, int]) -> None:
-    """Add every patch where it came from."""
+    """Add every patch at its original place."""
     height, width = patches.shape[4:6]
     for i in range(patches.shape[2]):
         for j in range(patches.shape[3]):

@@ -1,4 +1,4 @@
-"""Layers of many networks at once; rows come last, so that every pass over memory is long and even.
+"""Layers of many networks at once. Rows come last, so that every pass over memory is long and even.
 
 A tensor has the shape (n_teachers, channels, height, width, n_rows), or (n_teachers, units, n_rows). Nothing is
 ever summed over teachers, so no teacher's numbers, not even NaN, reach another's.
@@ -17,19 +17,19 @@ from dpensemble.neural.stacked_convolution import Workspace, convolve
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What layers need to know of one pass."""
+    """Inputs of one pass that layers need."""
 
-    parameters: dict[str, Tensor]  # by the module's names, teachers first; so are buffers
+    parameters: dict[str, Tensor]  # by the module's names, teachers first, like the buffers
     buffers: dict[str, Tensor]
-    live: Tensor | None  # (n_teachers, n_rows): 1 for a row, 0 for padding; None when predicting
-    padded: bool  # whether any is 0; if none is, multiplying by them is left out, which changes no number
+    live: Tensor | None  # (n_teachers, n_rows): 1 for a row, 0 for padding, or None when predicting
+    padded: bool  # whether any is 0. If none is, skipping the product with them changes no number
     factors: Any  # torch.dtype of the factors of matrix products
 
 
 class Layer(ABC):
     """A layer of many networks at once."""
 
-    #: Whether the output is a new tensor that nothing else needs, so that the next layer may overwrite it.
+    #: Whether the output is a new tensor with no other use, so that the next layer may overwrite it.
     makes_new: ClassVar[bool] = False
 
     @abstractmethod
@@ -39,7 +39,7 @@ class Layer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Elementwise(Layer):
-    """Any layer that treats each number alone."""
+    """Any layer that treats each number separately."""
 
     module: Module
 
@@ -58,7 +58,7 @@ class Flatten(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Pooling(Layer):
-    """Any layer that treats each channel of an image alone; to it, rows are channels that come last in memory."""
+    """Any layer that treats each channel of an image separately. Rows act as channels that come last in memory."""
 
     module: Module
 
@@ -87,7 +87,7 @@ class Linear(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Convolution(Layer):
-    """A two-dimensional convolution, as matrix products with patches; for one thread at a time."""
+    """A two-dimensional convolution, as matrix products with patches. For one thread at a time."""
 
     makes_new: ClassVar[bool] = True
     name: str
@@ -106,7 +106,7 @@ class Convolution(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Normalisation(Layer):
-    """Batch normalisation over each teacher's own rows; padding counts for nothing."""
+    """Batch normalisation over each teacher's own rows. Padding does not count."""
 
     name: str
     epsilon: float
@@ -136,7 +136,7 @@ class Normalisation(Layer):
 
 @cache
 def _normalise() -> Any:
-    """Return the operation on (x, weight, bias, live, padded, epsilon); rows not live count for nothing."""
+    """Return the operation on (x, weight, bias, live, padded, epsilon). Rows that are not live do not count."""
     torch = require_torch()
 
     class Normalise(torch.autograd.Function):  # type: ignore[name-defined]

@@ -27,7 +27,7 @@ class Network(Protocol):
 
     @property
     def numbers_a_row(self) -> int:
-        """Return what a row takes up in all layers."""
+        """Return how many numbers a row takes in all layers."""
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return logits (n_teachers, n_classes, n_rows) of rows (n_teachers, *input_shape, n_rows)."""
@@ -38,10 +38,10 @@ _POOLING = ("MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d")
 
 
 def stacked_network(module: Module, input_shape: Sequence[int]) -> Network | str:
-    """Return how to run many networks like this one at once, or why that cannot be done."""
+    """Return how to run many networks like this one at once, or why that is impossible."""
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return "some of its parameters are frozen"
-    # Known layers of a Sequential run fastest; vmap runs others whose rows do not meet.
+    # Known layers of a Sequential run fastest. vmap runs other networks whose rows do not interact.
     return _chained(module, input_shape) or _mapped(module, input_shape)
 
 
@@ -61,7 +61,7 @@ def _chained(module: Module, input_shape: Sequence[int]) -> Network | None:
     torch = require_torch()
     if type(module) is not torch.nn.Sequential:
         return None
-    # On this device shapes are worked out, and nothing else.
+    # This device computes shapes only.
     probe = copy.deepcopy(module).to("meta").eval()
     x = torch.empty((2, *input_shape), device="meta")
     layers: list[Layer] = []
@@ -87,7 +87,7 @@ def _leaves(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
 
 
 def _layer(name: str, layer: Any, n_axes: int, *, inplace: bool) -> Layer | None:  # noqa: PLR0911
-    """Return one layer's stacked form, or None if it is not known; subclasses may do anything."""
+    """Return one layer's stacked form, or None if it is unknown. Subclasses count as unknown."""
     nn = require_torch().nn
     kind = type(layer)
     if kind.__module__.startswith("torch.nn.modules") and not layer._forward_hooks:

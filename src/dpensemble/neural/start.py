@@ -11,7 +11,7 @@ from dpensemble.neural._torch import Module, require_torch
 
 
 class LastLayer(StrEnum):
-    """What becomes of the start's last layer."""
+    """How to treat the start's last layer."""
 
     AUTO = "auto"
     KEEP = "keep"
@@ -23,12 +23,12 @@ def checked_start(start: object, last_layer: str) -> None:
     member("last_layer", last_layer, LastLayer)
     if start is not None and not (hasattr(start, "state_") and hasattr(start, "fitted_module")):
         raise InvalidParameterError(
-            f"start={type(start).__name__} is no fitted TorchClassifier; fit it on public data first."
+            f"start={type(start).__name__} must be a fitted TorchClassifier; fit it on public data first."
         )
 
 
 def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer) -> None:
-    """Copy a fitted network's numbers into a new one wherever names and shapes agree; refuse if nowhere."""
+    """Copy a fitted network's numbers into a new one where names and shapes agree, and refuse if none do."""
     torch = require_torch()
     same_classes = n_classes == len(start.classes_)
     if last_layer is LastLayer.KEEP and not same_classes:
@@ -36,7 +36,7 @@ def begin_from(module: Module, start: Any, n_classes: int, last_layer: LastLayer
             f"last_layer='keep' needs a start of {n_classes} classes, not {len(start.classes_)}; use 'auto'."
         )
     target = module.state_dict()
-    # Names are in order of layers, and a layer's own names share all but their last part.
+    # Names are in order of layers, and the names within a layer share all but their last part.
     last = list(target)[-1].rpartition(".")[0]
     keep_last = same_classes and last_layer is not LastLayer.NEW
     copied = [

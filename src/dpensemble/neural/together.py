@@ -1,7 +1,7 @@
-"""Many networks as teachers: trained in blocks, voting in blocks, each as if it were alone.
+"""Many networks as teachers: trained in blocks and voting in blocks, each with the same result as alone.
 
-Which teachers form a block depends on public settings and their numbers only, and a teacher that always votes for one
-class keeps its place there; so no record can move another teacher to other company. Joblib's workers take the blocks.
+Which teachers form a block depends on public settings and their numbers only. A teacher that always votes for one
+class keeps its place there, so no record can move another teacher to another block. Joblib's workers take the blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpensemble.neural.block_jobs import fit_block, network_of, vote_block
 from dpensemble.neural.schedule import Training
 from dpensemble.votes import ballot_dtype
 
-# Numbers of all layers, rows and teachers of a block: enough to hide the cost of a call, few enough for caches.
+# Numbers in all layers, rows and teachers of a block: enough to hide the cost of a call, few enough for caches.
 _NUMBERS_IN_FLIGHT = 1_500_000
 _NUMBERS_IN_FLIGHT_ON_CUDA = 500_000_000
 _LARGEST_BLOCK = 64
@@ -90,7 +90,7 @@ def fit_together(
         on_done(len(range(*block.indices(len(shards)))))
     n_failed = sum(models[t] is None for t in to_fit.tolist())
     if n_failed and n_failed == len(to_fit):
-        # Says more about the settings than about the data.
+        # The cause is more likely the settings than the data.
         rate = Training.of(template, template.input_shape_).optimizer.learning_rate
         raise TeacherError(
             f"no teacher could be fitted: all trainings with learning_rate={rate!r} diverged; "
@@ -100,7 +100,7 @@ def fit_together(
 
 
 def _as_float32(X: NDArray[Any]) -> NDArray[np.float32]:
-    """Return rows in single precision; what overflows makes its own teacher diverge, and warns of nothing."""
+    """Return rows in single precision. An overflow makes its own teacher diverge, without a warning."""
     with np.errstate(over="ignore"):
         return np.asarray(X, dtype=np.float32)
 
@@ -146,7 +146,7 @@ def _blocks(n_teachers: int, size: int) -> list[slice]:
 
 
 def _in_parallel(job: Callable[[slice], Any], blocks: list[slice], n_jobs: int | None) -> Iterator[tuple[slice, Any]]:
-    """Yield each block with its result, in waves, since not every joblib backend hands results out early."""
+    """Yield each block with its result, in waves, since not every joblib backend returns results early."""
     wave = _BLOCKS_A_WAVE * effective_n_jobs(n_jobs)
     with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
         for start in range(0, len(blocks), wave):

@@ -25,13 +25,13 @@ def train(module: Module, rows: Tensor, targets: NDArray[np.int64], schedule: Sc
     module.train()
     for _ in range(training.epochs):
         batches, moves = schedule.epoch()
-        seen = rows if moves is None else moved(rows, moves)
+        inputs = rows if moves is None else moved(rows, moves)
         for batch in batches:
-            chosen = torch.as_tensor(batch, device=rows.device)
+            places = torch.as_tensor(batch, device=rows.device)
             optimizer.zero_grad()
             with autocast(rows.device.type, training.precision):
-                logits = module(seen[chosen])
-            torch.nn.functional.cross_entropy(logits.float(), ids[chosen]).backward()
+                logits = module(inputs[places])
+            torch.nn.functional.cross_entropy(logits.float(), ids[places]).backward()
             optimizer.step()
     return all(bool(value.isfinite().all()) for value in module.state_dict().values())
 

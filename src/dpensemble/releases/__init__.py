@@ -1,4 +1,4 @@
-"""What leaves the private records: what is released, its charge and its noise, in one place."""
+"""Releases from the private records: each release, its charge and its noise, in one place."""
 
 from dpensemble.releases.base import NamedVotes, Outcomes, Release, Voters
 from dpensemble.releases.choice import RELEASES, release_of

@@ -1,4 +1,4 @@
-"""What answers a query to given votes: the one kind of thing that an aggregator draws."""
+"""The interface of everything that an aggregator draws to answer a query."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Voters:
     relation : Relation
         Neighbouring relation.
     rate : float or None
-        Probability that a unit is drawn for an answer; None if units stay with their voters.
+        Probability that a unit is drawn for an answer, or None if units stay with their voters.
     """
 
     n_voters: int
@@ -44,7 +44,7 @@ class Voters:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NamedVotes:
-    """Classes with votes in one query, and their votes; private."""
+    """Classes with votes in one query, and their votes. Private."""
 
     ids: Integers
     counts: Integers
@@ -52,25 +52,25 @@ class NamedVotes:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What was drawn: the number of the class that answers each query, -1 for no answer; and noisy means, if any."""
+    """The drawn outcomes: the class that answers each query, -1 for no answer, and noisy means, if any."""
 
     numbers: list[int]
     means: list[list[float]] | None = None
 
 
 class Release(ABC):
-    """An answer to one query: what it takes, what it costs whatever the votes are, and how it is drawn.
+    """An answer to one query: the votes it takes, its worst-case cost over all votes, and how it is drawn.
 
-    A subclass is a frozen dataclass. `dpensemble.releases.choice` names the law that it belongs to.
+    A subclass is a frozen dataclass. `dpensemble.releases.choice` maps each law to its release.
 
     Attributes
     ----------
     law : object
-        The noise.
+        The law of the noise.
     takes : tuple of str
         Kinds of votes: ``("ballots", "counts")`` or ``("log_probs",)``.
     clip : float or None
-        How far below a voter's largest log-probability a class still counts, in nats; None if there is no such limit.
+        How far below a voter's largest log-probability a class still counts, in nats, or None without a limit.
     """
 
     law: Any
@@ -84,7 +84,7 @@ class Release(ABC):
 
     @property
     def description(self) -> str:
-        """The law with its noise, as reports print it."""
+        """The law and its noise, as reports print it."""
         words: str = self.law.words()
         return words
 
@@ -103,15 +103,15 @@ class Release(ABC):
 
     @abstractmethod
     def analysis(self, voters: Voters) -> str:
-        """Return name and source of the analysis, for the guarantee."""
+        """Return the name and source of the analysis, for the guarantee."""
 
     def whole(self, log_probs: Any) -> Integers:  # noqa: ARG002
         """Return what each voter adds, in whole units, from log-probabilities (n_queries, n_voters, n_classes)."""
-        raise DataError(f"law={self.name!r} takes {' or '.join(self.takes)}, and no log-probabilities.")
+        raise DataError(f"law={self.name!r} takes {' or '.join(self.takes)}, not log-probabilities; pass those votes.")
 
     @abstractmethod
     def draw(self, votes: Any, voters: Voters, noise: NoiseSource) -> Outcomes:
-        """Draw the answers to queries that were charged.
+        """Draw the answers to queries that were already charged.
 
         Parameters
         ----------
@@ -132,5 +132,5 @@ def require_one_fixed_ballot(release: Release, voters: Voters) -> None:
     """Refuse fresh sampling, and units with several ballots."""
     if voters.rate is not None or voters.votes > 1:
         raise InvalidParameterError(
-            f"law={release.name!r} is for sampling='fixed' and one ballot a unit (votes_per_unit=1)."
+            f"law={release.name!r} requires sampling='fixed' and one ballot a unit (votes_per_unit=1)."
         )

@@ -1,4 +1,4 @@
-"""Labels that are drawn by a law, from ballots or from soft votes."""
+"""Labels that a law draws from ballots or from soft votes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class LabelByLaw(Release):
     def table(self, votes: Any, voters: Voters) -> NDArray[Any]:
         """Return votes by query and class."""
         counts = np.zeros((len(votes), voters.n_classes), dtype=np.int64)
-        for row, named in zip(counts, votes, strict=True):
-            row[named.ids] = named.counts
+        for row, vote in zip(counts, votes, strict=True):
+            row[vote.ids] = vote.counts
         return counts
 
     def draw(self, votes: Any, voters: Voters, noise: NoiseSource) -> Outcomes:
@@ -72,9 +72,10 @@ class LabelBySoftVotes(LabelByLaw):
     Parameters
     ----------
     law : ExponentialVote
-        What draws.
+        The law that draws.
     clip : float
-        What lies further below a voter's largest log-probability, in nats, counts as that far; from 0.001 to 1,000.
+        A class that lies further below a voter's largest log-probability, in nats, counts as this far. From 0.001 to
+        1,000.
     """
 
     takes: ClassVar[tuple[str, ...]] = ("log_probs",)
@@ -83,25 +84,25 @@ class LabelBySoftVotes(LabelByLaw):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", real_between("clip", self.clip, 1e-3, 1e3))
-        # The cost below is that of this mechanism and of no subclass.
+        # The cost below is that of this mechanism, and not of any subclass.
         if type(self.law) is not ExponentialVote:
             raise InvalidParameterError(
-                f"clip={self.clip:g} is for log-probabilities under the exponential mechanism; use "
+                f"clip={self.clip:g} requires log-probabilities under the exponential mechanism; use "
                 "law=ExponentialVote(scale), or leave clip out."
             )
 
     def cost(self, voters: Voters) -> PrivacyCost:
         """Return the most that one answer can cost.
 
-        Every vote may change by up to 1 at once, so losses lie in a range of twice that over the scale, wherever the
-        range starts; what rounding may add widens it.
+        Every vote may change by up to 1 at once, so losses lie in a range of twice that over the scale, for every
+        start of the range. The possible effect of rounding widens the range.
         """
         rounding = 2 * PROBABILITY_ERROR * voters.n_classes**2 / self.law.mixing_weight(voters.n_classes)
         one = bounded_range_cost(2 * voters.votes / self.law.noise, rounding)
         return one if voters.rate is None else amplified(one, voters.rate, voters.relation, two_values=False)
 
     def whole(self, log_probs: NDArray[np.float64]) -> Integers:
-        """Return votes in parts; no voter has more than one vote for any class, whatever rounding did."""
+        """Return votes in parts. No voter has more than one vote for any class, whatever the rounding."""
         below = np.maximum(log_probs - log_probs.max(axis=-1, keepdims=True), -self.clip)
         return np.clip(np.floor((1 + below / self.clip) * _PARTS), 0, _PARTS).astype(np.int64)
 

@@ -25,7 +25,7 @@ _MOST_ENTRIES = 4096
 class ProbabilitiesSum(SumQuery[Floats]):
     """The sum of the voters' probabilities.
 
-    A voter's probabilities have no negative entry and a length of at most 1, so that those of two differ by ``|u -
+    A voter's probabilities are not negative and have a length of at most 1, so those of two voters differ by ``|u -
     v|**2 <= |u|**2 + |v|**2 <= 2``. Under both relations a unit changes the answer of one voter.
     """
 
@@ -58,11 +58,11 @@ class NoisyMean(Release):
         integer_between("n_classes", voters.n_classes, 2, _MOST_ENTRIES)
 
     def cost(self, voters: Voters) -> GaussianCost:
-        """Return what one answer costs."""
+        """Return the cost of one answer."""
         return GaussianCost.of_sum(self.law.sigma, variance=self.variance, entries=voters.n_classes)
 
     def analysis(self, voters: Voters) -> str:  # noqa: ARG002
-        """Return name and source of the analysis."""
+        """Return the name and source of the analysis."""
         return (
             "exact trade-off of the Gaussian mechanism (Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, "
             "Corollary 3.3); the noise drawn is a discrete Gaussian, whose difference is charged"
@@ -71,15 +71,15 @@ class NoisyMean(Release):
     def whole(self, log_probs: Any) -> Integers:
         """Return probabilities in whole units, each voter's at most one unit long as a vector."""
         whole = np.floor(np.exp(np.minimum(log_probs, 0.0)) * _UNIT)
-        # Lengths are enforced: a margin of 1e-9 pays for the rounding of root and product.
+        # Lengths are enforced. A margin of 1e-9 pays for the rounding of root and product.
         lengths = np.sqrt(np.einsum("qvc,qvc->qv", whole, whole))
         factors = np.where(lengths <= _UNIT * (1 - 1e-9), 1.0, _UNIT * (1 - 2e-9) / np.maximum(lengths, 1.0))
         return np.floor(whole * factors[:, :, None]).astype(np.int64)
 
     def draw(self, votes: Integers, voters: Voters, noise: NoiseSource) -> Outcomes:
-        """Draw the noise of sums that were charged, one for each query."""
-        paid = PaidSums(self.law.sigma, self.variance, votes.size)
-        sums = SumReleaser(relation=voters.relation, meter=paid, noise=noise)
+        """Draw the noise of sums that were already charged, one for each query."""
+        payer = PaidSums(self.law.sigma, self.variance, votes.size)
+        sums = SumReleaser(relation=voters.relation, meter=payer, noise=noise)
         means = sums.release(ProbabilitiesSum(), votes, 1.0, weight=voters.n_voters)
         return Outcomes(means.argmax(axis=1).tolist(), means.tolist())
 

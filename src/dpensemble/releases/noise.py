@@ -2,7 +2,8 @@ r"""Noise on whole numbers, drawn exactly: discrete Laplace and discrete Gaussia
 
 Every probability is a ratio of integers and is compared with uniform bits, so no floating-point number takes part in a
 draw. The algorithms are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential
-privacy", NeurIPS 2020 (Algorithms 1 to 3). How long a draw takes depends on the noise drawn, which is not covered.
+privacy", NeurIPS 2020 (Algorithms 1 to 3). The time of a draw depends on the noise drawn. The guarantee does not cover
+this.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
                 blocks += 1
             size = start + scale * blocks
             negative = self._below(2) == 1
-            # Zero has one sign only.
+            # Zero has only one sign.
             if not (negative and size == 0):
                 return -size if negative else size
 
@@ -48,11 +49,11 @@ class DiscreteNoise(Original, spends=("laplace", "gaussian", "below")):
         _require_positive("variance", variance)
         scale = isqrt(variance) + 1
         while True:
-            found = self._laplace(scale)
+            value = self._laplace(scale)
             # (abs(y) - variance / scale)**2 / (2 variance), over one denominator.
-            excess = abs(found) * scale - variance
+            excess = abs(value) * scale - variance
             if self._happens_exp(Fraction(excess * excess, 2 * variance * scale * scale)):
-                return found
+                return value
 
     def _happens_exp(self, exponent: Fraction) -> bool:
         """Return True with probability ``exp(-exponent)``."""

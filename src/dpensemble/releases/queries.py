@@ -14,7 +14,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True)
 class ReleasedTable:
-    """Released statistics that people want to read; public.
+    """Released statistics for people to read. Public.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedSum:
-    """What a released sum holds; public. `dataclasses.asdict` makes it JSON.
+    """Description of a released sum. Public. `dataclasses.asdict` makes it JSON.
 
     Parameters
     ----------
     description : str
-        What was released, for example "the mean of the features".
+        What was released. For example, "the mean of the features".
     table : ReleasedTable, optional
         Statistics to show.
     noise : float, optional
@@ -48,7 +48,7 @@ class ReleasedSum:
 
 
 class SumQuery(ABC, Generic[Outcome]):
-    """One noisy sum over units: how far one unit can move the sum, and how to read the sum with its noise.
+    """One noisy sum over units: how far one unit can move the sum, and how to interpret the noisy sum.
 
     A new kind of released sum is one subclass. The exact sum is computed elsewhere, in one place or in parts.
     """
@@ -56,7 +56,7 @@ class SumQuery(ABC, Generic[Outcome]):
     @property
     @abstractmethod
     def description(self) -> str:
-        """What is released, as reports print it, for example "the mean of the features"."""
+        """What is released, as reports print it. For example, "the mean of the features"."""
 
     @property
     @abstractmethod
@@ -66,21 +66,21 @@ class SumQuery(ABC, Generic[Outcome]):
     @property
     @abstractmethod
     def replacing(self) -> int:
-        """Whole units by which the sum moves at most when a unit of weight 1 is replaced by another."""
+        """Most whole units by which the sum moves when a unit of weight 1 is replaced by another."""
 
     @property
     @abstractmethod
     def removing(self) -> int:
-        """Whole units by which the sum moves at most when a unit of weight 1 is added or removed."""
+        """Most whole units by which the sum moves when a unit of weight 1 is added or removed."""
 
     def sensitivity(self, relation: Relation) -> int:
-        """Return the whole units by which neighbouring data sets can move the sum."""
+        """Return the most whole units by which neighbouring data sets can move the sum."""
         return self.removing if relation is Relation.ADD_OR_REMOVE_ONE else max(self.replacing, self.removing)
 
     @abstractmethod
     def read(self, sums: Floats, spread: float) -> Outcome:
-        """Return what was released, from noisy sums per unit of weight and the standard deviation of their noise."""
+        """Return the result, from noisy sums per unit of weight and the standard deviation of their noise."""
 
     def table(self, outcome: Outcome) -> ReleasedTable | None:  # noqa: ARG002
-        """Return released statistics that people want to read; by default there are none."""
+        """Return released statistics for people to read, or None (the default)."""
         return None

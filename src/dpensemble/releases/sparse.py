@@ -1,4 +1,4 @@
-"""Labels of very many classes, of which only those with votes are looked at."""
+"""Labels of very many classes, from the classes with votes only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SparseLabel(Release):
         return sparse_cost(self.law, voters.n_voters)
 
     def analysis(self, voters: Voters) -> str:  # noqa: ARG002
-        """Return name and source of the analysis."""
+        """Return the name and source of the analysis."""
         return (
             "exact worst case of the released labels over all votes, and what a class of a single vote can reveal, by "
             "exact adaptive composition"

@@ -1,4 +1,4 @@
-"""The one place where a sum of whole numbers is charged and gets its noise."""
+"""The one place that charges sums of whole numbers and adds their noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpensemble.releases.queries import Outcome, ReleasedSum, SumQuery
 
 
 class SumPayer(Protocol):
-    """Who pays for noisy sums."""
+    """Pays for noisy sums."""
 
     def sigma(self, share: float) -> float:
         """Return the noise, in sensitivities, of a sum that takes a share of the budget's ``mu**2``."""
@@ -31,7 +31,7 @@ class SumPayer(Protocol):
 
 
 class PaidSums(Original, spends=("charge",)):
-    """Pays once for sums that the book of an `Aggregator` charged before: entries of all sums together."""
+    """Pays once for sums that the book of an `Aggregator` charged before. Counts entries of all sums together."""
 
     def __init__(self, noise: float, variance: int, entries: int) -> None:
         self._noise, self._variance, self._left = noise, variance, integer_between("entries", entries, 1)
@@ -41,10 +41,10 @@ class PaidSums(Original, spends=("charge",)):
         return self._noise
 
     def charge(self, sigma: float, *, variance: int, entries: int) -> None:
-        """Refuse sums with less noise, or with more entries, than were charged and not drawn yet."""
+        """Refuse sums with less noise than was charged, or with more entries than were charged and not yet drawn."""
         if not (sigma >= self._noise and variance >= self._variance and 1 <= entries <= self._left):
             raise BudgetError(
-                f"sums of {entries:,} entries with noise sigma={sigma:.6g} are not those that were charged before: "
+                f"sums of {entries:,} entries with noise sigma={sigma:.6g} must match those that were charged before: "
                 f"{self._left:,} entries with noise sigma={self._noise:.6g}."
             )
         self._left -= entries
@@ -52,21 +52,21 @@ class PaidSums(Original, spends=("charge",)):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SumReleaser:
-    """Releases noisy sums: charges for each, draws its noise, and keeps a description of it.
+    """Releases noisy sums: charges for each, draws its noise, and stores a description of it.
 
     Parameters
     ----------
     relation : Relation
         Neighbouring relation.
     meter : SumPayer
-        Who pays, usually a `dpensemble.accounting.SumsMeter`.
+        Pays for the sums, usually a `dpensemble.accounting.SumsMeter`.
     noise : NoiseSource
         Secret bits.
 
     Attributes
     ----------
     released : list of ReleasedSum
-        What was released so far, in order; public.
+        Descriptions of all released sums, in order. Public.
     """
 
     relation: Relation
@@ -78,28 +78,28 @@ class SumReleaser:
         object.__setattr__(self, "relation", member("relation", self.relation, Relation))
 
     def release(self, query: SumQuery[Outcome], total: Integers, share: float, *, weight: float = 1.0) -> Outcome:
-        """Charge for a sum, then draw the noise of each entry, and return what the query reads from both.
+        """Charge for a sum, then draw the noise of each entry, and return the query's result.
 
         Parameters
         ----------
         query : SumQuery
             What the sum holds, and how far one unit can move the sum.
         total : ndarray of int
-            The exact sum in whole units; private. May be the total of sums that were computed elsewhere.
+            The exact sum in whole units, which may be the total of sums that were computed elsewhere. Private.
         share : float
             Share of the budget's ``mu**2``.
         weight : float, default=1.0
-            Sum of the units' weights, by which the noisy sum is divided; public.
+            Sum of the units' weights, by which the noisy sum is divided. Public.
 
         Raises
         ------
         DataError
-            If the total is not of whole numbers, whose fractions no noise would hide.
+            If the total is not of whole numbers, since noise would not hide fractions.
         BudgetError
-            If the budget does not cover the sum. No noise is drawn then.
+            If the budget does not cover the sum. Then no noise is drawn.
         """
         if total.dtype.kind not in "iu":
-            raise DataError(f"total has the type {total.dtype}; give a sum of whole numbers.")
+            raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)
         variance = noise_variance(sigma, query.sensitivity(self.relation))
         self.meter.charge(sigma, variance=variance, entries=total.size)
@@ -115,5 +115,5 @@ class SumReleaser:
         return outcome
 
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:
-        """Return the standard deviation of the noise on each entry of a coming sum per unit of weight; public."""
+        """Return the standard deviation of the noise on each entry of a coming sum per unit of weight. Public."""
         return self.meter.sigma(share) * query.sensitivity(self.relation) / query.unit / weight

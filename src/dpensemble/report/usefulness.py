@@ -30,7 +30,10 @@ def remarks(record: RunRecord) -> list[Remark]:
 
 
 def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
-    """Repeat the warning that public rows are unlike private rows. The warning follows from the releases."""
+    """Repeat the warning that public rows are unlike private rows, or that the test of this cannot decide.
+
+    The warning follows from public facts and from what was released.
+    """
     if "unlike" in record.data:
         yield record.data["unlike"], record.labels_are_public
 

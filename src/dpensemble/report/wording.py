@@ -12,8 +12,11 @@ from dpensemble.report.record import RunRecord
 
 LONGEST_LABEL = 17
 MEASURES = {"accuracy": "Accuracy", "auroc": "AUROC", "auprc": "AUPRC", "brier": "Brier score"}
-# The general rule would mislead for this name.
-_HEADINGS = {"compares_rows": "One more sum, to compare public rows by"}
+# The general rule would mislead for these names.
+_HEADINGS = {
+    "compares_rows": "One more sum, to compare public rows by",
+    "public_rows_unlike": "Public rows differ from private ones",
+}
 
 
 def number(value: float, digits: int = 6) -> str:

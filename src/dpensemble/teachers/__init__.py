@@ -1,4 +1,4 @@
-"""Models fitted on the private records; never published, unless they are private by themselves."""
+"""Models fitted on the private records. They are never published, unless they are private themselves."""
 
 from dpensemble.teachers.accountants import OpacusPrivacy
 from dpensemble.teachers.ensemble import TeacherEnsemble

@@ -1,7 +1,7 @@
-"""A block of shards as arrays, its features centred and scaled by each shard's own records.
+"""A block of shards as arrays, with features centred and scaled by each shard's own records.
 
-One-hot columns are nearly collinear with an intercept, and columns of unlike spread make the objective's curvature
-unlike: centring and scaling more than halve the iterations of a quasi-Newton method, and keep the penalised objective.
+One-hot columns are nearly collinear with an intercept, and columns of different spread make the objective's curvature
+uneven. Centring and scaling more than halve the iterations of a quasi-Newton method, and keep the penalised objective.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dpensemble._arrays import Integers
 
 Array = NDArray[np.float64]
 
-# A record's share of the curvature, p(1 - p), near a typical optimum; its upper bound is 0.25.
+# A record's share of the curvature, p(1 - p), near a typical optimum. Its upper bound is 0.25.
 _TYPICAL_CURVATURE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What each teacher subtracts from a feature, then multiplies it by; the intercept comes last."""
+    """What each teacher subtracts from a feature, and then multiplies it by. The intercept comes last."""
 
     mean: Array
     scale: Array  # zero holds a coefficient at zero
@@ -33,7 +33,7 @@ class Scaling:
     def of(cls, total: Array, mean: Array, spread: Array, inverse_c: float, fit_intercept: bool) -> Scaling:
         """Scale by weighted means and sums of squared deviations: curvature about 1 along every feature."""
         scale = 1.0 / np.sqrt(_TYPICAL_CURVATURE * np.maximum(spread, 0.0) + inverse_c)
-        # Constant up to rounding, or too large to square: held at zero.
+        # Constant up to rounding, or too large to square: such coefficients are held at zero.
         scale[~(spread > 1e-13 * total * np.square(mean))] = 0.0
         scale[:, -1] = 1.0 / np.sqrt(_TYPICAL_CURVATURE * total[:, 0]) if fit_intercept else 0.0
         return cls(mean, scale, inverse_c)
@@ -46,7 +46,7 @@ class Scaling:
         return penalty
 
     def undo(self, params: Array) -> tuple[Array, Array]:
-        """Return the coefficients and intercepts that apply to features as they came."""
+        """Return the coefficients and intercepts for the original features."""
         scaled = params * self.scale[:, None, :]
         coef, intercept = scaled[..., :-1], scaled[..., -1]
         return coef, intercept - np.einsum("tof,tf->to", coef, self.mean[:, :-1])
@@ -75,7 +75,7 @@ class DenseDesign:
     def of(
         cls, X: Array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
     ) -> tuple[DenseDesign, Scaling]:
-        """Gather and scale shards; weights of shape (n_teachers, n_rows) are zero for padding."""
+        """Gather and scale shards. Weights of shape (n_teachers, n_rows) are zero for padding."""
         features = np.zeros((*weights.shape, X.shape[1] + 1))
         for teacher, shard in enumerate(shards):
             features[teacher, : len(shard), :-1] = X[shard]
@@ -105,16 +105,16 @@ class DenseDesign:
 
 @dataclass(frozen=True, eq=False)
 class SparseDesign:
-    """One block-diagonal matrix, scaled but not centred, which would fill it; a shift centres its products."""
+    """One block-diagonal matrix, scaled but not centred, since centring would fill it. A shift centres its products."""
 
-    matrix: sp.csr_array  # one block a teacher; the intercept's own column is empty
-    shift: Array  # (n_teachers, n_features + 1): what is added to every row of a teacher's block
+    matrix: sp.csr_array  # one block a teacher, with an empty column for the intercept
+    shift: Array  # (n_teachers, n_features + 1), added to every row of a teacher's block
 
     @classmethod
     def of(
         cls, X: sp.csr_array, shards: list[Integers], weights: Array, inverse_c: float, fit_intercept: bool
     ) -> tuple[SparseDesign, Scaling]:
-        """Gather and scale shards; weights of shape (n_teachers, n_rows) are zero for padding."""
+        """Gather and scale shards. Weights of shape (n_teachers, n_rows) are zero for padding."""
         n_teachers, n_rows = weights.shape
         width = X.shape[1] + 1
         sizes = np.array([len(shard) for shard in shards])
@@ -157,7 +157,7 @@ class SparseDesign:
 
 
 def _block_diagonal(data: Array, columns: NDArray[np.int32], lengths: NDArray[np.int32], width: int) -> sp.csr_array:
-    """Return a matrix with one block of `width` columns for each row of `lengths`, its rows' nonzeros."""
+    """Return a matrix with one block of `width` columns for each row of `lengths`, which holds its rows' nonzeros."""
     n_teachers, n_rows = lengths.shape
     first_columns = np.arange(n_teachers, dtype=columns.dtype) * width
     columns = columns + np.repeat(first_columns, lengths.sum(axis=1))
@@ -177,9 +177,9 @@ def labels_and_weights(y: Integers, shards: list[Integers], counts: Integers, n_
     """Return labels, numbered among a shard's own classes, and weights as if balanced, zero for padding."""
     sizes = counts.sum(axis=1)
     real = np.arange(n_rows) < sizes[:, None]
-    owners, given = np.nonzero(real)[0], y[np.concatenate(shards)]
+    owners, classes = np.nonzero(real)[0], y[np.concatenate(shards)]
     labels, weights = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape)
-    labels[real] = (np.cumsum(counts > 0, axis=1) - 1)[owners, given]
+    labels[real] = (np.cumsum(counts > 0, axis=1) - 1)[owners, classes]
     n_present = np.count_nonzero(counts, axis=1)
-    weights[real] = (sizes / n_present)[owners] / counts[owners, given]
+    weights[real] = (sizes / n_present)[owners] / counts[owners, classes]
     return labels, weights

@@ -1,7 +1,7 @@
 """L-BFGS on a block of small penalised logistic regressions at once.
 
-Each array has the teacher as its first axis, and every operation acts on each teacher alone, with its own step length,
-memory and stopping decision. So which teachers share a block cannot alter any teacher's result.
+Each array has the teacher as its first axis, and every operation acts on each teacher separately, with its own step
+length, memory and stopping decision. So a teacher's result does not depend on the teachers that share its block.
 
 References
 ----------
@@ -20,14 +20,14 @@ from dpensemble.teachers.batched_design import Array, Design
 
 Teachers = NDArray[np.intp]
 
-# Past steps that model the curvature; more gain little.
+# Number of past steps that model the curvature. More gain little.
 _MEMORY = 8
 _MAX_ITER = 1000
 _MAX_HALVINGS = 30
 
 
 class Loss(Protocol):
-    """Weighted log loss of a block; padding rows have weight zero."""
+    """Weighted log loss of a block. Padding rows have weight zero."""
 
     def at(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return each teacher's loss, its derivative with respect to the scores, and probabilities."""
@@ -43,7 +43,7 @@ class Loss(Protocol):
 class BinaryLoss:
     """Log loss of two classes, from one score a row."""
 
-    signs: Array  # -1 or 1, but 0 for padding, whose margin is then 0 whatever its score
+    signs: Array  # -1 or 1, but 0 for padding, whose margin is then 0 for every score
     weights: Array  # (n_teachers, n_rows), zero for padding
 
     def at(self, scores: Array) -> tuple[Array, Array, Array]:
@@ -110,7 +110,7 @@ def _column(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """Where teachers are, and their objectives and their gradients there."""
+    """The parameters of teachers, with their objectives and gradients."""
 
     params: Array
     scores: Array
@@ -155,7 +155,7 @@ class _Memory:
 
     def add(self, step: Array, change: Array) -> None:
         product, length = _dot(step, change), _dot(change, change)
-        # A teacher without positive curvature, such as one that stands still, keeps a pair of no effect.
+        # A teacher without positive curvature, such as one that no longer moves, keeps a pair without effect.
         useful = product > 1e-10 * length
         inverse = np.divide(1.0, product, out=np.zeros_like(product), where=useful)
         np.divide(product, length, out=self._initial, where=useful)
@@ -175,10 +175,10 @@ class _Memory:
         return direction
 
     def take(self, keep: Teachers) -> _Memory:
-        taken = _Memory(len(keep))
-        taken._initial = self._initial[keep]
-        taken._pairs = [(step[keep], change[keep], inverse[keep]) for step, change, inverse in self._pairs]
-        return taken
+        memory = _Memory(len(keep))
+        memory._initial = self._initial[keep]
+        memory._pairs = [(step[keep], change[keep], inverse[keep]) for step, change, inverse in self._pairs]
+        return memory
 
 
 def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, tolerance: float) -> Array:
@@ -196,7 +196,7 @@ def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, toleran
         slope = _dot(gradient, direction)
         active &= -slope > tolerance * point.value
         if 2 * np.count_nonzero(active) <= len(active):
-            # The finished ones would only cost time.
+            # The finished teachers would only cost time.
             params[teachers] = point.params
             keep = np.flatnonzero(active)
             if not keep.size:
@@ -216,7 +216,7 @@ def minimise(design: Design, loss: Loss, penalty: Array, n_outputs: int, toleran
 def _search(
     objective: _Objective, point: _Point, direction: Array, slope: Array, active: NDArray[np.bool_]
 ) -> tuple[_Point, NDArray[np.bool_]]:
-    """Step along a direction, halving until the objective decreases; return who has moved."""
+    """Step along a direction, halving until the objective decreases. Return which teachers have moved."""
     along = objective.design.scores(direction)
     # Newton's step along the direction, which is nearly always accepted.
     curvature = objective.curvature(point, direction, along)

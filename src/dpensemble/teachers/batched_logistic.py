@@ -1,8 +1,8 @@
-"""Thousands of logistic-regression teachers fitted together, as scikit-learn would one by one.
+"""Thousands of logistic-regression teachers fitted together, with the results of scikit-learn one by one.
 
-Teachers are grouped by what their own records make of them (size rounded up,
-classes present, share of nonzeros) and each group is fitted in blocks. Neither
-grouping nor blocks can alter a teacher; see `dpensemble.teachers.batched_lbfgs`.
+Teachers are grouped by properties of their own records (size rounded up, classes present, share of nonzeros), and
+each group is fitted in blocks. Neither grouping nor blocks can alter a teacher. See
+`dpensemble.teachers.batched_lbfgs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpensemble.teachers.batched_design import Array, DenseDesign, Design, Spars
 from dpensemble.teachers.batched_lbfgs import BinaryLoss, Loss, SoftmaxLoss, minimise
 from dpensemble.votes import ballot_dtype
 
-# Share of its objective that a teacher may still hope to lose, for each unit of scikit-learn's tolerance.
+# Share of its objective that a teacher may still lose, for each unit of scikit-learn's tolerance.
 _TOLERANCE = 1e-3
 # Below this share of nonzeros the sparse form of a shard is faster.
 _SPARSE_DENSITY = 0.15
@@ -40,15 +40,15 @@ def supports(estimator: object) -> bool:
     candidate: Any = estimator
     if type(candidate) is not LogisticRegression:
         return False
-    given = candidate.get_params(deep=False)
+    settings = candidate.get_params(deep=False)
 
     def one_of(name: str, *allowed: object) -> bool:
         # Of any type, even arrays, so only strings are compared by value.
-        value = given.get(name, allowed[0])
+        value = settings.get(name, allowed[0])
         return any(value is a or (isinstance(value, str) and value == a) for a in allowed)
 
     def between(name: str, low: float, high: float) -> bool:
-        value = given.get(name)
+        value = settings.get(name)
         return isinstance(value, Real) and low <= float(value) <= high
 
     return (
@@ -57,7 +57,7 @@ def supports(estimator: object) -> bool:
         # Before scikit-learn 1.8, 'multinomial' penalises two classes differently.
         and one_of("multi_class", "deprecated", "auto")
         and one_of("class_weight", None, "balanced")
-        # Those that run to the optimum; liblinear penalises the intercept.
+        # Solvers that run to the optimum. liblinear also penalises the intercept.
         and one_of("solver", "lbfgs", "newton-cg", "newton-cholesky")
         and one_of("fit_intercept", True, False)
         and one_of("dual", False)
@@ -72,7 +72,7 @@ def supports(estimator: object) -> bool:
 class BatchedLogistic:
     """Coefficients of all teachers. Private."""
 
-    coef: Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, else one a class
+    coef: Array  # (n_teachers, n_outputs, n_features): one output for two declared classes, otherwise one a class
     intercept: Array  # -inf for a class that the teacher never votes for
 
     @classmethod
@@ -100,7 +100,7 @@ class BatchedLogistic:
         return ballots.T
 
     def probabilities(self, part: slice, X: Array) -> Array:
-        """Return what some teachers find probable, shape (n_teachers, n_queries, n_classes), NaN if never fitted."""
+        """Return some teachers' probabilities, shape (n_teachers, n_queries, n_classes), NaN if never fitted."""
         n_outputs = self.intercept.shape[1]
         chances: Array
         with np.errstate(all="ignore"):
@@ -109,7 +109,7 @@ class BatchedLogistic:
                 chances = softmax(scores, axis=2)
             else:
                 chances = np.concatenate([expit(-scores), expit(scores)], axis=2)
-        # Those that were never fitted know one class only.
+        # Teachers that were never fitted know one class only.
         chances[~self.coef[part].any(axis=(1, 2))] = np.nan
         return chances
 
@@ -126,7 +126,7 @@ class BatchedLogistic:
         return scores
 
     def _store(self, teachers: NDArray[np.intp], counts: Integers, coef: Array, intercept: Array) -> None:
-        """Write coefficients of the classes present, except of teachers that have none finite."""
+        """Write coefficients of the classes present, except for teachers without finite coefficients."""
         finite = np.isfinite(coef).all(axis=(1, 2)) & np.isfinite(intercept).all(axis=1)
         teachers, coef, intercept = teachers[finite], coef[finite], intercept[finite]
         present = counts[teachers] > 0
@@ -134,7 +134,7 @@ class BatchedLogistic:
             self.coef[teachers], self.intercept[teachers] = coef, intercept
             return
         if coef.shape[1] == 1:
-            # A binary model: its first class has score zero.
+            # In a binary model the first class has score zero.
             coef = np.concatenate([np.zeros_like(coef), coef], axis=1)
             intercept = np.concatenate([np.zeros_like(intercept), intercept], axis=1)
         classes = np.nonzero(present)[1].reshape(intercept.shape)
@@ -155,8 +155,8 @@ def fit_batched_logistic(
     on_done: Callable[[int], None] | None = None,
 ) -> BatchedLogistic:
     """Fit one logistic regression on each shard."""
-    # A teacher depends on its own records and on the settings only: it is the same, bit for bit, whatever the other
-    # shards and `n_jobs`. Nothing in the data makes this raise: a teacher that does not converge keeps its last
+    # A teacher depends only on its own records and on the settings. It is the same, bit for bit, for all other
+    # shards and values of `n_jobs`. The data cannot make this raise: a teacher that does not converge keeps its last
     # iterate, and one without finite coefficients votes for its majority class.
     counts, sparse = _summaries(X, y, shards, n_classes)
     constants = np.where(constant_votes < 0, counts.argmax(axis=1), constant_votes)
@@ -189,7 +189,7 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Teachers alike in what an array's shape depends on."""
+    """Teachers with the same shape of arrays."""
 
     teachers: NDArray[np.intp]
     n_rows: int
@@ -210,9 +210,9 @@ def _summaries(X: Array, y: Integers, shards: Sequence[Integers], n_classes: int
 def _blocks(
     teachers: NDArray[np.intp], counts: Integers, sparse: NDArray[np.bool_], n_features: int, n_workers: int
 ) -> Iterator[_Block]:
-    """Yield blocks of teachers of one kind that fit in the memory of a block."""
+    """Yield blocks of teachers of one kind that fit into the memory of a block."""
     sizes = counts.sum(axis=1)
-    # Up by an eighth at most, and by its own size alone: padding may change the rounding of sums.
+    # Rounded up by at most an eighth, and by its own size alone, since padding may change the rounding of sums.
     step = np.maximum(1, np.exp2(np.frexp(sizes)[1] - 4).astype(np.int64))
     n_present = np.count_nonzero(counts, axis=1)
     n_outputs = np.where(n_present == 2, 1, n_present)
@@ -224,7 +224,7 @@ def _blocks(
         work = outputs * (6 * rows + 24 * n_features)
         n_blocks = math.ceil(8 * len(members) * (features + work) / _BLOCK_BYTES)
         if len(members) >= 16 * n_workers:
-            # As many for each worker.
+            # An equal number for each worker.
             n_blocks += -n_blocks % n_workers
         for part in np.array_split(members, min(n_blocks, len(members))):
             yield _Block(part, rows, outputs, bool(is_sparse))
@@ -245,7 +245,7 @@ def _fit_block(problem: _Problem, block: _Block, shards: list[Integers], counts:
         loss = SoftmaxLoss(one_hot.astype(np.float64), weights)
     settings = (shards, weights, 1.0 / float(estimator.C), bool(estimator.fit_intercept))
     tolerance = max(_TOLERANCE * float(estimator.tol), 1e-13)
-    # Values that overflow end up not finite, and those are dealt with where they matter.
+    # Values that overflow become infinite or NaN, which is handled where it matters.
     with np.errstate(all="ignore"):
         if block.is_sparse:
             design, scaling = SparseDesign.of(problem.X_sparse, *settings)

@@ -1,4 +1,4 @@
-"""All teachers of an allocation: fitted together, voting in chunks."""
+"""All teachers of an allocation, fitted together and voting in chunks."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class _Fitted(Protocol):
 class TeacherEnsemble:
     """Teachers fitted on the shards of an allocation.
 
-    Each teacher depends on its own records, its own public seed and public settings only, so one unit's change can
-    alter only the votes of that unit's teachers. A shard whose records carry one label gives a teacher that always
-    votes for it; teacher ``t`` of an empty shard always votes for class ``t % n_classes``. A teacher whose fit raises
-    votes its own majority class.
+    Each teacher depends on its own records, its own public seed and public settings only. So a change of one unit can
+    alter only the votes of that unit's teachers. A shard whose records all carry one label gives a teacher that always
+    votes for it. Teacher ``t`` of an empty shard always votes for class ``t % n_classes``. A teacher whose fit raises
+    votes for its own majority class.
 
     Parameters
     ----------
     estimator : scikit-learn classifier
-        Cloned for each teacher. Plain logistic regression is fitted in batches; an estimator with a method
+        Cloned for each teacher. Plain logistic regression is fitted in batches. An estimator with a method
         ``fit_together``, such as `TorchClassifier`, fits all teachers itself.
     allocation : Allocation or Taught
         Which records teach which teachers.
@@ -48,11 +48,11 @@ class TeacherEnsemble:
     entropy : int
         Public seed of the teachers.
     n_jobs : int or None
-        Workers, as in joblib; ``None`` obeys ``joblib.parallel_config``.
+        Workers, as in joblib. ``None`` obeys ``joblib.parallel_config``.
 
     Notes
     -----
-    Secret: an ensemble must not be published, nor its votes.
+    Secret. Never publish an ensemble or its votes.
     """
 
     estimator: Any
@@ -67,9 +67,9 @@ class TeacherEnsemble:
     ) -> TeacherEnsemble:
         """Fit every teacher to private rows, shape (n_records, n_features), and class ids.
 
-        Of rows in blocks, a turn's are in memory at a time. `on_done` is called with a number of teachers that were
-        just finished. The sum is the number of all, but steps are even, so as not to tell how many teachers vote a
-        constant, which is secret.
+        If rows come in blocks, only the rows of one turn are in memory. `on_done` is called with the number of teachers
+        that were just finished. These add up to the number of all teachers. The steps are even, because uneven steps
+        would reveal how many teachers vote a constant, which is secret.
         """
         shards = self.allocation.shards
         constant_votes = constant_voters(y, shards, len(self.classes))
@@ -117,7 +117,7 @@ class TeacherEnsemble:
             constant_votes=constants,
             seeds=[seed_integer(self.entropy, Stream.TEACHERS, t) for t in range(teachers.start, teachers.stop)],
             n_jobs=self.n_jobs,
-            # Blocks are of all teachers, constant ones included, and so are even already.
+            # Blocks include all teachers, also constant ones, and so are already even.
             on_done=on_done if together else report,
         )
         self.n_failed += seeded.n_failed
@@ -132,7 +132,7 @@ class TeacherEnsemble:
 
 def _fits_together(estimator: object) -> bool:
     """Return whether an estimator can fit all teachers itself, as its own `fit` would fit each."""
-    # A subclass with another `fit`, such as one that adds noise, does not say so by inheriting `fit_together`.
+    # A subclass with another `fit`, such as one that adds noise, inherits `fit_together` but must not use it.
     for kind in type(estimator).__mro__:
         if "fit_together" in vars(kind):
             return True
@@ -142,20 +142,20 @@ def _fits_together(estimator: object) -> bool:
 
 
 def _evenly(on_done: Callable[[float], None], n_teachers: int, n_constant: int) -> Callable[[int], None]:
-    """Report the progress of all teachers in the same steps however many vote a constant, which is secret."""
+    """Report the progress of all teachers in the same steps for every number of constant voters, which is secret."""
     n_steps = min(_STEPS, n_teachers)
-    seen = told = 0
+    n_finished = step = 0
 
     def report(just_finished: int) -> None:
-        nonlocal seen, told
-        seen += just_finished
+        nonlocal n_finished, step
+        n_finished += just_finished
         n_to_fit = n_teachers - n_constant
-        done = seen == n_teachers
-        reached = n_steps if done else n_steps * max(0, seen - n_constant) // max(1, n_to_fit)
-        while told < reached:
-            before = n_teachers * told // n_steps
-            told += 1
-            on_done(n_teachers * told // n_steps - before)
+        is_last = n_finished == n_teachers
+        reached = n_steps if is_last else n_steps * max(0, n_finished - n_constant) // max(1, n_to_fit)
+        while step < reached:
+            before = n_teachers * step // n_steps
+            step += 1
+            on_done(n_teachers * step // n_steps - before)
 
     return report
 

@@ -1,4 +1,4 @@
-"""A private teacher by gradient perturbation: the default one of private majorities."""
+"""A private teacher by gradient perturbation, the default teacher of private majorities."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from dpensemble.teachers.private_linear import PrivateLinearClassifier
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
-    """Logistic regression by gradient descent with noise on every gradient; any number of classes.
+    """Logistic regression of any number of classes by gradient descent with noise on every gradient.
 
-    Every fit is (epsilon, delta)-private for one record, or all records of one unit, replaced, added or removed, so the
-    model may be published. `dpensemble.teachers.noisy_descent` holds the proof. Settings are public.
+    Every fit is (epsilon, delta)-private for one record, or all records of one unit, replaced, added or removed. So you
+    may publish the model. `dpensemble.teachers.noisy_descent` holds the proof. Settings are public.
 
     Parameters
     ----------
     classes : sequence of labels
-        All possible labels. Declared, because reading them off private labels would leak.
+        All possible labels. You must declare them, because taking them from private labels would leak.
     epsilon : float, default=1.0
         From 1e-6 to 100.
     delta : float, default=1e-5
         Above 0, since the noise is Gaussian.
     clip : float, default=1.0
-        Length to which longer rows are shortened, and which then counts as 1. Choose it from public rows: at or
-        below the usual length, since noise suits rows of length 1.
+        Longer rows are shortened to this length, which then counts as 1. Choose it from public rows, at or below the
+        usual length, since the noise suits rows of length 1.
     n_steps : int, default=50
-        Gradients that are taken, from 1 to 10,000. Noise on each grows with the root of their number.
+        Number of gradients, from 1 to 10,000. The noise on each grows with the root of this number.
     insecure_release_seed : int, optional
-        Seeds the noise for a repeatable experiment; the model is then not private.
+        Seeds the noise for a repeatable experiment. The model is then not private.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_outputs, n_features)
-        Released coefficients of the clipped rows; one output for two classes, else one each.
+        Released coefficients of the clipped rows. One output for two classes, otherwise one for each class.
     intercept_ : ndarray of shape (n_outputs,)
         Released intercepts.
     classes_ : ndarray of shape (n_classes,)
@@ -53,7 +53,7 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
     References
     ----------
     R. Bassily, A. Smith and A. Thakurta, "Private empirical risk minimization: efficient algorithms and tight
-    error bounds", FOCS 2014; here with all records in every step, momentum, and discrete noise.
+    error bounds", FOCS 2014. Here with all records in every step, momentum, and discrete noise.
 
     Examples
     --------
@@ -75,11 +75,11 @@ class GradientPerturbedLogisticRegression(PrivateLinearClassifier):
     insecure_release_seed: int | None = None
 
     def announced_privacy(self) -> tuple[float, float]:
-        """Return the epsilon and delta that every fit will have, known before it."""
+        """Return the epsilon and delta of every fit, known before it."""
         return real_between("epsilon", self.epsilon, 1e-6, 100), delta_of(self.delta)
 
     def announced_zcdp(self) -> float:
-        """Return the zero-concentrated privacy that every fit will have."""
+        """Return the zero-concentrated privacy of every fit."""
         return concentrated_for(*self.announced_privacy())
 
     def _release(

@@ -2,34 +2,34 @@ r"""Gradient descent on the logistic loss with noise on every gradient, in whole
 
 Why it is private
 -----------------
-A record is a row ``z``, of length at most ``L = sqrt(1 + 1/4)``: the public `clip` scales it, it is shortened to
-length 1, and 1/2 is appended for the intercept. The loss ``log(1 + exp(-y w.z))`` has the gradient ``-p y z``
-where ``p``, the chance of being wrong, is at most 1. So a record's gradient is at most ``L`` long whatever the
-weights, and the sum of all gradients moves by at most ``2 L`` if a record is replaced and by ``L`` if one is
+A record is a row ``z``, of length at most ``L = sqrt(1 + 1/4)``. The public `clip` scales the row, the row is
+shortened to length 1, and 1/2 is appended for the intercept. The loss ``log(1 + exp(-y w.z))`` has the gradient
+``-p y z`` where ``p``, the chance of being wrong, is at most 1. So a record's gradient is at most ``L`` long for all
+weights. The sum of all gradients moves by at most ``2 L`` if a record is replaced and by at most ``L`` if one is
 added or removed. Each of `n_steps` sums gets discrete Gaussian noise of variance ``v = 2 n_steps L**2 / rho``.
-Weights are computed from noisy sums only, so the steps compose adaptively: for replacing,
+Weights are computed from noisy sums only, so the steps compose adaptively. For replacing, the cost is
 
     n_steps (2 L)**2 / (2 v) = rho,
 
-and for adding or removing a quarter of that. The other three quarters pay for the number of records, which is
-the same where a record is replaced: with noise of variance ``v' = 2 / (3 rho)`` it costs
+and for adding or removing it is a quarter of that. The other three quarters pay for the number of records, which is
+the same when a record is replaced. With noise of variance ``v' = 2 / (3 rho)`` that number costs
 ``1 / (2 v') = 3 rho / 4``. Either way the fit is ``rho``-zero-concentrated differentially private.
 
-Where a unit has several records, ``k`` of them, each record's gradient is divided by ``k`` (towards zero, so that no
-entry grows). By the triangle inequality the unit's gradients together are at most ``L`` long, and units are counted in
-place of records: all of the above holds for units. Which records are a unit's is its own affair, and public where units
+If a unit has ``k`` records, each record's gradient is divided by ``k`` (towards zero, so that no entry grows). By the
+triangle inequality the unit's gradients together are at most ``L`` long, and units are counted in place of records. So
+all of the above holds for units. Which records belong to a unit depends on that unit only, and is public when units
 are replaced.
 
 Rows, chances and weights are whole numbers of public units, and every sum stays below ``2**53``. So sums are
-exact in doubles in whatever order they are taken, what a record adds depends on that record and on released
-weights only, and the bound above holds for what the machine computes. Chances are read off a table. (Other
+exact in doubles in every order, and what a record adds depends on that record and on released weights only.
+The bound above therefore holds for what the machine computes. A table gives the chances. (Other
 operations on private entries are single divisions, products, square roots and truncations, each of them
 determined by the standard for floating-point numbers.) The noise is drawn exactly.
 
 Sources: R. Bassily, A. Smith and A. Thakurta, "Private empirical risk minimization: efficient algorithms and
-tight error bounds", FOCS 2014 (noisy gradient descent); C. Canonne, G. Kamath and T. Steinke, "The discrete
-Gaussian for differential privacy", NeurIPS 2020, Theorem 4 (the noise); I. Mironov, "Renyi differential
-privacy", CSF 2017, Proposition 1 (adaptive composition, at every order); M. Bun and T. Steinke, "Concentrated
+tight error bounds", FOCS 2014 (noisy gradient descent). C. Canonne, G. Kamath and T. Steinke, "The discrete
+Gaussian for differential privacy", NeurIPS 2020, Theorem 4 (the noise). I. Mironov, "Renyi differential
+privacy", CSF 2017, Proposition 1 (adaptive composition, at every order). M. Bun and T. Steinke, "Concentrated
 differential privacy: simplifications, extensions, and lower bounds", TCC 2016, Definition 1.1.
 """
 
@@ -55,9 +55,9 @@ _SQUARED_LENGTH = Fraction(5, 4)
 ROW, CHANCE, WEIGHT = 2**16, 2**10, 2**20
 _LONGEST_WEIGHTS = 2.0**14
 _MOST_RECORDS = 2**26
-# The mean loss curves by L**2 / 4 = 0.3125 at most, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
+# The mean loss has curvature at most L**2 / 4 = 0.3125, so that steps up to 2 (1 + 0.9) / 0.3125 are stable.
 _STEP, _MOMENTUM = 4.0, 0.9
-# Records whose gradients are added up together.
+# Number of records whose gradients are added up together.
 _BLOCK = 1024
 # Scores, in units of rows times weights, at which the chance of being wrong rises to the next unit.
 _RISES: Floats = -ROW * WEIGHT * logit((np.arange(CHANCE)[::-1] + 0.5) / CHANCE)
@@ -73,9 +73,9 @@ def noisy_descent(
     noise: DiscreteNoise,
     units: Integers | None = None,
 ) -> Floats:
-    """Return the mean weights of the later half of the steps, the intercept's last, which may be published.
+    """Return the mean weights of the later half of the steps, with the intercept last. They may be published.
 
-    `units` is the number of each record's unit; by default every record is one.
+    `units` is the number of each record's unit. By default every record is a unit.
     """
     require_few(rows)
     records = signed_records(rows, signs, clip)
@@ -103,12 +103,12 @@ def descend(
 ) -> Floats:
     """Return the mean weights of the later half of the steps of any loss whose gradients are sums of bounded vectors.
 
-    `gradient` returns the exact sum of all units' gradients at some weights, in whole units, none longer than the root
-    of `squared_length` times those in 1. The number of units is private unless they are replaced. `rho` is the
-    zero-concentrated privacy of all steps together.
+    `gradient` returns the exact sum of all units' gradients at some weights, in whole units. No unit's gradient may be
+    longer than the root of `squared_length` times the whole units in 1. The number of units is private unless units are
+    replaced. `rho` is the zero-concentrated privacy of all steps together.
     """
     variance = gradient_variance(rho, n_steps, squared_length)
-    # No smaller than the noise on a gradient, so that weights of few records stay within reason.
+    # No smaller than the noise on a gradient, so that weights of few records stay moderate.
     smallest = math.sqrt(variance) / (ROW * CHANCE)
     count = max(n_units + noise.gaussian(math.ceil(Fraction(2, 3) / Fraction(rho))), smallest)
     weights, velocity, total = np.zeros((3, *shape))
@@ -126,7 +126,7 @@ def descend(
 def require_few(rows: Floats) -> None:
     """Refuse more records than sums hold exactly."""
     if len(rows) > _MOST_RECORDS:
-        raise DataError(f"X has {len(rows):,} records, and a private teacher takes up to {_MOST_RECORDS:,}.")
+        raise DataError(f"X must have at most {_MOST_RECORDS:,} records for a private teacher; got {len(rows):,}.")
 
 
 def number_of_units(rows: Floats, units: Integers | None) -> int:
@@ -135,7 +135,7 @@ def number_of_units(rows: Floats, units: Integers | None) -> int:
 
 
 def shared_by_units(records: Floats, units: Integers | None) -> Floats:
-    """Return whole records divided by the number that their unit has, towards zero."""
+    """Return whole records divided by the number of records of their unit, towards zero."""
     if units is None:
         return records
     shared: Floats = np.trunc(records / np.bincount(units)[units][:, None])
@@ -148,15 +148,18 @@ def gradient_variance(rho: float, n_steps: int, squared_length: Fraction = _SQUA
 
 
 def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
-    """Return each private record alone times its sign, in whole units, no longer than ``sqrt(1.25)`` of them."""
+    """Return each private record, computed from that record alone, times its sign.
+
+    The result is in whole units, and each row is no longer than ``sqrt(1.25)`` times the units in 1.
+    """
     largest = np.maximum(np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0)), clip)[:, None]
-    # In place: records are the largest thing there is, and no more than two copies of them are needed.
+    # In place, since records are the largest array, and at most two copies of them are needed.
     whole = rows / largest
     whole *= ROW
     np.trunc(whole, out=whole)
     # Squares are whole numbers too, so that lengths do not depend on the order of columns.
     lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None]
-    # A unit less than 1, and truncated: rounding cannot make a row longer than 1.
+    # A unit less than 1, and truncated, so that rounding cannot make a row longer than 1.
     factors = (ROW - 1) / np.maximum(lengths, clip / largest * ROW)
     signed = np.empty((len(rows), rows.shape[1] + 1))
     np.multiply(whole, factors, out=signed[:, :-1])
@@ -167,12 +170,12 @@ def signed_records(rows: Floats, signs: Floats, clip: float) -> Floats:
 
 
 def gradient_sum(records: Floats, weights: Floats, shared: Floats | None = None) -> Floats:
-    """Return the sum of the gradients of `signed_records` in whole units, exactly; `shared` is what each adds."""
-    added, whole = records if shared is None else shared, np.rint(weights * WEIGHT)
+    """Return the exact sum of the gradients of `signed_records` in whole units. `shared` is what each record adds."""
+    contributions, whole = records if shared is None else shared, np.rint(weights * WEIGHT)
     total = np.zeros(records.shape[1])
-    # In blocks that stay in the processor's cache; sums are of whole numbers, and so the same in any order.
+    # In blocks that fit into the processor's cache. Sums are of whole numbers, and so the same in any order.
     for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
         wrong = CHANCE - np.searchsorted(_RISES, records[block] @ whole, side="left").astype(np.float64)
-        total -= wrong @ added[block]
+        total -= wrong @ contributions[block]
     return total

@@ -26,7 +26,7 @@ def released(
     """Return coefficients with noise, by their Euclidean sensitivity, and ``rho`` if the noise is Gaussian."""
     step = 2.0 ** math.floor(math.log2(sensitivity / _FINENESS))
     n = len(weights)
-    # Rounding moves each of the two vectors by half a step at most.
+    # Rounding moves each of the two vectors by at most half a step.
     moved = (sensitivity / step + math.sqrt(n)) * _ROUND_UP
     steps = [int(value) for value in np.rint(weights / step)]
     noise = DiscreteNoise(noise_source(seed))

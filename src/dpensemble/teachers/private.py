@@ -1,8 +1,8 @@
-"""Teachers whose votes are private already: private models, and ordinary ones with noisy ballots.
+"""Teachers whose votes are already private: private models, and ordinary teachers with noisy ballots.
 
-An ordinary ensemble lets a shard of one class vote for it, votes a shard's majority where a fit fails, and seeds
-fits publicly. Each would undo a private teacher's privacy, so private teachers are fitted here: on whatever
-records there are, with classes declared, with randomness of the operating system only; a failure ends the run.
+In an ordinary ensemble a shard of one class votes for it, a teacher whose fit fails votes for its shard's majority, and
+seeds of fits are public. Each of these would undo a private teacher's privacy. So private teachers are fitted here:
+on any records, with declared classes, and with randomness of the operating system only. A failure ends the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpensemble.releases.noise import DiscreteNoise
 from dpensemble.votes import Votes, ballot_dtype
 
 SEED = "insecure_release_seed"
-# Words in the name of a setting, and types of values, that fix what a teacher draws.
+# Words in the name of a setting, and types of values, that fix a teacher's random draws.
 _SEEDLIKE = frozenset({"seed", "rng", "generator", "gen"})
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 
@@ -42,15 +42,15 @@ _RESEEDING = threading.Lock()
 
 
 class Voters(Protocol):
-    """Anything that votes on public rows."""
+    """Any object that votes on public rows."""
 
     @property
     def n_constant(self) -> int:
-        """Teachers that vote a constant. Private."""
+        """Number of teachers that vote a constant. Private."""
 
     @property
     def n_failed(self) -> int:
-        """Teachers whose fit raised. Private."""
+        """Number of teachers whose fit raised. Private."""
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
         """Return every teacher's vote on each row."""
@@ -58,12 +58,12 @@ class Voters(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateTeachers:
-    """Private models, fitted once; all their votes are computed from them.
+    """Private models, fitted once. All their votes are computed from them.
 
     Parameters
     ----------
     models : list of fitted classifiers
-        One a teacher.
+        One for each teacher.
     classes : ndarray of shape (n_classes,)
         Declared labels, sorted.
     """
@@ -80,7 +80,7 @@ class PrivateTeachers:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FreshTeachers:
-    """Private teachers that are fitted anew for every query, so that queries share no randomness.
+    """Private teachers that are fitted again for every query, so that queries share no randomness.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class FreshTeachers:
     n_constant = n_failed = 0
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
-        """Return every teacher's vote on each row, each row by new models."""
+        """Return every teacher's vote on each row. Each row gets new models."""
         ballots = [self.fit().vote(X[row : row + 1]).ballots for row in range(len(X))]
         empty = np.empty((0, 1), dtype=ballot_dtype(len(self.classes)))
         return Votes(np.concatenate(ballots) if ballots else empty, n_classes=len(self.classes))
@@ -103,7 +103,7 @@ class FreshTeachers:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _ByOthers:
-    """Ballots made from those of other voters, of which the counts of constant and failed teachers are told."""
+    """Ballots made from those of other voters. The counts of constant and failed teachers are passed on."""
 
     voters: Voters
 
@@ -118,9 +118,10 @@ class _ByOthers:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RandomizedBallots(_ByOthers):
-    """Randomized response on every ballot of any teachers, anew for every query.
+    """Randomized response on every ballot of any teachers, with new randomness for every query.
 
-    A ballot is private whatever the teacher is: an epsilon a query and teacher, anew where a row comes again.
+    A ballot is private for every kind of teacher: it costs an epsilon for each query and teacher, also if a row
+    repeats.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class RandomizedBallots(_ByOthers):
     epsilon : float
         Privacy of each ballot: the odds of the true one against each other class are ``exp(epsilon)``.
     noise : NoiseSource
-        Where the random bits come from.
+        Source of the random bits.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class RandomizedBallots(_ByOthers):
 
 
 def require_classes(estimator: object, n_classes: int) -> None:
-    """Refuse a private estimator of two classes where there are more."""
+    """Refuse a private estimator of two classes when there are more."""
     if n_classes > 2 and not get_tags(estimator).classifier_tags.multi_class:
         raise InvalidParameterError(
             f"teacher={type(estimator).__name__} is for two classes, not {n_classes}; use private='models' with "
@@ -166,27 +167,27 @@ def require_classes(estimator: object, n_classes: int) -> None:
 
 
 def protects_units(estimator: object) -> bool:
-    """Return whether what a private estimator says of itself holds for all records of a unit together."""
-    # One whose `fit` takes units is told them; another may say that it needs no telling.
+    """Return whether a private estimator's own claim holds for all records of a unit together."""
+    # An estimator whose `fit` takes units receives them. Another estimator may declare that it does not need them.
     return has_fit_parameter(estimator, "units") or getattr(estimator, "privacy_unit", "record") == "unit"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnBallots(_ByOthers):
-    """A few ballots of `voters` on every query, drawn each time from secret bits, each choice equally likely."""
+    """A few ballots of `voters` on every query, drawn for each query from secret bits, each choice equally likely."""
 
     drawn: int
     noise: NoiseSource
 
     def vote(self, X: NDArray[np.float64]) -> Votes:
-        """Return the ballots that count on each row, as many on each."""
+        """Return the ballots that count on each row, the same number on each."""
         votes = self.voters.vote(X)
         draws, (n_rows, n_ballots) = DiscreteNoise(self.noise), votes.ballots.shape
         drawn = np.empty((n_rows, self.drawn), dtype=votes.ballots.dtype)
         for row in range(n_rows):
             places = list(range(n_ballots))
             for k in range(self.drawn):
-                # Fisher and Yates: each of those left is as likely.
+                # Fisher and Yates: each remaining ballot is equally likely.
                 other = k + draws.below(n_ballots - k)
                 places[k], places[other] = places[other], places[k]
             drawn[row] = votes.ballots[row, places[: self.drawn]]
@@ -204,15 +205,15 @@ def fit_private(
     n_jobs: int | None,
     units: NDArray[np.int64] | None = None,
 ) -> PrivateTeachers:
-    """Fit one clone of a private estimator on each shard; `seeds`, for experiments, are those of its noise.
+    """Fit one clone of a private estimator on each shard. `seeds`, for experiments, are those of its noise.
 
-    Estimators whose `fit` takes `units` are told the unit of each record, where units have several.
+    Estimators whose `fit` takes `units` receive the unit of each record, if units have several records.
     """
     refuse_seeds(estimator)
     refuse_cluster("the noise of private teachers is drawn on this machine only")
 
     def tasks() -> Iterator[Any]:
-        # Records are copied for one teacher at a time: those of models are all, for each of them.
+        # Records are copied for one teacher at a time, since each of the models needs all of them.
         for t, shard in enumerate(shards):
             model = clone(estimator)
             settings = model.get_params()
@@ -228,36 +229,36 @@ def fit_private(
     if failed is not None:
         raise TeacherError(
             f"a private teacher could not be fitted: {type(estimator).__name__}.fit raised {failed}; it must "
-            "take any records, also of one class."
+            "accept any records, also of one class."
         )
     return PrivateTeachers(models, classes)
 
 
 def refuse_seeds(estimator: Any) -> None:
-    """Refuse a private estimator with a seed: its clones would draw one noise, which others could repeat."""
+    """Refuse a private estimator with a seed, since its clones would draw one noise, which others could repeat."""
     for name, value in estimator.get_params().items():
         own = name.split("__")[-1]
         seedlike = own == "random_state" or any(part in _SEEDLIKE for part in own.split("_"))
         if (seedlike and value is not None) or isinstance(value, _GENERATORS):
             raise InvalidParameterError(
-                f"teacher has {name}={value!r}, with which its noise could be undone; leave it None."
+                f"teacher has {name}={value!r}, with which the noise could be undone; leave it None."
             )
 
 
-def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any], told: dict[str, Any]) -> Any:
+def _fit(model: Any, X: NDArray[np.float64], y: NDArray[Any], units: dict[str, Any]) -> Any:
     """Return the fitted model, or the name of the exception, whose text may quote records."""
     with warnings.catch_warnings(), parallel_config(max_nbytes=None), _fresh_global_randomness():
         warnings.simplefilter("ignore")
         try:
-            return model.fit(X, y, **told)
+            return model.fit(X, y, **units)
         except Exception as error:
             return type(error).__name__
 
 
 @contextmanager
 def _fresh_global_randomness() -> Iterator[None]:
-    """Reseed the global generators from the operating system: no script's seed may reach a teacher's noise."""
-    # Left so: putting a script's state back would reach teachers that other threads are fitting.
+    """Reseed the global generators from the operating system. A script's seed must not reach a teacher's noise."""
+    # Not restored, since a script's state would then reach teachers that other threads are fitting.
     with _RESEEDING:
         np.random.seed()  # noqa: NPY002
         random.seed()
@@ -270,9 +271,9 @@ def _fresh_global_randomness() -> Iterator[None]:
 def _ids(model: Any, X: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # A copy for each: one that transforms rows in place must not change what the next ones see.
+        # A copy for each, since a model that transforms rows in place must not affect the next ones.
         labels = np.asarray(model.predict(X.copy()))
     ids = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if np.any(classes[ids] != labels):
-        raise TeacherError("a private teacher voted for a label that is not among the declared classes.")
+        raise TeacherError("a private teacher must vote for declared classes only; one voted for another label.")
     return ids.astype(ballot_dtype(len(classes)))

@@ -1,4 +1,4 @@
-"""What linear private teachers share: checks of records, the released scores, their privacy."""
+"""The common base of linear private teachers: checks of records, the released scores, and their privacy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator):
     """Template: a subclass fits ``coef_`` and ``intercept_`` for rows of length at most 1."""
 
-    #: Whether the subclass takes more classes than two.
+    #: Whether the subclass supports more than two classes.
     many_classes: ClassVar[bool] = False
 
     classes: Any
@@ -36,7 +36,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
     coef_: Floats
     intercept_: Floats
     _clip: float
-    # Pure epsilon, and zero-concentrated privacy where noise is Gaussian.
+    # Pure epsilon, and zero-concentrated privacy if the noise is Gaussian.
     _epsilon: float
     _rho: float | None
 
@@ -44,23 +44,23 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
     def _release(
         self, rows: Floats, ids: Integers, n_classes: int, clip: float, units: Integers | None
     ) -> tuple[Floats, Floats, float | None]:
-        """Return coefficients and intercepts, which may be published, and ``rho`` where noise is Gaussian.
+        """Return coefficients and intercepts, which may be published, and ``rho`` if the noise is Gaussian.
 
-        Two classes have one output, the log-odds of the second; more have one each. `units` is the number of each
-        record's unit, None where every record is one.
+        Two classes have one output, the log-odds of the second. More classes have one each. `units` is the number of
+        each record's unit, or None if every record is a unit.
         """
 
     @abstractmethod
     def announced_privacy(self) -> tuple[float, float]:
-        """Return the epsilon and delta that every fit will have, known before it."""
+        """Return the epsilon and delta of every fit, known before it."""
 
     @abstractmethod
     def announced_zcdp(self) -> float | None:
-        """Return ``rho`` where every fit's Renyi divergence of order ``a`` is at most ``rho a``; else None."""
+        """Return ``rho`` if every fit's Renyi divergence of order ``a`` is at most ``rho a``. Otherwise None."""
 
     @guard_private_rows()
     def fit(self, X: ArrayLike, y: ArrayLike, units: ArrayLike | None = None) -> Self:
-        """Fit on private records; they may be none, or of one class only.
+        """Fit on private records. There may be none, or records of one class only.
 
         Parameters
         ----------
@@ -69,17 +69,17 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         y : array-like of shape (n_records,)
             Private labels, all among ``classes``.
         units : array-like of shape (n_records,), optional
-            Whom each record belongs to; the privacy is then that of all records of one unit together, each of which
-            counts less the more there are. By default every record is a unit.
+            The unit of each record. The privacy then covers all records of one unit together, and each record of a unit
+            counts less the more records the unit has. By default every record is a unit.
 
         Raises
         ------
         InvalidParameterError
-            If a setting is out of range, or `classes` are more than two and the teacher is for two.
+            If a setting is out of range, or there are more than two `classes` and the teacher supports two.
         DataError
             If a label was not declared, or there are more records than the fit takes.
         TeacherError
-            If the fit did not converge, which no data is known to cause.
+            If the fit did not converge. No data set is known to cause this.
         """
         epsilon, _ = self.announced_privacy()
         clip = real_between("clip", self.clip, 1e-9, 1e9)
@@ -106,11 +106,11 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
                 f"Only binary classification is supported: classes must be two labels, not {len(classes)}."
             )
         ids = np.zeros(len(labels), dtype=np.int64)
-        declared = np.zeros(len(labels), dtype=bool)
+        is_declared = np.zeros(len(labels), dtype=bool)
         for number, label in enumerate(classes):
             of_class = labels == label
-            ids[of_class], declared = number, declared | of_class
-        if not declared.all():
+            ids[of_class], is_declared = number, is_declared | of_class
+        if not is_declared.all():
             raise DataError(f"Unknown label type: y holds a label that is not among classes={classes.tolist()!r}.")
         return rows, ids, classes
 
@@ -120,7 +120,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         Parameters
         ----------
         delta : float
-            Above 0 and below 1; also 0 where the noise is not Gaussian.
+            Above 0 and below 1. May be 0 if the noise is not Gaussian.
         """
         check_is_fitted(self)
         if self._rho is None:
@@ -128,7 +128,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
         return improved_epsilon(self._rho * DEFAULT_ORDERS, DEFAULT_ORDERS, delta_of(delta))
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the log-odds of the second class for each row; of more classes, the logit of each."""
+        """Return the log-odds of the second class for each row, or for more classes the logit of each."""
         check_is_fitted(self)
         require_rows("X", X)
         with names_checked():
@@ -161,7 +161,7 @@ class PrivateLinearClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator)
 
 
 def shortened(rows: Floats, clip: float) -> Floats:
-    """Return rows over `clip`, of length at most 1."""
+    """Return rows divided by `clip` and shortened to length at most 1."""
     # Dividing by the largest entry first keeps squares from overflowing.
     top = np.maximum(np.abs(rows).max(axis=1, initial=0.0), clip)[:, None]
     lengths = np.sqrt(np.sum((rows / top) ** 2, axis=1, keepdims=True)) * top

@@ -1,22 +1,22 @@
-r"""A simple teacher that is itself private: logistic regression with noise on its coefficients.
+r"""A simple private teacher: logistic regression with noise on its coefficients.
 
 Why it is private
 -----------------
 A row is scaled by the public `clip`, shortened to length 1 and given a constant entry 1, so that its length is
 at most ``sqrt(2)``. The fit minimises ``F(w) = sum_i log(1 + exp(-y_i w.x_i)) + (penalty / 2) |w|**2`` (the
 intercept is penalised too). Each term's gradient is at most ``sqrt(2)`` long and ``F`` is ``penalty``-strongly
-convex, so replacing a record moves the minimiser by at most ``2 sqrt(2) / penalty``, and adding or removing one
-by half of that, for any number of records, none included. Where a unit has ``k`` records, each of their losses counts
-``1 / k``, so that a unit's gradient is as short as a record's: the same holds for units. The minimiser is found up to
-a gradient of length `_GRADIENT`, hence within ``_GRADIENT / penalty`` of the true one. (K. Chaudhuri, C. Monteleoni
-and A. Sarwate, "Differentially private empirical risk minimization", JMLR 2011, Lemma 8, argue the same way for the
-mean loss.)
+convex. So replacing a record moves the minimiser by at most ``2 sqrt(2) / penalty``, and adding or removing one
+by at most half of that, for any number of records, none included. If a unit has ``k`` records, each of their losses
+counts ``1 / k``, so that a unit's gradient is as short as a record's, and the same holds for units. The minimiser is
+found up to a gradient of length `_GRADIENT`, and therefore within ``_GRADIENT / penalty`` of the true one. (K.
+Chaudhuri, C. Monteleoni and A. Sarwate, "Differentially private empirical risk minimization", JMLR 2011, Lemma 8, argue
+the same way for the mean loss.)
 
-The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step, and
-whole steps of discrete noise are added (`dpensemble.releases.noise`): Laplace noise at an L1
-sensitivity of ``sqrt(d)`` times that in L2 if delta is 0, else Gaussian noise, whose zero-concentrated privacy
+The coefficients are rounded to multiples of a public power of two, which moves each by at most half a step. Then whole
+steps of discrete noise are added (`dpensemble.releases.noise`). If delta is 0, this is Laplace noise at an L1
+sensitivity of ``sqrt(d)`` times that in L2. Otherwise it is Gaussian noise, whose zero-concentrated privacy
 is ``sensitivity**2 / (2 variance)`` (Canonne, Kamath and Steinke 2020, Theorem 4), converted to (epsilon,
-delta). What is released is an exact function of integers drawn exactly, so floating-point noise plays no part.
+delta). The release is an exact function of integers drawn exactly, so floating-point noise plays no part.
 
 Not covered: the time that a fit takes, and whether it failed to converge.
 """
@@ -37,31 +37,31 @@ from dpensemble.teachers.perturbation import concentrated_for, released
 from dpensemble.teachers.private_linear import PrivateLinearClassifier, shortened
 
 _LENGTH = math.sqrt(2.0)
-# Far above the rounding of a gradient, far below what a record can change.
+# Far above the rounding of a gradient, and far below the change that a record can make.
 _GRADIENT = 1e-5
 _MOST_STEPS = 200
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
 class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
-    """Logistic regression of two classes whose coefficients carry noise, so that the model may be published.
+    """Logistic regression of two classes with noise on its coefficients, so that you may publish the model.
 
     Every fit is (epsilon, delta)-private for one record, replaced, added or removed. Settings are public.
 
     Parameters
     ----------
     classes : sequence of two labels
-        All possible labels. Declared, because reading them off private labels would leak.
+        All possible labels. You must declare them, because taking them from private labels would leak.
     epsilon : float, default=1.0
         From 1e-6 to 100.
     delta : float, default=0.0
-        0 adds Laplace noise; above 0 adds Gaussian noise, which is smaller where there are many columns.
+        0 adds Laplace noise. A delta above 0 adds Gaussian noise, which is smaller when there are many columns.
     clip : float, default=1.0
-        Length to which longer rows are shortened. Choose it from public rows.
+        Longer rows are shortened to this length. Choose it from public rows.
     penalty : float, default=10.0
-        Weight of ``|w|**2 / 2`` against the sum of losses; noise falls in proportion to it.
+        Weight of ``|w|**2 / 2`` against the sum of losses. The noise is inversely proportional to it.
     insecure_release_seed : int, optional
-        Seeds the noise for a repeatable experiment; the model is then not private.
+        Seeds the noise for a repeatable experiment. The model is then not private.
 
     Attributes
     ----------
@@ -89,12 +89,12 @@ class OutputPerturbedLogisticRegression(PrivateLinearClassifier):
     insecure_release_seed: int | None = None
 
     def announced_privacy(self) -> tuple[float, float]:
-        """Return the epsilon and delta that every fit will have, known before it."""
+        """Return the epsilon and delta of every fit, known before it."""
         epsilon = real_between("epsilon", self.epsilon, 1e-6, 100)
         return epsilon, 0.0 if self.delta == 0 else delta_of(self.delta)
 
     def announced_zcdp(self) -> float | None:
-        """Return the zero-concentrated privacy that every fit will have; None with a delta of 0."""
+        """Return the zero-concentrated privacy of every fit, or None with a delta of 0."""
         epsilon, delta = self.announced_privacy()
         return concentrated_for(epsilon, delta) if delta else None
 
@@ -134,4 +134,4 @@ def _minimiser(rows: Floats, signs: Floats, penalty: float, shares: Floats) -> F
         while objective(weights - share * step) > before - 0.1 * share * (gradient @ step) and share > 1e-6:
             share /= 2
         weights = weights - share * step
-    raise TeacherError("the fit of a private teacher did not converge; use a larger penalty.")
+    raise TeacherError("the fit of a private teacher must converge; use a larger penalty.")

@@ -23,12 +23,12 @@ from dpensemble.clusters.base import active_cluster
 from dpensemble.errors import TeacherError
 from dpensemble.votes import ballot_dtype
 
-# Enough waves for a smooth progress bar, and enough teachers a task to hide its cost where there are many.
+# Enough waves for a smooth progress bar, and enough teachers in a task to hide its overhead when there are many.
 _WAVES = 100
 _TASKS_A_WORKER = 4
 _TASKS_IN_ALL = 20
 _LARGEST_TASK = 16
-# Every task of a vote takes the rows along, which may weigh more than the teachers.
+# Every task of a vote carries the rows, which may be larger than the teachers.
 _VOTES_A_WORKER = 2
 _MADE_UP_ROWS = 200
 
@@ -38,12 +38,12 @@ class SeparateTeachers:
     """Teachers as fitted estimators, with ``None`` for those that vote a constant. Private."""
 
     models: list[Any]
-    fallback_votes: Integers  # where a teacher has no model or its model fails
+    fallback_votes: Integers  # if a teacher has no model or its model fails
     seeds: Integers
     classes: NDArray[Any]
     n_failed: int  # fits that raised
     n_jobs: int | None
-    seen: list[Integers | None]  # class ids that each model knows as 0, 1, ...; None of one that knows the labels
+    seen: list[Integers | None]  # class ids that each model knows as 0, 1, ..., or None if it knows the labels
 
     def vote(self, X: Floats) -> Ballots:
         """Return class ids of shape (n_queries, n_teachers)."""
@@ -54,8 +54,8 @@ class SeparateTeachers:
         def call(task: Integers) -> tuple[Any, ...]:
             models = [self.models[t] for t in task]
             fallbacks = self.fallback_votes[task].tolist()
-            seen = [self.seen[t] for t in task]
-            return models, fallbacks, self.seeds[task].tolist(), X, self.classes, seen
+            class_ids = [self.seen[t] for t in task]
+            return models, fallbacks, self.seeds[task].tolist(), X, self.classes, class_ids
 
         size = -(-len(fitted) // (_VOTES_A_WORKER * _n_workers(self.n_jobs)))
         for task, columns in _in_parallel(_predict, call, _tasks(fitted, max(1, size)), self.n_jobs, waves=1):
@@ -76,10 +76,10 @@ def fit_separately(
     on_done: Callable[[int], None],
     as_labels: bool = False,
 ) -> SeparateTeachers:
-    """Fit one clone of an estimator on each shard; each worker gets only its own shards.
+    """Fit one clone of an estimator on each shard. Each worker gets only its own shards.
 
-    The classes of a shard are 0, 1, ... to its teacher, as some libraries want them, unless the teacher was told all
-    classes, or `as_labels` asks for models that know the labels.
+    The classes of a shard are 0, 1, ... to its teacher, as some libraries require. A teacher that knows all classes
+    gets labels instead, and so does every teacher if `as_labels` is true.
     """
     as_labels = as_labels or estimator.get_params().get("classes") is not None
     models: list[Any] = [None] * len(shards)
@@ -89,12 +89,12 @@ def fit_separately(
     on_done(len(shards) - len(to_fit))
     errors: list[str] = []
 
-    seen: list[Integers | None] = [None] * len(shards)
+    class_ids: list[Integers | None] = [None] * len(shards)
 
     def lesson(t: int) -> tuple[Any, Any, int]:
         if as_labels:
             return X[shards[t]], classes[y[shards[t]]], seeds[t]
-        seen[t], own = np.unique(y[shards[t]], return_inverse=True)
+        class_ids[t], own = np.unique(y[shards[t]], return_inverse=True)
         return X[shards[t]], own, seeds[t]
 
     def call(task: Integers) -> tuple[Any, ...]:
@@ -112,7 +112,7 @@ def fit_separately(
             f"no teacher could be fitted: {type(estimator).__name__}.fit raised {errors[0]}; "
             f"{rehearsed(estimator, X.shape[1], len(classes))}"
         )
-    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs, seen)
+    return SeparateTeachers(models, fallbacks, np.asarray(seeds), classes, len(errors), n_jobs, class_ids)
 
 
 def _tasks(teachers: Integers, size: int) -> list[Integers]:
@@ -139,7 +139,7 @@ def _in_parallel(
         return
     with Parallel(n_jobs=n_jobs, **private_workers()) as parallel:
         workers = effective_n_jobs(n_jobs)
-        # One worker need not wait for others at the end of a wave.
+        # A single worker need not wait for others at the end of a wave.
         wave = max(1 if workers == 1 else _TASKS_A_WORKER * workers, len(tasks) // waves)
         for start in range(0, len(tasks), wave):
             chunk = tasks[start : start + wave]
@@ -147,7 +147,7 @@ def _in_parallel(
 
 
 def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, str]]:
-    """Fit one task's teachers; an exception becomes its type's name, since its text may quote records."""
+    """Fit one task's teachers. An exception becomes its type's name, since its text may quote records."""
     results: list[tuple[Any, str]] = []
     with quietly():
         for X, y, seed in shards:
@@ -161,7 +161,7 @@ def _fit(estimator: Any, shards: list[tuple[Any, Any, int]]) -> list[tuple[Any, 
 
 
 def _seeded(model: Any, seed: int) -> Any:
-    """Seed a clone's own parameters and, where they have no seed, its splitters; make it quiet."""
+    """Seed a clone's own parameters and, if they have no seed, its splitters. Make the clone quiet."""
     for name, value in model.get_params().items():
         setting = name.split("__")[-1]
         if setting == "random_state":
@@ -175,8 +175,8 @@ def _seeded(model: Any, seed: int) -> Any:
 
 @contextmanager
 def own_global_randomness(seed: int) -> Iterator[None]:
-    """Seed the global generators for one teacher, so that none depends on what another drew."""
-    # Other threads share the generators at unforeseeable moments.
+    """Seed the global generators for one teacher, so that no teacher depends on another's draws."""
+    # Other threads share the generators at unpredictable moments.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,9 +192,9 @@ def own_global_randomness(seed: int) -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence warnings, which would tell of private records, and BLAS threads, which only slow small shards.
+    """Silence warnings, which could reveal private records, and BLAS threads, which only slow small shards.
 
-    A teacher that has workers of its own shall not write records to files for them either.
+    A teacher with workers of its own must not write records to files for them either.
     """
     with warnings.catch_warnings(), threadpool_limits(1), parallel_config(max_nbytes=None):
         warnings.simplefilter("ignore")
@@ -202,7 +202,7 @@ def quietly() -> Iterator[None]:
 
 
 def rehearsed(estimator: object, n_features: int, n_classes: int) -> str:
-    """Try an estimator once on made-up rows, whose error may be quoted in full, and say what came of it."""
+    """Fit an estimator once on made-up rows, whose error may be quoted in full, and return the outcome in words."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
     try:
@@ -233,7 +233,7 @@ def _predict(
         for column, (model, fallback, seed, own) in enumerate(zip(models, fallbacks, seeds, seen, strict=True)):
             try:
                 with own_global_randomness(seed):
-                    # A copy for each: one that transforms rows in place must not change what the next ones see.
+                    # A copy for each, since a model that transforms rows in place must not affect the next ones.
                     labels = model.predict(X.copy())
                     ballots[:, column] = (
                         _ids(labels, classes) if own is None else own[_ids(labels, np.arange(len(own)))]

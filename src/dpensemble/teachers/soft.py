@@ -1,9 +1,9 @@
-"""Teachers that answer with more than a label: with what they find probable, or with all that they learned.
+"""Teachers that answer with more than a label: with probabilities, or with all their learned parameters.
 
-An answer depends on the teacher's own records, on its number and on public settings alone, as a ballot does, so that
-one unit changes the answers of its own teachers and no others. Where a teacher has nothing to say - an empty shard, one
-of a single class, a fit that failed, a probability that is no number - it says what shares its labels have, each class
-counted once more than it occurs: an even share if there are none.
+Like a ballot, an answer depends on the teacher's own records, on its number and on public settings only. So one unit
+changes the answers of its own teachers and no others. A teacher may be unable to answer: for an empty shard, a shard of
+a single class, a failed fit, or a probability that is not a number. Such a teacher answers with the shares of its
+labels, where each class counts once more than it occurs, or an even share without labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpensemble.teachers.ensemble import TeacherEnsemble
 from dpensemble.teachers.separate import own_global_randomness, quietly
 from dpensemble.teachers.turns import RowsInBlocks
 
-# Numbers that a chunk of answers holds.
+# Numbers in a chunk of answers.
 _NUMBERS = 4_000_000
 _LARGEST = 1e150
 _MADE_UP_ROWS = 120
@@ -35,9 +35,9 @@ class SoftTeacherEnsemble(TeacherEnsemble):
     """
 
     def fit(self, X: Floats | RowsInBlocks, y: Integers, on_done: Callable[[float], None]) -> SoftTeacherEnsemble:
-        """Fit every teacher; see `TeacherEnsemble.fit`. Records are in memory together."""
+        """Fit every teacher as `TeacherEnsemble.fit` does. All records are in memory together."""
         super().fit(X, y, on_done)
-        # Rows of an array have one turn.
+        # Rows of an array have a single turn.
         (fitted,) = self._fitted
         self._teachers: Any = fitted if supports(self.estimator) else _Models(fitted, self.classes)
         shards, n_classes = self.allocation.shards, len(self.classes)
@@ -47,7 +47,7 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         return self
 
     def probabilities(self, X: Floats) -> Iterator[Floats]:
-        """Yield what teachers find probable, a few teachers at a time, in order.
+        """Yield the teachers' probabilities, a few teachers at a time, in order.
 
         Parameters
         ----------
@@ -64,36 +64,36 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         for start in range(0, n_teachers, size):
             part = slice(start, min(start + size, n_teachers))
             chances = self._teachers.probabilities(part, X)
-            lost = ~np.isfinite(chances).all(axis=(1, 2))
-            chances[lost] = self._shares[part][lost, None, :]
+            unusable = ~np.isfinite(chances).all(axis=(1, 2))
+            chances[unusable] = self._shares[part][unusable, None, :]
             yield chances.clip(0.0, 1.0)
 
     def parameters(self) -> Floats:
-        """Return what every linear teacher learned: coefficients and, last, intercepts.
+        """Return the learned parameters of every linear teacher: coefficients and, last, intercepts.
 
         Returns
         -------
         ndarray of shape (n_teachers, n_outputs, n_features + 1)
-            Finite. One output for two classes, the log-odds of the second; else one a class, which sum to 0.
+            Finite. One output for two classes, the log-odds of the second. Otherwise one a class, which sum to 0.
         """
         n_teachers, n_classes = self._shares.shape
-        learned = np.zeros((n_teachers, n_classes, self._n_features + 1))
-        learned[:, :, -1] = np.log(self._shares)
+        parameters = np.zeros((n_teachers, n_classes, self._n_features + 1))
+        parameters[:, :, -1] = np.log(self._shares)
         for t in range(n_teachers):
             own = self._coefficients_of(t)
-            # Numbers that are not finite, or whose differences would not be, are no answer.
+            # Numbers that are not finite, or whose differences would not be, do not count as an answer.
             if own is not None and np.isfinite(own).all() and np.abs(own).max() < _LARGEST:
-                learned[t] = own
+                parameters[t] = own
         if n_classes == 2:
-            return learned[:, 1:] - learned[:, :1]
-        return learned - learned.mean(axis=1, keepdims=True)
+            return parameters[:, 1:] - parameters[:, :1]
+        return parameters - parameters.mean(axis=1, keepdims=True)
 
     def _coefficients_of(self, t: int) -> Floats | None:
-        """Return the logit of every class as one fitted teacher has it, None if it has none."""
-        learned = self._teachers.coefficients(t, self._n_features)
-        if learned is None:
+        """Return the logit of every class from one fitted teacher, or None if it has none."""
+        coefficients = self._teachers.coefficients(t, self._n_features)
+        if coefficients is None:
             return None
-        columns, coef, intercept = learned
+        columns, coef, intercept = coefficients
         if not coef.any():
             return None
         rows = np.hstack([coef, intercept[:, None]])
@@ -102,7 +102,7 @@ class SoftTeacherEnsemble(TeacherEnsemble):
         logits = np.zeros((len(self.classes), rows.shape[1]))
         logits[columns] = rows
         absent = np.setdiff1d(np.arange(len(logits)), columns)
-        # A class that no record of the shard has is rarer than the rarest that one has.
+        # A class that no record of the shard has gets less than the rarest class present.
         logs = np.log(self._shares[t])
         logits[absent, -1] = rows[:, -1].min() + logs[absent] - logs[columns].min()
         return logits
@@ -117,7 +117,7 @@ class _Models:
         self._seeds, self._seen = getattr(fitted, "seeds", None), getattr(fitted, "seen", None)
 
     def probabilities(self, part: slice, X: Floats) -> Floats:
-        """Return what some teachers find probable, NaN where one cannot say."""
+        """Return the probabilities of some teachers, NaN for a teacher that has none."""
         return np.stack([self._probabilities_of(t, X) for t in range(part.start, part.stop)])
 
     def _probabilities_of(self, t: int, X: Floats) -> Floats:
@@ -130,7 +130,7 @@ class _Models:
                 with own_global_randomness(0 if self._seeds is None else int(self._seeds[t])):
                     columns = self._classes_of(t)
                     chances = np.zeros_like(unknown)
-                    # A copy for each: one that transforms rows in place must not change what the next ones see.
+                    # A copy for each, since a model that transforms rows in place must not affect the next ones.
                     chances[:, columns] = model.predict_proba(X.copy())
                     unknown = chances
             except Exception:  # noqa: S110 - the text may quote records; the shares of its classes stand for this teacher
@@ -139,14 +139,14 @@ class _Models:
 
     def _classes_of(self, t: int) -> Integers:
         """Return the class ids of a model's columns."""
-        known = self._models[t].classes_
+        labels = self._models[t].classes_
         if self._seen is not None and self._seen[t] is not None:
-            own: Integers = self._seen[t][np.asarray(known, dtype=np.int64)]
+            own: Integers = self._seen[t][np.asarray(labels, dtype=np.int64)]
             return own
-        return np.searchsorted(self._classes, known)
+        return np.searchsorted(self._classes, labels)
 
     def coefficients(self, t: int, n_features: int) -> tuple[Integers, Floats, Floats] | None:
-        """Return a teacher's class ids, coefficients and intercepts; None if it has none."""
+        """Return a teacher's class ids, coefficients and intercepts, or None if it has none."""
         model = self._models[t]
         if model is None:
             return None
@@ -160,7 +160,7 @@ class _Models:
 
 
 def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
-    """Refuse an estimator whose scores are not linear in the features, as they come out on made-up rows."""
+    """Refuse an estimator whose scores on made-up rows are not linear in the features."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(_MADE_UP_ROWS, n_features)), np.arange(_MADE_UP_ROWS) % n_classes
     with quietly():
@@ -172,6 +172,6 @@ def require_linear(estimator: object, n_features: int, n_classes: int) -> None:
             linear = False
     if not linear:
         raise InvalidParameterError(
-            f"teacher={type(estimator).__name__} has no coef_ and intercept_ by which it scores rows, and these are "
-            "what answers='parameters' averages; use logistic regression, or answers='probabilities'."
+            f"teacher={type(estimator).__name__} must have a coef_ and intercept_ that give its scores, since "
+            "answers='parameters' averages these; use logistic regression, or answers='probabilities'."
         )

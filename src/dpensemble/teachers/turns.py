@@ -1,4 +1,4 @@
-"""Teachers that are fitted in turns, because the records of all of them would not be in memory together."""
+"""Teachers that are fitted in turns, because the records of all of them would not fit into memory together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES_AT_ONCE = 2**29
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowsInBlocks:
-    """Private rows that come in blocks, always the same in the same order; stands where an array of rows would.
+    """Private rows that come in blocks, always the same in the same order. Used in place of an array of rows.
 
     `read` returns an iterator over blocks of rows, arrays of shape (n, n_features).
     """
@@ -30,11 +30,11 @@ class RowsInBlocks:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of records and of features, as of an array."""
+        """Number of records and of features, as for an array."""
         return self.n_records, self.n_features
 
     def take(self, wanted: Integers) -> Floats:
-        """Return the rows at these positions, which ascend; one pass over all blocks."""
+        """Return the rows at these ascending positions, in one pass over all blocks."""
         rows = np.empty((len(wanted), self.n_features))
         start = filled = 0
         for block in self.read():
@@ -43,8 +43,8 @@ class RowsInBlocks:
             start, filled = start + len(block), filled + len(inside)
         if start != self.n_records:
             raise DataError(
-                f"blocks held {self.n_records} records when they were first read, and now {start}; read the same "
-                "records in the same order every time."
+                f"blocks must hold the same records every time; they held {self.n_records} records at first, and now "
+                f"{start}; return the same records in the same order."
             )
         return rows
 
@@ -52,18 +52,18 @@ class RowsInBlocks:
 def in_turns(
     X: Floats | RowsInBlocks, y: Integers, shards: Sequence[Integers]
 ) -> Iterator[tuple[slice, Floats, Integers, Sequence[Integers]]]:
-    """Yield teachers that are fitted together, the rows that they need, their labels, and positions among them.
+    """Yield teachers that are fitted together, the rows that they need, their labels, and positions among the rows.
 
-    Rows in memory have one turn, others as few as memory allows. A teacher whose own shard takes more than
-    `BYTES_AT_ONCE` has a turn of its own.
+    Rows in memory have one turn. Other rows have as few turns as memory allows. A teacher whose own shard takes more
+    than `BYTES_AT_ONCE` has a turn of its own.
     """
     if not isinstance(X, RowsInBlocks):
         yield slice(0, len(shards)), X, y, shards
         return
     for teachers in _turns(X.n_features, shards):
         own = shards[teachers]
-        wanted = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *own]))
-        yield teachers, X.take(wanted), y[wanted], [np.searchsorted(wanted, shard) for shard in own]
+        positions = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *own]))
+        yield teachers, X.take(positions), y[positions], [np.searchsorted(positions, shard) for shard in own]
 
 
 def _turns(n_features: int, shards: Sequence[Integers]) -> list[slice]:

@@ -60,6 +60,7 @@ def file_tables(
     public = declared_grid(declared).empty if files.public is None else files.read(files.public, guess=True)
     _refuse_unknown_drops(files.drop, written, public)
     written, public = _without(written, files.drop), _without(public, files.drop)
+    public_units = _public_units(public, files.unit)
     # Errors name only these columns: if a table has no header, its other column names are a record.
     shown = list(public.columns)
     units = None if files.unit is None else _column(written, files.unit, "unit", "private", shown)
@@ -91,6 +92,7 @@ def file_tables(
         X_test=X_test,
         y_test=y_test,
         units=None if units is None else as_text(units).to_numpy(),
+        public_units=public_units,
         test_is_public=files.test_is_public,
         unit_column=files.unit,
         stream=stream,
@@ -146,6 +148,19 @@ def _test_rows(
             f"the test table's target has missing labels or labels outside classes={kinds.classes!r}; correct them."
         )
     return rows, truth
+
+
+def _public_units(public: pd.DataFrame, unit: str | None) -> list[str] | None:
+    """Return the units of public rows. None when the public table lacks the column, or the column is blank."""
+    if unit is None or unit not in public or public[unit].isna().all():
+        return None
+    blank = public[unit].isna().to_numpy()
+    if blank.any():
+        raise DataError(
+            f"the public table has rows without a unit in column {unit!r} (first in row {int(blank.argmax()):,}, "
+            "counting from 0); fill the column in for all rows, drop those rows, or drop the column."
+        )
+    return list(as_text(public[unit]))
 
 
 def _usable_truth(truth: pd.Series | None, classes: list[Any]) -> pd.Series | None:

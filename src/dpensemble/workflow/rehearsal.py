@@ -71,9 +71,10 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     """Return tables of the same kinds, in which public rows stand in for private and test records."""
     rng = np.random.default_rng(0)
     n_records = _n_records(tables, model)
-    public, truth = tables.X_public, tables.y_public
+    public, truth, owners = tables.X_public, tables.y_public, tables.public_units
     if model.takes_tables and len(public) > _ROWS:
         public, truth = public[:_ROWS], None if truth is None else truth[:_ROWS]
+        owners = None if owners is None else owners[:_ROWS]
     if len(public):
         rows = public.iloc[rng.integers(len(public), size=n_records)].reset_index(drop=True)
     else:
@@ -88,7 +89,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
     whose: Any = None
     if tables.units is not None or (tables.stream is not None and tables.stream.units is not None):
         whose = np.arange(n_records) // 2
-    result = replace(tables, X_public=public, y_public=truth)
+    result = replace(tables, X_public=public, y_public=truth, public_units=owners)
     if tables.X_test is not None:
         result = replace(result, X_test=test, y_test=test_labels)
     if tables.stream is not None:

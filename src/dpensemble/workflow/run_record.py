@@ -99,6 +99,7 @@ def _worst_case_spend(result: Result) -> list[list[float]]:
 
 
 def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]:
+    owners = tables.public_units
     return {
         "name": tables.name,
         "target": tables.target,
@@ -115,6 +116,7 @@ def _describe(tables: Tables, n_features: int, reader: Reader) -> dict[str, Any]
         "unit_column": tables.unit_column,
         "kinds_of_columns": reader.kinds(tables.X_public),
         "blanks": reader.blanks,
+        **({} if owners is None else {"public_units": len(set(owners))}),
     }
 
 
@@ -124,8 +126,10 @@ def _about_fit(result: Result) -> dict[str, Any]:
     if len(result.classes) == 2:
         facts["positive_class"] = str(result.classes[1])
     drift, readable = result.drift, result.readable_share
-    if drift is not None and drift.alarm:
-        facts["unlike"] = drift.warning(replaced=bool(result.settings.get("synthetic_rows")))
+    if drift is not None:
+        facts["public_rows_unlike"] = drift.outcome
+        if not drift.trusted:
+            facts["unlike"] = drift.warning(replaced=bool(result.settings.get("synthetic_rows")))
     if readable is not None:
         facts |= {"readable_share": round(readable.share, 4), "readable_share_error": round(readable.error, 6)}
     return facts

@@ -33,7 +33,7 @@ class TableFiles:
     test : path, optional
         Rows with the target, to score the student on.
     unit : str, optional
-        Column of the private table that names the owner of a record.
+        Column of the private table that names the owner of a record, and of the public table if the column is there.
     drop : sequence of str
         Columns to leave out of every table.
     test_is_public : bool, default=False

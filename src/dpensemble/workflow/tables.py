@@ -25,8 +25,9 @@ class Tables:
     packaged (`data_is_public`), figures without privacy reveal nothing. `budgets` holds the epsilon of each private
     record, or the name of its consent level. `levels` holds the epsilon of each level, and `group_shares` the public
     share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
-    private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `declared_columns` has the
-    range or the categories of each column in a run without public rows.
+    private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` holds the
+    units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
+    in a run without public rows.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Tables:
     X_test: pd.DataFrame | None = None
     y_test: pd.Series | None = None
     units: NDArray[Any] | None = None
+    public_units: list[str] | None = None
     data_is_public: bool = False
     test_is_public: bool = False
     unit_column: str | None = None

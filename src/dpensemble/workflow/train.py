@@ -165,6 +165,8 @@ def _fit(run: _Prepared, diagnostics: PrivateDiagnostics, fewest_units: int | No
         arguments["fewest_units"] = fewest_units
     if model.votes:
         arguments["diagnostics"] = diagnostics
+    if model.compares_public_rows:
+        arguments["public_units"] = tables.public_units
     if run.personal is not None:
         arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:

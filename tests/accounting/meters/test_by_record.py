@@ -222,7 +222,7 @@ def test_with_a_fixed_number_of_queries_it_answers_all_or_refuses():
 
 
 def test_worst_case_votes_use_up_exactly_the_sure_queries():
-    """Even votes, and a record whose teachers all say the same."""
+    """Even votes, and a record whose teachers all vote the same."""
     allocation = partitions(range(20), 10, 2, entropy=0)
     teachers = allocation.teachers_of(0)
     row = np.array([1] * 20, dtype=np.uint8)

@@ -41,7 +41,7 @@ def trio(*rows):
     ]
 
 
-# Unequal shares, budgets, votes, ballots and participants; neither sorted by weight nor by budget.
+# Unequal shares, budgets, votes, ballots and participants, neither sorted by weight nor by budget.
 VARIANTS = {
     "upsampling": (Stage(GaussianNoisyMax(SIGMA), (Pool(9, 9),)), trio((2.0, 0, 2), (1.0, 0, 1), (3.5, 0, 3))),
     "weighting": (
@@ -53,13 +53,13 @@ VARIANTS = {
         trio((2.0, 0, 1), (1.0, 1, 1), (3.5, 2, 1)),
     ),
 }
-# Several groups are charged by their pools, whoever teaches whom.
+# Several groups are charged by their pools, for every assignment of teachers.
 data_dependent = partial(data_dependent_meter, allocation=None)
 each_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def law_of(ones, total, sigma):
-    """Return the sampled chances at so many votes for the second class, mixed with a fair coin."""
+    """Return the sampled chances at a number of votes for the second class, mixed with a fair coin."""
     chance = 0.5 * math.erfc(-(2 * ones - total) / (2 * sigma))
     chance = (1 - 1e-6) * chance + 0.5e-6
     return 1 - chance, chance
@@ -75,7 +75,7 @@ def improved(rdp):
 
 
 def naive_one(stage, group, orders):
-    """Enumerate all ballots of all who vote on a query, and all that one record can say instead."""
+    """Enumerate all ballots of all who vote on a query, and all alternatives of one record."""
     ballots = [pool.ballot for pool in stage.pools for _ in range(pool.participants)]
     start = sum(pool.participants for pool in stage.pools[: group.pool])
     mine = range(start, start + group.votes)
@@ -207,14 +207,14 @@ def test_who_is_spent_drops_out_and_the_rest_goes_on(variant, accounting):
         assert one.law.sigma == pytest.approx(law.sigma * one.total / stage.total)
     for before, after in pairwise(stages):
         assert after.total < before.total
-        # Nobody comes back.
+        # No group comes back.
         assert all(p.participants >= q.participants for p, q in zip(before.pools, after.pools, strict=False))
     meter = scheduled_meter(VotingSchedule(stages), groups, 2, accounting)
     assert meter.sure_queries == sum(one.n_queries for one in stages)
     assert meter.sure_queries > scheduled_meter(VotingSchedule((stage,)), groups, 2, accounting).sure_queries
     for epsilon, group in zip(meter._epsilons(meter.sure_queries), groups, strict=True):
         assert 0 < epsilon <= group.budget.epsilon
-    # Each stage ends because somebody in it cannot pay for one more of its queries.
+    # Each stage ends because some group in it cannot pay for one more of its queries.
     for last in range(1, len(stages) + 1):
         longer = (
             *stages[: last - 1],
@@ -272,7 +272,7 @@ def test_filters_never_exceed_a_budget_and_count_turns(variant, accounting, seed
     schedule = VotingSchedule((stage,), entropy=3)
     meter = FilterMeter(schedule, groups, 2, accounting)
     rng = np.random.default_rng(seed)
-    # Plain counting, teacher by teacher; whoever does not take part pays nothing.
+    # Plain counting, teacher by teacher. A group that does not take part pays nothing.
     checks, labels = np.zeros((3, 9)), np.zeros((3, 9))
     starts = np.cumsum([0, *(pool.n_teachers for pool in stage.pools)])
     asked, guaranteed = 0, meter.sure_queries
@@ -438,7 +438,7 @@ def test_larger_budgets_never_admit_less(variant, epsilons, which, factor, kind)
 @pytest.mark.parametrize("accounting", Accounting)
 def test_a_heavier_ballot_of_its_own_never_gives_a_group_more(accounting):
     def sure(own):
-        # The law is fixed, as are the ballots of the rest; the first group is the poorest.
+        # The law is fixed, as are the ballots of the rest. The first group is the poorest.
         stage = Stage(GaussianNoisyMax(30.0), (Pool(5, 5, own), Pool(20, 20, 2)))
         meter = scheduled_meter(VotingSchedule((stage,)), trio((0.8, 0, 1), (50.0, 1, 1)), 2, accounting)
         return meter.sure_queries

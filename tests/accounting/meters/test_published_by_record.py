@@ -97,7 +97,7 @@ def test_with_one_partition_it_is_the_data_independent_cost():
 
 
 def test_an_added_record_is_charged():
-    """All present records sit with divided teachers; only the next free slot is unanimous."""
+    """All present records sit with divided teachers. Only the next free slot is unanimous."""
     allocation = partitions(range(4), 4, 2, entropy=0)
     free = set(range(8)) - set(allocation.next_slot.tolist())
     ballots = np.zeros((1, 8), dtype=np.uint8)
@@ -127,7 +127,7 @@ def test_under_keyed_draws_an_added_record_may_join_any_teachers():
 
 
 def test_it_streams():
-    """20,000 records and 2,000 queries would be 320 MB as floats; the meter stays below a tenth of that."""
+    """20,000 records and 2,000 queries would be 320 MB as floats. The meter stays below a tenth of that."""
     allocation = partitions(range(20_000), 50, 4)
     votes = Votes(np.random.default_rng(0).integers(0, 2, (2000, 200)), 2)
     meter = PublishedPerRecordMeter(

@@ -13,7 +13,7 @@ from dpensemble.laws import GaussianNoisyMax, LaplaceNoisyMax, RandomizedRespons
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import VotingSchedule
 
-# Jordon et al. 2019, table 2 and supplement table 6; they count the breaching query, at delta 1e-3.
+# Jordon et al. 2019, table 2 and supplement table 6. They count the breaching query, at delta 1e-3.
 CLASSICAL = Conversion.CLASSICAL
 N = 3
 PUBLISHED = {50: (11, 85, 211), 100: (43, 338, 843), 250: (264, 2108, 5269)}

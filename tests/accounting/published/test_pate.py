@@ -26,7 +26,7 @@ FLOOR = {"gnmax": 1e-13, "threshold": 1e-13, "lnmax": 1e-11}
 
 
 def gaussian_law(counts, sigma):
-    """Integrate over the winning noisy count; the trapezoidal rule is exact to rounding for such integrands."""
+    """Integrate over the winning noisy count. The trapezoidal rule is exact to rounding for such integrands."""
     counts = np.asarray(counts, dtype=float)
     points = np.arange(counts.min() - 14 * sigma, counts.max() + 14 * sigma, sigma / 30)
     scores = (points[:, None] - counts) / sigma
@@ -82,7 +82,7 @@ def bound_of(kind, counts, noise, threshold):
 
 
 def worst_ratios(kind, n_votes, n_classes, noise):
-    """Return the largest share of the bound that is used from the data at hand, and from its neighbours."""
+    """Return the largest share of the bound that is used from the given data, and from its neighbours."""
     votes = list(histograms(n_votes, n_classes))
     threshold = 0.6 * n_votes
     bounds = dict(zip(votes, bound_of(kind, np.array(votes), noise, threshold), strict=True))
@@ -106,7 +106,7 @@ def test_the_bound_holds_from_the_data_at_hand(kind, n_votes, n_classes, noise):
 
 @pytest.mark.parametrize(("kind", "excess"), [("gnmax", 1e3), ("threshold", 10), ("lnmax", 5)])
 def test_the_bound_does_not_hold_towards_the_data_at_hand(kind, excess):
-    """The published theorems bound ``D(M(D) || M(D'))`` alone; the other direction can be far larger."""
+    """The published theorems bound ``D(M(D) || M(D'))`` only. The other direction can be far larger."""
     _, others = worst_ratios(kind, 12, 2, 0.8)
     assert others > excess
 

@@ -139,7 +139,7 @@ def test_the_case_that_exceeds_the_published_closed_form(n_classes):
     """50 unanimous teachers, sigma 6, order 8: the cost rises fastest well before the tie's plateau.
 
     The closed form of Papernot et al. 2018 takes the local sensitivity just below the plateau (their q_1) as its
-    largest, which is what condition C6 promises; here C6 fails, and the largest is elsewhere.
+    largest, which is what condition C6 promises. Here C6 fails, and the largest is elsewhere.
     """
     cost = SmoothCost(sigma=6.0, order=8.0, n_teachers=50, n_classes=n_classes)
     unanimous = [50] + [0] * (n_classes - 1)

@@ -89,7 +89,7 @@ def test_cost_falls_with_noise_and_rises_with_votes(scale, factor, n_classes):
 
 
 def test_the_figures_of_the_issue_for_subsample_and_aggregate():
-    """Published 162; Renyi with the improved conversion 957; exact 1,122 of at most 1,124 (all ties)."""
+    """Published 162, Renyi with the improved conversion 957, exact 1,122 of at most 1,124 (all ties)."""
     everyone = VotingSchedule.everyone(LaplaceNoisyMax(125), 250), [Group("everyone", BUDGET, pool=0)]
     assert worst_case_meter(*everyone, n_classes=2, accounting=Accounting.PUBLISHED).sure_queries == 162
     meter = worst_case_meter(*everyone, n_classes=2)

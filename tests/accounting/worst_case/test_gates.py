@@ -19,7 +19,7 @@ def test_every_check_lies_within_the_corners(shift):
     moved = y + shift * np.concatenate([np.ones(20_001), rng.random(20_000)])
     here, there = ndtr(y), ndtr(moved)
     edge = np.interp(here, q[order], p[order])
-    # Near 1 the chances of failing are compared, which are told apart there.
+    # Near 1 the chances of failing are compared, since these differ there.
     assert np.all(there <= edge + 2e-16)
     assert np.all(ndtr(-moved) >= (1 - edge) * (1 - 1e-9) - 2e-16)
     # The polygon is not loose: the worst corner is little worse than the worst check.

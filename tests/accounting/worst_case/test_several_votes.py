@@ -33,7 +33,7 @@ def test_no_move_of_any_histogram_costs_more(law, n_classes, votes, n_teachers):
 
 
 def test_moves_to_several_classes_are_no_worse_than_one():
-    """Five real counts, moves of any shape that sum to so much, by quadrature over the largest noisy count."""
+    """Five real counts, moves of any shape with a given sum, by quadrature over the largest noisy count."""
     shift, rng = 0.5, np.random.default_rng(0)
     x = np.linspace(-30, 40, 14_001)
 

@@ -141,7 +141,7 @@ def test_encoders_of_tables_state_the_same():
 
 
 def test_a_transformer_of_others_states_nothing_even_if_it_passes_attributes_on():
-    """The frozen one may read rows together, whatever the class behind it states."""
+    """The frozen one may read rows together, for every statement of the class behind it."""
     frozen = FrozenEstimator(TableEncoder().fit(table()))
     assert frozen.encodes_rows_alone
     assert not statements_of(frozen).encodes_rows_alone

@@ -47,6 +47,8 @@ def test_digits_are_told_apart(digits, units):
     owners = np.arange(1000) if units else None
     model = LabelMomentsClassifier(
         ImageMap((8, 8), n_components=60), classes=range(10), epsilon=8.0, delta=1e-4, insecure_release_seed=0
-    ).fit(images[:1000], labels[:1000], X_public=images[1000:1300], units=owners)
+    )
+    public_owners = np.arange(300) if units else None
+    model.fit(images[:1000], labels[:1000], X_public=images[1000:1300], units=owners, public_units=public_owners)
     assert model.score(images[1300:], labels[1300:]) > 0.8
     assert model.guarantee_.epsilon <= 8

@@ -91,7 +91,7 @@ def test_no_rows_and_other_columns_are_refused(public):
 
 
 def test_columns_that_are_read_together_are_read_as_each_alone(public):
-    """Columns of equally many knots go together; what is more than a few knots is found by halving."""
+    """Columns of equally many knots go together. More than a few knots are found by halving."""
     rng = np.random.default_rng(1)
     wide = public.assign(**{f"more {at}": rng.normal(size=600) for at in range(5)}, flag=rng.random(600) < 0.5)
     for knots in ((2,), (2, 3, 5, 9)):

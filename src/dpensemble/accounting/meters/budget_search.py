@@ -1,4 +1,4 @@
-"""What answers cost each group in the worst case, and how many of a public schedule its budget pays for."""
+"""The cost of answers to each group in the worst case, and how many of a public schedule its budget pays for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpensemble.voting_schedule import Stage
 def prices_of(
     stage: Stage, groups: Sequence[Group], n_classes: int, accounting: Accounting
 ) -> tuple[Price | None, ...]:
-    """Return the most that one answer costs a record of each group; None where its pool sits out; public."""
+    """Return the most that one answer costs a record of each group, or None where its pool sits out. Public."""
     return tuple(
         price(stage.law, change_by(stage, group, n_classes), accounting)
         if stage.pools[group.pool].participants
@@ -51,7 +51,7 @@ def affordable_queries(
     queries: int | None = None,
 ) -> int:
     """Return how many queries of the stages, in turn, a group's budget pays for; `sys.maxsize` without a limit."""
-    # All that will be asked, where `queries` says so, saves the search for more; only the last stage may have no end.
+    # A given total saves the search for more queries. Only the last stage may be endless.
     spent, before = PrivacyCost(rdp=0 * _curve(costs).rdp, orders=_curve(costs).orders, parts=()), 0
     for stage, one in zip(stages, costs, strict=True):
         length = stage.n_queries
@@ -60,7 +60,7 @@ def affordable_queries(
             turns = None if length is None else stage.pools[pool].turns(length)
             if turns is None or not (spent + one * turns).fits(budget, conversion):
                 fitting = most_votings(_votings(spent, one, budget, conversion, most), stage, pool)
-                # What a larger number affords a smaller one does, even where the grid's rounding says otherwise.
+                # What pays for a larger number pays for a smaller one, even if the grid's rounding disagrees.
                 if length is None or fitting < length:
                     return before + fitting
             if turns:
@@ -84,12 +84,12 @@ def _votings(spent: PrivacyCost, one: PrivacyCost, budget: Budget, conversion: C
         return (spent + one * count).fits(budget, how)
 
     cheap = Conversion.IMPROVED if conversion is Conversion.BEST else conversion
-    found = last_fitting(lambda count: fits(count, cheap), 0, 2.0)
-    return found if cheap is conversion else last_fitting(lambda count: fits(count, conversion), found, 1.1)
+    cheap_count = last_fitting(lambda count: fits(count, cheap), 0, 2.0)
+    return cheap_count if cheap is conversion else last_fitting(lambda count: fits(count, conversion), cheap_count, 1.1)
 
 
 def composition(cost: PrivacyCost, delta: float) -> AdaptiveComposition | None:
-    """Return the composition that converts answers of one kind, and fewer of them; None if it cannot."""
+    """Return the composition that converts answers of one kind, and fewer of them, or None if it cannot."""
     assert cost.parts is not None  # noqa: S101
     with suppress(AccountingError):
         return cost.layout(cost.parts[0].count, delta)

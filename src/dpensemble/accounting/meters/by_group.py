@@ -1,4 +1,4 @@
-"""Groups charged for what their ballots could have changed of the labels that were released; data-dependent."""
+"""Groups charged for what their ballots could have changed of the released labels. Data-dependent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUERIES = 1024
 
 
 class DataDependentGroupMeter(GroupMeter):
-    """Charges each group exactly for what the ballots of one of its records could have changed; the spend is secret."""
+    """Charges each group exactly for what the ballots of one of its records could have changed. The spend is secret."""
 
     basis = Basis.DATA_DEPENDENT
 
@@ -53,17 +53,17 @@ class DataDependentGroupMeter(GroupMeter):
 
     @property
     def most_queries(self) -> int:
-        """All that the schedule is for: answers on which all teachers agree may cost next to nothing."""
+        """The length of the schedule. Answers on which all teachers agree may cost almost nothing."""
         ends = self.schedule.n_queries
         return sys.maxsize if ends is None else ends
 
     def next_chunk(self, asked: int) -> int:
-        """Return how many queries to ask next: all of the stage if their number is fixed; public."""
-        wanted = sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
-        return self.schedule.left_in_stage(asked, wanted)
+        """Return how many queries to ask next: all of the stage if their number is fixed. Public."""
+        most = sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
+        return self.schedule.left_in_stage(asked, most)
 
     def admit(self, votes: Votes) -> int:
-        """Charge every group for the leading queries that fit; return how many, or refuse fewer than a fixed number."""
+        """Charge every group for the leading queries that fit. Return how many, or refuse fewer than a fixed number."""
         here, admitted = self._admissible(votes), 0
         counts = self.schedule.counts(votes, self._asked)[:here] if here else votes.counts[:0]
         for start in range(0, here, _QUERIES):
@@ -77,13 +77,13 @@ class DataDependentGroupMeter(GroupMeter):
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """Largest epsilon of any record of each group, never above its own budget; private."""
+        """Largest epsilon of any record of each group, never above its own budget. Private."""
         epsilons = np.minimum(curve_epsilons(self._spent, self.budget.delta), self._budgets)
         return self._payers.largest(epsilons, len(self.groups))
 
     @property
     def cost(self) -> PrivacyCost:
-        """Curve of the records with the largest epsilon; private."""
+        """Curve of the records with the largest epsilon. Private."""
         number = int(np.argmax(curve_epsilons(self._spent, self.budget.delta)))
         return PrivacyCost(rdp=self._spent[number], orders=FEW_ORDERS)
 
@@ -93,40 +93,40 @@ class DataDependentGroupMeter(GroupMeter):
         taking_part = self._payers.taking_part(self.schedule, asked, len(counts)).astype(np.float64)
 
         def added(n_queries: int) -> NDArray[np.float64]:
-            found = np.zeros_like(self._spent)
+            sums = np.zeros_like(self._spent)
             for group, cost in enumerate(costs):
                 rows = self._payers.group == group
-                found[rows] = taking_part[:n_queries, rows].T @ cost[:n_queries]
-            return found
+                sums[rows] = taking_part[:n_queries, rows].T @ cost[:n_queries]
+            return sums
 
         fitting, self._spent = leading_fit(self._spent, added, len(counts), self._budgets, self.budget.delta)
         return fitting
 
     def _costs(self, counts: NDArray[np.int64], asked: int) -> list[NDArray[np.float64]]:
-        """Return what each query costs each group if it takes part, shape (n_queries, n_orders) each; private."""
+        """Return what each query costs each group if it takes part, shape (n_queries, n_orders) each. Private."""
         stage_number, _ = self.schedule.stage_at(asked)
-        stage, priced = self.schedule.stages[stage_number], {}
-        found = []
+        stage, rdp_by_change = self.schedule.stages[stage_number], {}
+        costs = []
         for group, worst in zip(self.groups, self._worst[stage_number], strict=True):
             if worst is None:
-                found.append(np.zeros((len(counts), len(FEW_ORDERS))))
+                costs.append(np.zeros((len(counts), len(FEW_ORDERS))))
                 continue
             change = group.votes, stage.pools[group.pool].ballot
-            if change not in priced:
+            if change not in rdp_by_change:
                 exact = exact_query_rdp(stage.law, counts, FEW_ORDERS, *change)
-                priced[change] = np.minimum(exact, worst.rdp)
-            found.append(priced[change])
-        return found
+                rdp_by_change[change] = np.minimum(exact, worst.rdp)
+            costs.append(rdp_by_change[change])
+        return costs
 
 
 def _largest_costs(stage: Stage, groups: tuple[Group, ...], n_classes: int) -> tuple[PrivacyCost | None, ...]:
-    """Return the public worst case of one answer for each group, at the orders that are kept."""
+    """Return the public worst case of one answer for each group, at the stored orders."""
     refuse_students(stage.law)
-    found: list[PrivacyCost | None] = []
+    costs: list[PrivacyCost | None] = []
     for group in groups:
         if not stage.pools[group.pool].participants:
-            found.append(None)
+            costs.append(None)
             continue
         worst = largest_cost(stage.law, change_by(stage, group, n_classes))
-        found.append(rounded_up(at_orders(worst, FEW_ORDERS)))
-    return tuple(found)
+        costs.append(rounded_up(at_orders(worst, FEW_ORDERS)))
+    return tuple(costs)

@@ -1,21 +1,21 @@
 """Exact accounting for each record: each unit is charged for what its own teachers could have changed of each label.
 
 A unit whose teachers gave some votes can move the counts of a query only so far, and only the label was
-released, so its cost is a divergence between two known outcome laws: the largest over all votes that its teachers
+released. So its cost is a divergence between two known outcome laws: the largest over all votes that its teachers
 could have given instead, and over both orders of the pair. This is never above the published personalised
-moments, which charge for noisy counts that nobody sees.
+moments, which charge for noisy counts that are never published.
 
-Every unit keeps a Renyi curve of its own, and its epsilon is that curve's smallest conversion. That is valid for
-each unit separately, since two neighbours differ in one unit and its curve bounds both orders of the pair; so the
-largest epsilon over the units holds for all of them, and it is at most that of the pointwise largest curve.
+Every unit has a Renyi curve of its own, and its epsilon is that curve's smallest conversion. That is valid for
+each unit separately, since two neighbouring data sets differ in one unit and its curve bounds both orders of the pair.
+So the largest epsilon over the units holds for all of them, and it is at most that of the pointwise largest curve.
 
-An added unit is charged like the rest: under position-based partitions it joins the next free slot, under
+An added unit is charged like the rest. Under position-based partitions it joins the next free slot. Under
 identity-based ones each query is charged for the worst teachers that it could have joined.
 
 References
 ----------
 The project's own analysis of the released label. Jordon et al. 2019, section 4.3 and Theorems 4 and 5 (removal
-and addition), for what a unit can change; I. Mironov, "Renyi differential privacy", CSF 2017, Prop. 1, composition.
+and addition), for what a unit can change. Composition: I. Mironov, "Renyi differential privacy", CSF 2017, Prop. 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNITS, _QUERIES = 2048, 64
 
 
 class PerRecordMeter(Meter):
-    """Charges each unit for what its own teachers could have changed of each released label; the spend is secret."""
+    """Charges each unit for what its own teachers could have changed of each released label. The spend is secret."""
 
     basis = Basis.DATA_DEPENDENT
 
@@ -64,7 +64,7 @@ class PerRecordMeter(Meter):
         self._memberships, rows = np.unique(memberships_of(allocation), axis=0, return_inverse=True)
         self._row_of_unit = rows.ravel()[: allocation.n_units]
         self._by_partition = _partition_shape(allocation, k) if allocation.next_slot is None else None
-        # The last row is the unit that may be added anywhere, where one may.
+        # If a unit may be added anywhere, the last row stands for that unit.
         self._spent = np.zeros((len(self._memberships) + (self._by_partition is not None), len(FEW_ORDERS)))
         self._affordable = self.one_query.most(budget, self.conversion)
         self.fixed_number, self._closed = not stop_when_spent, False
@@ -83,15 +83,15 @@ class PerRecordMeter(Meter):
 
     @property
     def most_queries(self) -> int:
-        """No limit: answers on which all teachers agree may cost next to nothing."""
+        """No limit. Answers on which all teachers agree may cost almost nothing."""
         return sys.maxsize
 
     def next_chunk(self, asked: int) -> int:
-        """Return how many queries to ask next: all of them if their number is fixed; public."""
+        """Return how many queries to ask next: all of them if their number is fixed. Public."""
         return sys.maxsize if self.fixed_number else max(super().next_chunk(asked), asked // 4)
 
     def admit(self, votes: Votes) -> int:
-        """Charge every unit for the leading queries that fit; return how many, or refuse fewer than a fixed number."""
+        """Charge every unit for the leading queries that fit. Return how many, or refuse fewer than a fixed number."""
         admitted = 0
         for start in range(0, votes.n_queries, _QUERIES):
             if self._closed:
@@ -104,21 +104,21 @@ class PerRecordMeter(Meter):
 
     @property
     def cost(self) -> PrivacyCost:
-        """Pointwise largest curve of any present or added unit; private."""
+        """Pointwise largest curve of any present or added unit. Private."""
         return PrivacyCost(rdp=self._spent.max(axis=0), orders=FEW_ORDERS)
 
     @property
     def one_query(self) -> PrivacyCost:
-        """Most that a single query can cost; public."""
+        """Most that a single query can cost. Public."""
         return rounded_up(self._worst)
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """Largest epsilon of any present or added unit; private."""
+        """Largest epsilon of any present or added unit. Private."""
         return (min(self.budget.epsilon, float(curve_epsilons(self._spent, self.budget.delta).max())),)
 
     def unit_epsilons(self) -> NDArray[np.float64]:
-        """Return what each present unit has spent at the budget's delta, rounded up, shape (n_units,); private."""
+        """Return what each present unit has spent at the budget's delta, rounded up, shape (n_units,). Private."""
         return curve_epsilons(self._spent, self.budget.delta)[self._row_of_unit]
 
     def _charge(self, ballots: NDArray[np.unsignedinteger], counts: NDArray[np.int64]) -> int:
@@ -147,11 +147,11 @@ class PerRecordMeter(Meter):
             places = self._profiles.of_units(by_teacher, members) + first
             # A matrix with one 1 for each query a row: its product with the table gathers and adds at once.
             ends = np.arange(len(members) + 1, dtype=np.int32) * n_queries
-            chosen = csr_array((np.ones(places.size), places.ravel(), ends), shape=(len(members), len(table)))
-            sums[start : start + len(members)] = chosen @ table
+            selection = csr_array((np.ones(places.size), places.ravel(), ends), shape=(len(members), len(table)))
+            sums[start : start + len(members)] = selection @ table
         if self._by_partition is not None:
-            added = self._profiles.of_added(ballots.reshape(n_queries, *self._by_partition))
-            sums[-1] = costs[np.arange(n_queries)[:, None], added].max(axis=1).sum(axis=0)
+            profiles = self._profiles.of_added(ballots.reshape(n_queries, *self._by_partition))
+            sums[-1] = costs[np.arange(n_queries)[:, None], profiles].max(axis=1).sum(axis=0)
         return sums
 
 
@@ -168,5 +168,5 @@ def _partition_shape(allocation: Allocation, k: int) -> tuple[int, int]:
     """Return the numbers of partitions and of subsets, if each unit has one teacher of each partition in turn."""
     n_subsets, rest = divmod(allocation.n_teachers, k)
     if rest or np.any(allocation.teachers.reshape(-1, k) // n_subsets != np.arange(k)):
-        raise InvalidParameterError("allocation must say where an added unit goes, or consist of partitions.")
+        raise InvalidParameterError("allocation must define where an added unit goes, or consist of partitions.")
     return k, n_subsets

@@ -25,7 +25,7 @@ def worst_case_meter(
     accounting: Accounting = Accounting.EXACT,
     queries: int | None = None,
 ) -> GroupMeter:
-    """Return the meter that charges each group the most that its own ballots could cost, whatever the votes are."""
+    """Return the meter that charges each group the most that its own ballots could cost, over all possible votes."""
     if any(stage.law.gated for stage in schedule.stages):
         return FilterMeter(schedule, groups, n_classes, accounting)
     return scheduled_meter(schedule, groups, n_classes, accounting, queries)
@@ -40,7 +40,7 @@ def data_dependent_meter(
     accounting: Accounting = Accounting.EXACT,
     stop_when_spent: bool = False,
 ) -> Meter:
-    """Return the meter that charges for the votes at hand: record by record for one group, else group by group."""
+    """Return the meter that charges for the given votes: by record for one group, otherwise by group."""
     law, (first, *others) = schedule.law(0), groups
     if accounting is Accounting.PUBLISHED:
         if others:

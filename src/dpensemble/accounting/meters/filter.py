@@ -1,4 +1,4 @@
-"""A gated law: a purse or a Renyi filter for each group, which charges for a label only where one was given."""
+"""A gated law: a purse or a Renyi filter for each group, which charges for a label only when a label was released."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from dpensemble.voting_schedule import VotingSchedule
 
 # Points of the spend curve in one chunk.
 _POINTS = 10
-# Queries whose turns are looked ahead at once.
+# Queries whose turns are examined at once.
 _AHEAD = 4096
 
 
 class FilterMeter(GroupMeter):
-    """Charges those who take part in a gated query for its check, and for its label only once one was given.
+    """Charges the records that take part in a gated query for its check, and for its label only once it was released.
 
     Which queries pass is released, so the number of labels is a random, public quantity. A purse of units, whose runs
-    are composed exactly, allows stopping on it, and so does a Renyi filter at one order, fixed beforehand; each group
-    has the one of both that pays for more answered queries. Every query is charged in full when it is admitted, and
-    what an unanswered one did not use is given back. Where the teachers of a pool take turns, every teacher's records
-    have a filter. A query is admitted only if it fits all filters of those who take part in it even if all admitted
-    queries are answered.
+    are composed exactly, allows stopping on that number. So does a Renyi filter at one order, fixed beforehand. Each
+    group has whichever of the two pays for more answered queries. Every query is charged in full when it is admitted,
+    and the units that an unanswered query did not use are given back. Where the teachers of a pool take turns, every
+    teacher's records have a filter. A query is admitted only if it fits all filters of the records that take part in
+    it, even if all admitted queries are answered.
 
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1. The purse is
     the project's own: `dpensemble.cost.gated`.
@@ -68,7 +68,7 @@ class FilterMeter(GroupMeter):
         self._allowed, self._check, self._label = table.T
         self._checks = np.zeros(len(table), dtype=np.int64)
         self._labels = self._checks.copy()
-        # Queries admitted whose outcomes are not known yet.
+        # Admitted queries whose outcomes are still unknown.
         self._pending = 0
         self._history: list[tuple[int, tuple[float, ...]]] = []
 
@@ -82,11 +82,11 @@ class FilterMeter(GroupMeter):
 
     @property
     def filters(self) -> tuple[RenyiFilter, ...]:
-        """What admits the queries of each group."""
+        """The filters that admit the queries of each group."""
         return tuple(self._filters)
 
     def certify(self, certificate: Certificate, labels: int) -> None:
-        """State what each group's filter admits; see `dpensemble.certificates`."""
+        """State what each group's filter admits. See `dpensemble.certificates`."""
         (stage,) = self.schedule.stages
         for one in self._filters:
             if one.check and stage.pools[one.group.pool].turns(labels):
@@ -94,7 +94,7 @@ class FilterMeter(GroupMeter):
 
     @property
     def most_queries(self) -> int:
-        """Number of queries that fit if none is answered."""
+        """Number of queries that fit if none of them is answered."""
         return max(self._most, self.sure_queries)
 
     def next_chunk(self, asked: int) -> int:
@@ -118,7 +118,7 @@ class FilterMeter(GroupMeter):
         return self._admit(admitted, votes.n_queries)
 
     def settle(self, outcomes: NDArray[Any], n_classes: int) -> None:
-        """Give back what the unanswered of the queries just admitted did not use, to those who took part."""
+        """Give back what unanswered queries, among those just admitted, did not use, to the records that took part."""
         if len(outcomes) != self._pending:
             raise AccountingError(f"outcomes must be those of the {self._pending} queries admitted last.")
         before = self._asked - self._pending
@@ -135,7 +135,7 @@ class FilterMeter(GroupMeter):
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """Budgets of the groups, once anything was asked: a filter's guarantee is for all it would allow."""
+        """Budgets of the groups, once any query was asked. A filter's guarantee is for all it would allow."""
         return tuple(f.group.budget.epsilon if self._asked and f.check else 0.0 for f in self._filters)
 
     @property
@@ -150,19 +150,19 @@ class FilterMeter(GroupMeter):
         return max(self.charged_group_epsilons)
 
     def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
-        """Return what was charged to each group after chunks that were settled; public."""
+        """Return the charge of each group after every settled chunk. Public."""
         points = min(integer_between("points", points, 1), len(self._history))
         places = np.unique(np.linspace(len(self._history) - 1, 0, points).astype(int)).tolist() if points else []
         return [self._history[place] for place in places]
 
     @property
     def cost(self) -> PrivacyCost:
-        """Cost of all admitted queries by its filter, for the group with the largest epsilon; public."""
+        """Cost of all admitted queries by its filter, for the group with the largest epsilon. Public."""
         number = int(np.argmax(self.charged_group_epsilons))
         return self._filters[number].cost(self._spent()[number])
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
-        """Return what each filter admits, at its own order or all of them."""
+        """Return what each filter admits, at its own order or at all orders."""
         return tuple(one.cost(one.allowed) for one in self._filters)
 
     def _spent(self) -> tuple[float, ...]:
@@ -173,10 +173,10 @@ class FilterMeter(GroupMeter):
         """Return how many of the queries ahead fit even if all are answered."""
         left = self._allowed - self._checks * self._check - self._labels * self._label
         each = self._check + self._label
-        # Those who never take part have no filter to fit.
+        # Groups that never take part need no filter.
         votings = np.floor(np.divide(left, each, out=np.full(len(each), np.inf), where=each > 0))
         for number, group in enumerate(self.groups):
-            # In so many queries everyone in the pool surely votes more often than the least of them may.
+            # In that many queries every teacher of the pool surely votes more often than the smallest filter allows.
             least = votings[self._payers.group == number].min()
             if least < ahead:
                 enough = most_votings(max(0, int(least)) + 2, self.schedule.stages[0], group.pool) + 1
@@ -187,6 +187,6 @@ class FilterMeter(GroupMeter):
 
 
 def _within(schedule: VotingSchedule, pool: int, votings: int | None) -> int:
-    """Return how many queries, up to the schedule's end, take so many votings of each teacher."""
+    """Return how many queries, up to the schedule's end, take at most `votings` votings of each teacher."""
     queries = schedule.left_in_stage(0, 2**62)
     return queries if votings is None else min(queries, most_votings(votings, schedule.stages[0], pool))

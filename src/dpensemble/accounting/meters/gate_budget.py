@@ -1,4 +1,4 @@
-"""What a gated run may spend: units of a purse, or a Renyi divergence at one order, fixed before it starts."""
+"""The budget of a gated run: units of a purse, or a Renyi divergence at one order, fixed before the run starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpensemble.laws import ReleaseLaw
 
 
 class RenyiFilter:
-    """One group's order, allowance and prices; nothing is charged where its pool sits out.
+    """One group's order, allowance and prices. A group whose pool sits out pays nothing.
 
     V. Feldman and T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021, Theorem 3.1.
     """
@@ -34,22 +34,22 @@ class RenyiFilter:
 
     @property
     def words(self) -> str:
-        """What admits queries, for the guarantee."""
+        """Return the filter's name, for the guarantee."""
         return f"a Renyi filter at order {self.order:g} (Feldman and Zrnic 2021, Theorem 3.1)"
 
     def certify(self, certificate: Certificate, law: ReleaseLaw, change: Change) -> None:  # noqa: ARG002
-        """State what is admitted; a verifier cannot follow a Renyi filter."""
+        """Refuse to certify: a verifier cannot check a Renyi filter."""
         raise AccountingError(
-            "these gated queries are admitted by a Renyi filter, which cannot be certified; a purse can, which admits "
-            "them wherever it pays for more, as with more noise on the check or a larger epsilon."
+            "a Renyi filter admits these gated queries, and only a purse can be certified; use more noise on the check "
+            "or a larger epsilon, for which a purse may pay for more."
         )
 
     def votings(self, each: float) -> int | None:
-        """Return how many votings at a price fit; None where none are paid for."""
+        """Return how many votings at a price fit, or None where votings are free."""
         return int(self.allowed / each) if each else None
 
     def cost(self, spent: float) -> PrivacyCost:
-        """Return the cost of runs that spend no more."""
+        """Return the cost of all runs that spend at most `spent`."""
         return PrivacyCost(rdp=np.array([spent]), orders=np.array([self.order]))
 
     def epsilon(self, spent: float) -> float:
@@ -59,20 +59,20 @@ class RenyiFilter:
 
 
 class UnitBudget(RenyiFilter):
-    """One group's purse, whose runs are composed exactly: see `dpensemble.cost.gated`."""
+    """One group's purse, whose runs are composed exactly by `dpensemble.cost.gated`."""
 
     def __init__(self, group: Group, gated: Price, composition: GatedComposition) -> None:
         assert gated.check is not None  # noqa: S101
         self.group, self.one, self.composition = group, gated.answered, composition
         self._of_check, self._of_query = gated.check.rdp, gated.check.rdp + gated.label.rdp
         self.check, self.label = float(composition.check_units), float(composition.label_units)
-        #: How many answered queries it pays for.
+        #: How many answered queries the purse pays for.
         self.within = composition.largest(group.budget.epsilon, group.budget.delta)
         self.allowed = float(self.within * composition.query_units)
 
     @property
     def words(self) -> str:
-        """What admits queries, for the guarantee."""
+        """Return the purse in words, for the guarantee."""
         return (
             f"a purse of {self.allowed:,.0f} units, of which a check costs {self.check:g} and a label {self.label:g}, "
             "composed exactly"
@@ -83,9 +83,9 @@ class UnitBudget(RenyiFilter):
         certificate.add_gated(self.group.budget, law, change, self.composition, self.within)
 
     def cost(self, spent: float) -> PrivacyCost:
-        """Return the cost of runs that spend no more."""
-        # A sum of divergences that is bounded whatever the answers are bounds the divergence of the run (Feldman and
-        # Zrnic 2021, Theorem 3.1); it is largest if every query is answered, or none.
+        """Return the cost of all runs that spend at most `spent`."""
+        # A sum of divergences that is bounded for every sequence of answers bounds the divergence of the run (Feldman
+        # and Zrnic 2021, Theorem 3.1). The sum is largest if every query is answered, or none.
         queries = self.composition.queries(int(spent))
         rdp = np.maximum(queries * self._of_query, spent / self.check * self._of_check)
         return GatedCost(rdp=rdp, composition=self.composition, queries=queries)
@@ -96,7 +96,7 @@ class UnitBudget(RenyiFilter):
 
 
 def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> RenyiFilter:
-    """Return the purse of a group, or its Renyi filter where no fewer answered queries fit that."""
+    """Return the purse of a group, or its Renyi filter if the filter pays for at least as many answered queries."""
     renyi = RenyiFilter(group, gated, conversion)
     if gated is None or renyi.one is None or renyi.one.composition is None:
         return renyi
@@ -106,13 +106,13 @@ def filter_of(group: Group, gated: Price | None, conversion: Conversion) -> Reny
 
 
 def best_order(one: PrivacyCost, budget: Budget, conversion: Conversion) -> float:
-    """Return the order at which most answered queries fit."""
+    """Return the order at which the most answered queries fit."""
     counts = [allowance(order, budget, conversion) / rdp for order, rdp in zip(one.orders, one.rdp, strict=True)]
     return float(one.orders[int(np.argmax(counts))])
 
 
 def allowance(order: float, budget: Budget, conversion: Conversion) -> float:
-    """Return the Renyi divergence at `order` that converts to the budget, rounded down; 0 if there is none."""
+    """Return the Renyi divergence at `order` that converts to the budget, rounded down, or 0 if nothing does."""
     convert = classical_epsilon if conversion is Conversion.CLASSICAL else improved_epsilon
     orders = np.array([order])
     tiny = 1e-300

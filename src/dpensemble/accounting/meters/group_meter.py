@@ -1,4 +1,4 @@
-"""What all meters of scheduled votes by groups have in common."""
+"""The common base of all meters of scheduled votes by groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.votes import Votes
 from dpensemble.voting_schedule import Stage, VotingSchedule
 
-#: What an answer costs each group, in the order of groups; None where its pool sits out.
+#: Cost of an answer to each group, in the order of groups. None where the group's pool sits out.
 Costs = tuple[Cost | None, ...]
 
 
@@ -28,11 +28,11 @@ def check_groups(stages: Sequence[Stage], groups: Iterable[Group]) -> tuple[Grou
         turning = any(0 < (p := stage.pools[group.pool]).participants < p.n_teachers for stage in stages)
         if group.votes > 1 and turning:
             raise InvalidParameterError(
-                f"votes={group.votes} of group {group.name!r} must be 1 where the pool's teachers take turns."
+                f"votes={group.votes} of group {group.name!r} must be 1 when the pool's teachers take turns."
             )
     orphans = [pool for pool in range(n_pools) if pool not in {group.pool for group in groups}]
     if any(stage.pools[pool].participants for stage in stages for pool in orphans):
-        raise InvalidParameterError(f"groups leave out pool {orphans[0]}, whose ballots somebody must pay for.")
+        raise InvalidParameterError(f"groups must include pool {orphans[0]}, since a group must pay for its ballots.")
     return groups
 
 
@@ -50,33 +50,33 @@ class GroupMeter(Meter):
         super().__init__(groups, conversion)
         self.schedule = schedule
         self._ones, self._sure = ones, sure
-        # Queries admitted so far, which decides whose turn it is.
+        # Queries admitted so far, which decide whose turn it is.
         self._asked = 0
         self._closed = False
 
     @property
     def sure_queries(self) -> int:
-        """Number of queries that every group can surely afford; public."""
+        """Number of queries that every group can surely afford. Public."""
         return min(self._sure)
 
     def next_chunk(self, asked: int) -> int:
-        """Return how many queries to ask next, none of them beyond the present stage; public."""
+        """Return how many queries to ask next, all within the present stage. Public."""
         return self.schedule.left_in_stage(asked, super().next_chunk(asked))
 
     @property
     def one_query(self) -> Cost:
-        """Most that a single query of any stage costs the group to which it costs most; public."""
+        """The most that a single query of any stage costs any group. Public."""
         ones = [one for costs in self._ones for one in costs if one is not None]
         return max(ones, key=lambda one: math.inf if one.renyi is None else one.renyi.rdp[0])
 
     def require_one_query(self) -> None:
-        """Refuse budgets of which one does not surely cover an answer; the error names the smallest that would do."""
+        """Refuse budgets if any of them may not cover one answer. The error names the smallest that would do."""
         for group, one, sure in zip(self.groups, self._ones[0], self._sure, strict=True):
             if one is not None and sure < 1:
                 raise too_small(group, one, self.conversion)
 
     def _admissible(self, votes: Votes) -> int:
-        """Return how many leading queries of the chunk belong to the present stage, where all of them must."""
+        """Return how many leading queries belong to the present stage, and require that all of them do."""
         if votes.n_teachers != self.schedule.n_teachers:
             raise DataError(f"votes must be those of all {self.schedule.n_teachers} teachers.")
         if self._closed or not votes.n_queries:
@@ -87,7 +87,7 @@ class GroupMeter(Meter):
         return left
 
     def _admit(self, admitted: int, n_queries: int) -> int:
-        """Take note of what was admitted; after a query that did not fit nothing more is."""
+        """Record the admitted queries. After the first query that did not fit, nothing more is admitted."""
         self._asked += admitted
         self._closed = self._closed or admitted < n_queries
         return admitted
@@ -104,7 +104,7 @@ def too_small(group: Group, one: Cost, conversion: Conversion) -> BudgetError:
 
 
 def most_votings(n_votings: int, stage: Stage, pool: int) -> int:
-    """Return how many queries in a row give no teacher of the pool more than so many votings."""
+    """Return how many queries in a row give every teacher of the pool at most `n_votings` votings."""
     taking_part = stage.pools[pool]
     if not taking_part.participants:
         return sys.maxsize

@@ -1,4 +1,4 @@
-"""Whose costs are kept apart: a group where its pool votes, each teacher's records where they take turns."""
+"""Records with separate costs: a group where its pool votes, each teacher's records where teachers take turns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dpensemble.voting_schedule import VotingSchedule
 
 @dataclass(frozen=True, eq=False)
 class Payers:
-    """Records that take part in the same queries, one number each: their group, and a teacher who does so too."""
+    """Records that take part in the same queries, one number each: their group, and their teacher if they have one."""
 
     group: NDArray[np.intp]
     teacher: NDArray[np.intp]
 
     @classmethod
     def of(cls, schedule: VotingSchedule, groups: tuple[Group, ...]) -> Payers:
-        """Return the accountees of checked groups, group by group."""
+        """Return the payers of checked groups, group by group."""
         sizes = [pool.n_teachers for pool in schedule.stages[0].pools]
         firsts = np.cumsum([0, *sizes])
         owner: list[int] = []
@@ -34,13 +34,13 @@ class Payers:
         return cls(np.array(owner, dtype=np.intp), np.array(teacher, dtype=np.intp))
 
     def taking_part(self, schedule: VotingSchedule, asked: int, n_queries: int) -> NDArray[np.bool_]:
-        """Return who takes part in the next queries of one stage, shape (n_queries, n_payers); public."""
+        """Return which payers take part in the next queries of one stage, shape (n_queries, n_payers). Public."""
         if not n_queries:
             return np.zeros((0, len(self.group)), dtype=bool)
         return schedule.ballots(asked, n_queries)[:, self.teacher] > 0
 
     def largest(self, values: NDArray[np.float64], n_groups: int) -> tuple[float, ...]:
-        """Return the largest non-negative value of any accountee of each group."""
-        found = np.zeros(n_groups)
-        np.maximum.at(found, self.group, values)
-        return tuple(found.tolist())
+        """Return the largest non-negative value of any payer of each group."""
+        maxima = np.zeros(n_groups)
+        np.maximum.at(maxima, self.group, values)
+        return tuple(maxima.tolist())

@@ -1,4 +1,4 @@
-"""The meter of teachers that are themselves private: they are paid for once."""
+"""The meter of teachers that are themselves private. Their models are paid for once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDLESS = 2**31 - 1
 
 
 class PrivateModelsMeter(Meter, spends=("pay",)):
-    """Charges private models once; answers computed from them are free, however many."""
+    """Charges private models once. Any number of answers computed from them is free."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
     def pay(
         self, models: Sequence[Sequence[tuple[float, float]]], zcdp: Sequence[Sequence[float]] | None = None
     ) -> None:
-        """Charge for the models, before anything is computed from them; refuse what does not fit."""
+        """Charge for the models, before anything is computed from them, and refuse what does not fit."""
         rhos: Sequence[Sequence[float] | None] = [None] * len(models) if zcdp is None else zcdp
         if not models or len(rhos) != len(models):
             raise InvalidParameterError(
-                f"models has {len(models)} sets and zcdp {len(rhos)}; give at least one, and as many of both."
+                f"models has {len(models)} sets and zcdp {len(rhos)}; give at least one set, and as many in both."
             )
         sets = {
             (tuple(touched), None if rho is None else tuple(rho)) for touched, rho in zip(models, rhos, strict=True)
@@ -56,9 +56,9 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
         self._worst = worst
 
     def _require_payment(self) -> _Composed:
-        """Return what the models cost together; an error if they were not paid for."""
+        """Return what the models cost together, or raise if they were not paid for."""
         if self._worst is None:
-            raise AccountingError("models that were not paid for may not be asked.")
+            raise AccountingError("the models must be paid for before they answer; call pay first.")
         return self._worst
 
     @property
@@ -77,12 +77,12 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
 
     @property
     def sure_queries(self) -> int:
-        """As many as are asked."""
+        """As many as requested."""
         return _ENDLESS
 
     @property
     def most_queries(self) -> int:
-        """As many as are asked."""
+        """As many as requested."""
         return _ENDLESS
 
     def admit(self, votes: Votes) -> int:
@@ -93,7 +93,7 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
 
     @property
     def cost(self) -> PrivacyCost:
-        """Cost of the models, where they are pure or zero-concentrated."""
+        """Cost of the models, if they are pure or zero-concentrated."""
         worst = self._require_payment()
         if worst.rho is not None:
             return PrivacyCost(rdp=worst.rho * DEFAULT_ORDERS)
@@ -106,23 +106,23 @@ class PrivateModelsMeter(Meter, spends=("pay",)):
 
     @property
     def one_query(self) -> PrivacyCost:
-        """Nothing: the models are paid for."""
+        """Zero, since the models are paid for."""
         return PrivacyCost.zero()
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """Epsilon of the models, whatever was asked."""
+        """Epsilon of the models, the same for any number of answers."""
         return (min(self.budget.epsilon, self._require_payment().epsilon),)
 
     def spend_curve(self, points: int = 40) -> list[tuple[int, tuple[float, ...]]]:
-        """Return a level line: the models are paid for before anything is asked of them."""
+        """Return a level line, since the models are paid for before they answer."""
         counts = sorted({1, self._asked}) if self._asked else []
         return [(count, (self.spent_epsilon,)) for count in counts[: max(1, points)]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Composed:
-    """What the models of one set cost together; `rho` where it is zero-concentrated composition that says so."""
+    """What the models of one set cost together. `rho` is set if zero-concentrated composition gave the total."""
 
     epsilon: float
     touched: tuple[tuple[float, float], ...]
@@ -136,7 +136,7 @@ def _composed(touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] 
     # Divergences of order a are at most rho a, and rho adds up (Bun and Steinke, TCC 2016, Lemma 1.7).
     rho = _added(rhos, len(touched))
     concentrated = PrivacyCost(rdp=rho * DEFAULT_ORDERS).epsilon(budget.delta, Conversion.IMPROVED)
-    # Deltas that do not fit are no matter then.
+    # In that case deltas that do not fit do not matter.
     with suppress(BudgetError):
         by_pairs = _of_pairs(touched, budget)
         if by_pairs <= concentrated:
@@ -147,7 +147,7 @@ def _composed(touched: tuple[tuple[float, float], ...], rhos: tuple[float, ...] 
 def _added(rhos: tuple[float, ...], n_models: int) -> float:
     if len(rhos) != n_models:
         raise InvalidParameterError(
-            f"zcdp has {len(rhos)} entries for {n_models} models; give one for every model of a set."
+            f"zcdp must have one entry for every model of a set; got {len(rhos)} entries for {n_models} models."
         )
     return math.fsum(real_between("zcdp", rho, 0.0, 1e6) for rho in rhos) * (1 + 1e-15)
 

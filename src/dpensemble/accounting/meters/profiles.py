@@ -1,7 +1,7 @@
-"""How a unit's own votes decide what it could have changed: profiles, and what each of them costs a query.
+"""Profiles of a unit's votes, which determine what the unit could have changed and what it pays for a query.
 
-Units whose teachers voted alike on a query cost the same there. A profile is that likeness as a small integer, so
-a query's costs are a short table over profiles and orders, and each unit only looks its own row up.
+Units whose teachers voted alike on a query cost the same there. A profile is a small integer that equal votes share.
+So a query's costs are a short table over profiles and orders, and each unit only looks its own row up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ProfileNumbers = NDArray[np.integer[Any]]
 class Profiles(ABC):
     """What units of one kind, with `k` teachers each, can do to an answer."""
 
-    #: Whether the figures are exact for the votes at hand, and not an upper bound.
+    #: Whether the figures are exact for the given votes rather than an upper bound.
     exact = True
 
     def __init__(self, law: ReleaseLaw, n_teachers: int, n_classes: int, k: int) -> None:
@@ -34,11 +34,11 @@ class Profiles(ABC):
 
     @abstractmethod
     def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
-        """Return the profile of each unit on each query, shape (n_units, n_queries); private."""
+        """Return the profile of each unit on each query, shape (n_units, n_queries). Private."""
 
     @abstractmethod
     def costs(self, counts: Integers) -> Floats:
-        """Return each profile's cost in nats, shape (n_queries, n_profiles, n_orders), rounded up; private."""
+        """Return each profile's cost in nats, shape (n_queries, n_profiles, n_orders), rounded up. Private."""
 
     @abstractmethod
     def of_added(self, ballots: Ballots) -> ProfileNumbers:
@@ -48,7 +48,7 @@ class Profiles(ABC):
 class SecondClassVotes(Profiles):
     """Two classes: the profile is the number ``a`` of a unit's ``k`` teachers that voted for the second class.
 
-    Whatever they say instead, the votes ``l`` for that class stay within ``l - a`` and ``l + k - a``.
+    Whatever the unit's teachers vote instead, the votes ``l`` for that class stay within ``l - a`` and ``l + k - a``.
     """
 
     def of_units(self, ballots_by_teacher: Ballots, memberships: Integers) -> ProfileNumbers:
@@ -80,19 +80,19 @@ class OneBallot(Profiles):
         return ballots_by_teacher[memberships[:, 0]]
 
     def costs(self, counts: Integers) -> Floats:
-        """Price moving a ballot from each class to the class where that reveals most."""
+        """Price moving a ballot from each class to the class where the move reveals most."""
         return move_rdp(self._law, counts, FEW_ORDERS)
 
     def of_added(self, ballots: Ballots) -> ProfileNumbers:
-        """Return all classes: those that nobody voted for cost nothing."""
+        """Return all classes. Classes without votes cost nothing."""
         return np.tile(np.arange(self._n_classes), (len(ballots), 1))
 
 
 class ChangeableVotes(Profiles):
     """Several teachers a unit and three or more classes: the profile is the number of votes that can change.
 
-    However a unit whose teachers gave ``a_c`` votes to class ``c`` votes instead, that equals moving at most
-    ``k - min_c a_c`` ballots (Jordon et al. 2019, section 4.3), which is priced by the worst case over all votes.
+    If a unit whose teachers gave ``a_c`` votes to class ``c`` votes differently, the result equals moving at most
+    ``k - min_c a_c`` ballots (Jordon et al. 2019, section 4.3). The price is the worst case over all votes.
     """
 
     exact = False

@@ -1,14 +1,14 @@
 """The published personalised moments accountant of DPBag: data-dependent, one number a unit.
 
 A unit whose ``k`` teachers gave ``a_c`` votes to class ``c`` can change at most ``k - min_c a_c`` votes in a way that
-matters: whatever its teachers say instead, the counts move by at most ``2 (k - min_c a_c)`` in the L1 norm. The paper
+matters. However its teachers vote instead, the counts move by at most ``2 (k - min_c a_c)`` in the L1 norm. The paper
 writes this as ``m = max_c (1 - a_c / k)``. The moments of all queries are
 ``2 / scale**2 * l (l + 1) * sum over queries of (k - min_c a_c)**2``, so one exact integer a unit is the whole state,
-and no floating-point array over units and queries is ever built.
+and no floating-point array over units and queries is built.
 
 An added unit is charged like the rest. Under position-based partitions it joins the next free slot (the paper's
 record ``*``). Under identity-based partitions it may join any subset, so each query is charged at the largest change
-over all combinations of subsets, which for two classes is nearly always the data-independent cost.
+over all combinations of subsets. For two classes this is nearly always the data-independent cost.
 
 References
 ----------
@@ -37,7 +37,7 @@ _QUERIES = 256
 
 
 class PublishedPerRecordMeter(Meter):
-    """Charges each unit for what its own teachers could have changed; the spend and the end depend on secret votes."""
+    """Charges each unit for what its own teachers could have changed. The spend and the end depend on secret votes."""
 
     basis = Basis.DATA_DEPENDENT
     accounting = "personalised moments accountant, data-dependent (Jordon et al. 2019, Theorems 2 to 5)"
@@ -86,17 +86,17 @@ class PublishedPerRecordMeter(Meter):
 
     @property
     def cost(self) -> PrivacyCost:
-        """Largest cost of any present or added unit; private."""
+        """Largest cost of any present or added unit. Private."""
         return self._cost_of(max(int(self._spent.max(initial=0)), self._spent_by_addition))
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """Largest epsilon of any present or added unit; private."""
+        """Largest epsilon of any present or added unit. Private."""
         return (min(self.budget.epsilon, self.cost.epsilon(self.budget.delta, self.conversion)),)
 
     @property
     def one_query(self) -> PrivacyCost:
-        """Most that a single query can cost; public."""
+        """Most that a single query can cost. Public."""
         return self._cost_of(self._k**2)
 
     def _running_maximum(self, ballots: Ballots, n_classes: int) -> Integers:
@@ -151,7 +151,7 @@ published_per_record_meter.register(LaplaceNoisyMax)(PublishedPerRecordMeter)
 
 
 def changeable_votes(ballots_by_teacher: Ballots, memberships: Integers, n_classes: int) -> Ballots:
-    """Return ``k - min_c a_c`` for each unit and query, in the smallest type whose square fits; private."""
+    """Return ``k - min_c a_c`` for each unit and query, in the smallest type whose square fits. Private."""
     n_units, k = memberships.shape
     shape = (n_units, ballots_by_teacher.shape[1])
     small = np.min_scalar_type(k)

@@ -1,4 +1,4 @@
-"""A schedule whose cost is known beforehand: every answer is charged the most that it could cost."""
+"""A schedule whose cost is known beforehand. Every answer is charged the most that it could cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpensemble.voting_schedule import VotingSchedule
 
 
 class ScheduledMeter(GroupMeter):
-    """Charges every group the most that the answers it had a part in could cost; the votes play no part."""
+    """Charges every group the most that the answers it had a part in could cost, independently of the votes."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ScheduledMeter(GroupMeter):
 
     @property
     def most_queries(self) -> int:
-        """The same number as surely fit: the votes play no part."""
+        """The number of queries that surely fit, since the votes play no part."""
         return self.sure_queries
 
     def admit(self, votes: Votes) -> int:
@@ -66,16 +66,16 @@ class ScheduledMeter(GroupMeter):
 
     @property
     def group_epsilons(self) -> tuple[float, ...]:
-        """What each group was charged, never above its own budget; public."""
+        """Epsilon charged to each group, never above its own budget. Public."""
         return self._epsilons(self._asked)
 
     @property
     def cost(self) -> Cost:
-        """Cost of all admitted queries for the group with the largest epsilon; public."""
+        """Cost of all admitted queries for the group with the largest epsilon. Public."""
         return self._cost(int(np.argmax(self.group_epsilons)), self._asked)
 
     def spend_curve(self, points: int | None = None) -> list[tuple[int, tuple[float, ...]]]:
-        """Return numbers of admitted queries and the epsilons that each group was charged for them; public."""
+        """Return numbers of admitted queries and the epsilons that each group was charged for them. Public."""
         counts = spread(self._asked, integer_between("points", self._points if points is None else points, 1))
         curves = [
             np.minimum(
@@ -105,7 +105,7 @@ def scheduled_meter(
     accounting: Accounting = Accounting.EXACT,
     queries: int | None = None,
 ) -> ScheduledMeter:
-    """Return the meter of a schedule, at the prices of its laws; see `worst_case_meter`."""
+    """Return the meter of a schedule, at the prices of its laws. See `worst_case_meter`."""
     groups, stages = check_groups(schedule.stages, groups), schedule.stages
     ones = tuple(costs_of(prices_of(stage, groups, n_classes, accounting)) for stage in stages)
     sure = tuple(
@@ -128,7 +128,7 @@ def _analysis(accounting: Accounting, schedule: VotingSchedule, n_groups: int) -
 def pure_answers_meter(
     schedule: VotingSchedule, group: Group, epsilon: float, queries: int, source: str
 ) -> ScheduledMeter:
-    """Return the meter of a public number of answers, each private at an epsilon by fresh randomness."""
+    """Return the meter of a public number of answers, each private at `epsilon` with fresh randomness."""
     one, queries = PureCost(epsilon), integer_between("max_labels", queries, 1)
     if not (one * queries).fits(group.budget):
         raise BudgetError(
@@ -145,7 +145,7 @@ def pure_answers_meter(
 def subsampled_meter(
     schedule: VotingSchedule, group: Group, cost: SubsampledCost, queries: int | None = None
 ) -> ScheduledMeter:
-    """Return the meter of runs whose teachers hold a record by chance; `queries` is all that will be asked."""
+    """Return the meter of runs whose teachers hold a record by chance. `queries` is the total number of queries."""
     analysis = (
         "worst case of the released labels, averaged over how many teachers hold a record, which any does with "
         f"probability {round_up(cost.held, 4):g} (advanced joint convexity: Balle, Barthe and Gaboardi 2018, Theorem 2)"

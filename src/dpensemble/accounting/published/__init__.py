@@ -1,1 +1,1 @@
-"""What the papers charge, for comparison and reproduction."""
+"""The published bounds, for comparison and reproduction."""

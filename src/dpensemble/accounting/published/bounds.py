@@ -1,7 +1,7 @@
 """From the probability of a miss to a Renyi divergence: the theorems behind PATE's data-dependent bounds.
 
-A `log_error` is the logarithm of an upper bound on the probability of a miss, below 0 and finite, one a query. It
-is secret, and so are the bounds, of shape (n_queries, n_orders).
+A `log_error` is the logarithm of an upper bound on the probability of a miss, below 0 and finite, one for each query.
+`log_error` is secret, and so are the bounds, of shape (n_queries, n_orders).
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from dpensemble._arrays import Floats
 from dpensemble.accounting.published.probabilities import checked_orders
 from dpensemble.errors import InvalidParameterError
 
-# Above the rounding of the few operations below, which work with logarithms of up to some thousands.
+# Above the rounding of the few operations below, whose logarithms go up to some thousands.
 _ROUND_UP = 1.0 + 1e-9
 _LEAST_COST = float(np.finfo(np.float64).tiny)
-# Queries whose tables stay in the cache together.
+# Queries whose tables fit into the cache together.
 _BLOCK = 1024
 
 
 def pure_rdp(epsilon: ArrayLike, orders: ArrayLike) -> Floats:
     """Return the largest Renyi divergence that a purely differentially private answer can have."""
-    # It is that of randomized response, ``log(cosh((order - 1/2) epsilon) / cosh(epsilon / 2)) / (order - 1)``: below
-    # both ``epsilon`` and ``epsilon**2 * order / 2``, and attained, so no smaller bound holds in general.
-    # References: M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3 and its proof;
+    # The bound is that of randomized response, ``log(cosh((order - 1/2) epsilon) / cosh(epsilon / 2)) / (order - 1)``.
+    # It is below both ``epsilon`` and ``epsilon**2 * order / 2``, and attained, so no smaller bound holds in general.
+    # References: M. Bun and T. Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3 and its proof.
     # I. Mironov, "Renyi differential privacy", CSF 2017, Proposition 5 (randomized response).
     loss = np.asarray(epsilon, dtype=np.float64)
     if not np.all((loss >= 0) & (loss <= 1e22)):
@@ -60,8 +60,8 @@ def _gaussian_block(log_error: Floats, sigma: float, orders: Floats) -> Floats:
 
 def laplace_rdp(log_error: Floats, epsilon: float | Floats, orders: Floats) -> Floats:
     """Bound the divergence of purely private answers that seldom miss their likeliest outcome."""
-    # Papernot et al. 2017, Theorem 3; its moments are ``alpha(l) = l * rdp(l + 1)``.
-    # One loss for all queries is worked out once.
+    # Papernot et al. 2017, Theorem 3, whose moments are ``alpha(l) = l * rdp(l + 1)``.
+    # A loss that all queries share is computed once.
     bound = np.broadcast_to(pure_rdp(epsilon, orders), (len(log_error), len(orders))).copy()
     epsilon = np.broadcast_to(epsilon, log_error.shape)
     _in_blocks(lambda some: _laplace_block(log_error[some], epsilon[some], orders, bound[some]), *bound.shape)
@@ -79,7 +79,7 @@ def _laplace_block(log_error: Floats, epsilon: Floats, orders: Floats, bound: Fl
 
 
 def _in_blocks(bound: Callable[[slice], Floats], n_queries: int, n_orders: int) -> Floats:
-    """Return the bounds of all queries, worked out for as many at a time as stay in the cache."""
+    """Return the bounds of all queries, computed for as many at a time as fit into the cache."""
     blocks = [bound(slice(start, start + _BLOCK)) for start in range(0, n_queries, _BLOCK)]
     return np.concatenate(blocks) if blocks else np.empty((0, n_orders))
 
@@ -88,7 +88,7 @@ def _mixture(log_q: Floats, log_a: Floats, log_b: Floats, orders: Floats) -> Flo
     """Return ``log((1 - q) A**(order - 1) + q B**(order - 1)) / (order - 1)``, rounded up."""
     likeliest = _log1mexp(log_q) + (orders - 1) * log_a
     total = np.logaddexp(likeliest, log_q + (orders - 1) * log_b) / (orders - 1)
-    # What underflows is below the smallest normal number, never free.
+    # A value that underflows is below the smallest normal number, but never free.
     return np.maximum(total * _ROUND_UP, _LEAST_COST)
 
 

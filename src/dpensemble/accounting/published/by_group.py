@@ -24,12 +24,12 @@ class PublishedRdp:
 
 
 def published_group_rdp(law: ReleaseLaw, counts: ArrayLike, orders: ArrayLike, sensitivity: float) -> PublishedRdp:
-    """Return the published tight bounds of each query, capped by the loose ones, for one group; private.
+    """Return the published tight bounds of each query, capped by the loose ones, for one group. Private.
 
-    They bound one order of the pair, in nats, and are for comparison only. `sensitivity` is the weight of all ballots
-    that a record of the group can change; 0 where they sit out, which costs nothing.
+    The bounds hold for one order of the pair, in nats, and are for comparison only. `sensitivity` is the weight of all
+    ballots that a record of the group can change. It is 0 where the group sits out, which costs nothing.
 
-    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6; Mühl and Boenisch 2022, Lemma 5.
+    Papernot et al. 2018, Propositions 7, 8 and 10 and Theorem 6. Mühl and Boenisch 2022, Lemma 5.
     """
     if sensitivity == 0:
         free = np.zeros((len(np.asarray(counts)), len(np.asarray(orders))))

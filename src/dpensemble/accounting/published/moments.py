@@ -1,4 +1,4 @@
-"""The published, data-independent costs: they charge for noisy counts that nobody sees."""
+"""The published, data-independent costs, which charge for noisy counts that are never published."""
 
 from dpensemble.accounting.change import Change
 from dpensemble.cost import DEFAULT_ORDERS, PrivacyCost
@@ -9,13 +9,13 @@ from dpensemble.laws import ByLaw, ExponentialVote, GaussianNoisyMax, LaplaceNoi
 def laplace_moments(scale: float, squared_votes: int) -> PrivacyCost:
     """Return the published cost of Laplace noisy-max answers in which one unit can change some votes.
 
-    An answer in which ``a`` ballots may change moves the counts by at most ``2 a`` in the L1 norm, so it is ``2 a /
-    scale``-differentially private, and an ``e``-differentially private answer has Renyi divergence at most ``e**2 order
-    / 2``. The moments are thus ``2 (a / scale)**2 l (l + 1)`` an answer, and ``squared_votes`` is the sum of ``a**2``
-    over the answers.
+    If ``a`` ballots of an answer may change, the counts move by at most ``2 a`` in the L1 norm. So the answer is
+    ``2 a / scale``-differentially private. An ``e``-differentially private answer has Renyi divergence at most ``e**2
+    order / 2``. The moments are thus ``2 (a / scale)**2 l (l + 1)`` an answer, and ``squared_votes`` is the sum of
+    ``a**2`` over the answers.
 
-    Jordon et al. 2019, Theorem 1 (pure privacy) and section 4.3 (moments); M. Bun and T.
-    Steinke, "Concentrated differential privacy", TCC 2016, Proposition 3.3.
+    Jordon et al. 2019, Theorem 1 (pure privacy) and section 4.3 (moments). M. Bun and T. Steinke, "Concentrated
+    differential privacy", TCC 2016, Proposition 3.3.
     """
     return PrivacyCost(rdp=2.0 * float(squared_votes) / scale**2 * DEFAULT_ORDERS)
 
@@ -37,7 +37,7 @@ def published_gate_cost(sigma: float, votes: float) -> PrivacyCost:
 
 @ByLaw
 def published(law: ReleaseLaw, change: Change) -> tuple[PrivacyCost, str]:  # noqa: ARG001
-    """Return the published cost of a label, and paper and theorem; register a law that has one."""
+    """Return the published cost of a label, and its paper and theorem. Register a law here if it has one."""
     raise AccountingError(f"no published accounting covers {type(law).__name__}; use accounting='exact'.")
 
 
@@ -60,6 +60,6 @@ def _(law: ExponentialVote, change: Change) -> tuple[PrivacyCost, str]:
 
 
 def has_published(law: ReleaseLaw) -> bool:
-    """Tell whether a published price covers the law, or the answer of a gated one."""
+    """Return whether a published price covers the law, or the answer of a gated law."""
     kind = type(law.answer) if law.gated else type(law)  # type: ignore[attr-defined]
     return published.covers(kind)

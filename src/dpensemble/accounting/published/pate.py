@@ -1,8 +1,8 @@
 """The published data-dependent Renyi bounds of PATE's noisy votes, for whole tables of queries.
 
-Every bound here is one-sided: it holds for ``D_order(M(D) || M(D'))`` where ``D`` is the data whose votes were
-counted and ``D'`` any neighbour, which is what Papernot et al. state. It is computed from private counts, so the
-numbers are private too; `dpensemble.accounting.smooth.sensitivity` publishes a total of them.
+Every bound here is one-sided: it holds for ``D_order(M(D) || M(D'))``, where ``D`` is the data whose votes were
+counted and ``D'`` is any neighbour, as Papernot et al. state it. The bounds are computed from private counts, so the
+bounds are private too. `dpensemble.accounting.smooth.sensitivity` publishes a total of them.
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ def gnmax_rdp(counts: ArrayLike, sigma: float, orders: ArrayLike, sensitivity: f
     Parameters
     ----------
     counts : array-like of shape (n_queries, n_classes)
-        Votes for each class; weighted counts may be real. Private.
+        Votes for each class. Weighted counts may be real. Private.
     sigma : float
         Standard deviation of the noise on each count, in votes.
     orders : array-like of shape (n_orders,)
         Renyi orders above 1.
     sensitivity : float
-        Most that one unit can move a count, in votes: its number of teachers, or its ballot's weight.
+        The most by which one unit can move a count, in votes: its number of teachers, or its ballot's weight.
 
     Returns
     -------
@@ -48,16 +48,16 @@ def gnmax_rdp(counts: ArrayLike, sigma: float, orders: ArrayLike, sensitivity: f
 
     Notes
     -----
-    The noise decides how likely a wrong answer is, the ratio of noise to sensitivity how much a neighbour can
-    change it; the probability is therefore taken at `sigma` and only the rest at ``sigma / sensitivity``.
+    The noise decides how likely a wrong answer is. The ratio of noise to sensitivity decides how much a neighbour can
+    change that probability. So the probability is taken at `sigma`, and only the rest at ``sigma / sensitivity``.
 
     References
     ----------
-    Papernot et al. 2018, Propositions 7, 8 and 10, Theorem 6; Mühl and Boenisch 2022, Lemma 5 (sensitivities).
+    Papernot et al. 2018, Propositions 7, 8 and 10, Theorem 6. Mühl and Boenisch 2022, Lemma 5 (sensitivities).
 
     Examples
     --------
-    A split vote pays the full price ``order / sigma**2``, a clear one next to nothing:
+    A split vote pays the full price ``order / sigma**2``. A clear vote pays almost nothing:
 
     >>> gnmax_rdp([[130, 120], [210, 40]], sigma=40.0, orders=[2, 8]).round(6)
     array([[0.00125 , 0.005   ],
@@ -75,7 +75,7 @@ def threshold_rdp(
     Parameters
     ----------
     counts : array-like of shape (n_queries, n_classes)
-        Votes for each class; weighted counts may be real. Private.
+        Votes for each class. Weighted counts may be real. Private.
     threshold : float
         Votes that ``max_c n_c + N(0, sigma**2)`` must reach for the query to be answered.
     sigma : float
@@ -83,12 +83,13 @@ def threshold_rdp(
     orders : array-like of shape (n_orders,)
         Renyi orders above 1.
     sensitivity : float
-        Most that one unit can move the largest count, in votes.
+        The most by which one unit can move the largest count, in votes.
 
     Returns
     -------
     ndarray of shape (n_queries, n_orders)
-        Upper bounds in nats, at most ``order * (sensitivity / sigma)**2 / 2``; due answered or not. Private.
+        Upper bounds in nats, at most ``order * (sensitivity / sigma)**2 / 2``, due whether or not it is answered.
+        Private.
 
     Raises
     ------
@@ -104,7 +105,8 @@ def threshold_rdp(
 
     References
     ----------
-    Papernot et al. 2018, Algorithm 1 and Theorem 6, ``sqrt(2) sigma`` for ``sigma``: a vote moves one count, not two.
+    Papernot et al. 2018, Algorithm 1 and Theorem 6, with ``sqrt(2) sigma`` for ``sigma``, since a vote moves one count
+    and not two.
 
     Examples
     --------
@@ -123,13 +125,13 @@ def lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, sensitivity: f
     Parameters
     ----------
     counts : array-like of shape (n_queries, n_classes)
-        Votes for each class; weighted counts may be real. Private.
+        Votes for each class. Weighted counts may be real. Private.
     scale : float
         Scale of the Laplace noise on each count, in votes.
     orders : array-like of shape (n_orders,)
         Renyi orders above 1.
     sensitivity : float
-        Most votes that one unit can change; the answer is ``2 sensitivity / scale``-differentially private.
+        Most votes that one unit can change. The answer is ``2 sensitivity / scale``-differentially private.
 
     Returns
     -------
@@ -145,7 +147,7 @@ def lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, sensitivity: f
 
     References
     ----------
-    Papernot et al. 2017, Theorem 3 and Lemma 4 (``l = order - 1``); Jordon et al. 2019, supplement, (1) and (2).
+    Papernot et al. 2017, Theorem 3 and Lemma 4 (``l = order - 1``). Jordon et al. 2019, supplement, (1) and (2).
 
     Examples
     --------
@@ -163,9 +165,9 @@ def conjectured_lnmax_rdp(counts: ArrayLike, scale: float, orders: ArrayLike, ch
     Its authors state it without a proof ("note that we do not prove the following result - it is a
     conjecture"). No guarantee of this library rests on it, and none may.
 
-    `changed_votes` are the most votes that the record can change in each query (``n_partitions * m(x; u)``); `scale` is
-    ``n_partitions / lambda`` in the paper. Jordon et al. 2019, supplement, equation (3), a conjecture; capped by their
-    proven bound, made tight (`pure_rdp`).
+    `changed_votes` are the most votes that the record can change in each query (``n_partitions * m(x; u)``). `scale` is
+    ``n_partitions / lambda`` in the paper. Jordon et al. 2019, supplement, equation (3), a conjecture. The result is
+    capped by their proven bound, made tight (`pure_rdp`).
     """
     log_error = lnmax_log_error(counts, scale)
     changed = np.asarray(changed_votes, dtype=np.float64)

@@ -3,13 +3,13 @@ r"""PATE's data-dependent cost of one query as a monotone step function that one
 One number sums up a vote: ``z``, for which ``(n_classes - 1) Phi(z)`` is the union bound ``q`` on the probability
 of missing the plurality. A teacher moves each gap of the sorted counts by at most two votes, so each term
 ``u = Phi(-gap / (sqrt(2) sigma))`` becomes at most ``Phi(Phi^{-1}(u) + sqrt(2) / sigma)``. That map is concave in
-``u`` (and its inverse convex), so by Jensen's inequality ``z`` moves by at most ``sqrt(2) / sigma``: its *global*
+``u`` (and its inverse convex), so by Jensen's inequality ``z`` moves by at most ``sqrt(2) / sigma``, its *global*
 sensitivity. (Papernot et al. 2018 use the same two extremes, their B_U and B_L.)
 
 The cost is therefore tabulated on a grid of ``z``, ``reach`` points to one change of a teacher. Rounding ``z``
-up is allowed because Theorem 6 takes any upper bound on ``q``; for the same reason the smallest bound of all
-points at or above may be taken, which makes the cost monotone by construction. Everything that smooth sensitivity
-needs is then a maximum over finitely many integers, whatever the shape of the bound.
+up is allowed because Theorem 6 takes any upper bound on ``q``. For the same reason the smallest bound of all
+points at or above may be taken, which makes the cost monotone by construction. All that smooth sensitivity
+needs is then a maximum over finitely many integers, for every shape of the bound.
 """
 
 import math
@@ -33,7 +33,7 @@ _TOWARDS_ZERO = 1.0 - 1e-9
 class CostTable:
     """One query's cost at every grid point, from the tie outwards, and how far one teacher can move it."""
 
-    # Bounds in nats, non-increasing; and how far each differs, at most, from those within `reach`.
+    # Bounds in nats, non-increasing, and the most by which each differs from those within `reach`.
     cost: NDArray[np.float64]
     change: NDArray[np.float64]
     # Grid points that one teacher can move a query, and their distance in ``z``.
@@ -42,7 +42,7 @@ class CostTable:
     n_others: int
 
     def positions(self, log_error: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the grid point of each query: at its ``z`` or just on the tie's side of it; private."""
+        """Return the grid point of each query: at its ``z`` or just on the tie's side of it. Private."""
         z = ndtri_exp(log_error - math.log(self.n_others))
         return np.clip(np.floor(-z * _TOWARDS_ZERO / self.width), 0, self.cost.size - 1).astype(np.int64)
 
@@ -57,7 +57,7 @@ class CostTable:
 def tabulate(
     sigma: float, n_classes: int, order: float, farthest: float, n_teachers: int, both_directions: bool
 ) -> CostTable:
-    """Tabulate a query's bound from tie to clearest vote (Papernot et al. 2018, Thm. 6, Props. 7, 8 and 10); public."""
+    """Tabulate a query's bound from tie to clearest vote (Papernot et al. 2018, Thm. 6, Props. 7, 8 and 10). Public."""
     reach = min(_FINEST, max(_COARSEST, _GRID_BUDGET // n_teachers))
     width = math.sqrt(2) / sigma / reach * (1 + _SLACK)
     # No class can be farther behind the plurality than `farthest` votes.

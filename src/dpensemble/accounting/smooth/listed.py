@@ -1,9 +1,9 @@
-"""PATE's data-dependent cost of one query at every vote there can be, and which votes one teacher turns it into.
+"""PATE's data-dependent cost of one query at every possible vote, and the votes that one teacher turns it into.
 
-Where all sorted histograms can be listed, nothing has to stand for them: the cost of each is the published bound, its
+When all sorted histograms can be listed, the table needs no approximation. The cost of each is the published bound. Its
 local sensitivity is the largest difference to a neighbour, and that at distance ``d`` is the largest within ``d`` steps
-from neighbour to neighbour. The threshold looks at the highest count alone, which a teacher moves by one at most and
-which is at least the share of one class.
+from neighbour to neighbour. The threshold uses the highest count only. A teacher moves that count by at most one, and
+the count is at least the share of one class.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ListedTable:
     # States that one teacher turns each into, shape (n_states, n_moves), and their public numbers, ascending.
     moves: NDArray[np.int64]
     keys: NDArray[np.int64]
-    # What the number of a vote is made of; none for the highest count.
+    # The numbers that the index of a vote is made of. None for the highest count.
     weights: NDArray[np.int64] | None
 
     def positions(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the state of each query's counts; private."""
+        """Return the state of each query's counts. Private."""
         votes = -np.sort(-counts.astype(np.int64), axis=1)
         number = votes[:, 0] if self.weights is None else votes @ self.weights
         return np.searchsorted(self.keys, number)
@@ -51,7 +51,7 @@ class ListedTable:
 def answer_table(
     sigma: float, n_classes: int, order: float, n_teachers: int, both_directions: bool
 ) -> ListedTable | None:
-    """Tabulate GNMax at all sorted histograms; None where they are too many; public."""
+    """Tabulate GNMax at all sorted histograms, or return None if they are too many. Public."""
     if _number_of_moves(n_teachers, n_classes) > _MOST_MOVES:
         return None
     rows = np.array(_sorted_histograms(n_teachers, n_classes, n_teachers), dtype=np.int64)
@@ -74,7 +74,7 @@ def answer_table(
 def threshold_table(
     threshold: float, threshold_sigma: float, n_classes: int, order: float, n_teachers: int, both_directions: bool
 ) -> ListedTable:
-    """Tabulate the noisy threshold at all highest counts; public."""
+    """Tabulate the noisy threshold at all highest counts. Public."""
     highest = np.arange(-(-n_teachers // n_classes), n_teachers + 1)
     log_error = np.maximum(log_ndtr(-np.abs(highest - threshold) / threshold_sigma), -1e15)
     here = np.arange(len(highest))
@@ -104,12 +104,12 @@ def _table(
 
 
 def _number_of_moves(total: int, classes: int) -> float:
-    """Return how many neighbours all sorted histograms have together, or infinity where numbers would not fit."""
+    """Return how many neighbours all sorted histograms have together, or infinity if the number would not fit."""
     if classes > 12 or math.comb(total + classes - 1, classes - 1) / math.factorial(classes) > _MOST_MOVES:
         return math.inf
     if (total + 1) ** classes >= 2**62:
         return math.inf
-    # Partitions of the total into parts of at most so many sizes.
+    # Partitions of the total into parts of bounded size.
     ways = np.zeros(total + 1)
     ways[0] = 1
     for size in range(1, classes + 1):

@@ -21,7 +21,7 @@ class SmoothRelease:
     """A data-dependent guarantee that may be published, unless its noise came from a seed (`for_release` is False).
 
     Epsilon and delta hold for the labels and this release together. `labels_rdp`, in nats, is an upper bound on the
-    labels' cost at `order`, but for a probability of `failure` over the noise; `release_rdp` pays for publishing it.
+    labels' cost at `order`, except with probability `failure` over the noise. `release_rdp` pays for publishing it.
     """
 
     epsilon: float
@@ -44,23 +44,24 @@ def release_epsilon(
     answered: ArrayLike | None = None,
     noise: NoiseSource | None = None,
 ) -> SmoothRelease:
-    """Publish an epsilon that was computed from the votes; the number of queries must be fixed in advance.
+    """Publish an epsilon that was computed from the votes. The number of queries must be fixed in advance.
 
-    What is published is ``total + S * noise_multiplier * (z + N(0, 1))`` with the smooth sensitivity ``S`` and
-    the upper `failure` quantile ``z``: moving the mean up by ``z`` standard deviations *before* publishing keeps
-    ``S``, which is secret too, from being needed afterwards. `smooth_release_rdp` pays for the move.
+    The published number is ``total + S * noise_multiplier * (z + N(0, 1))`` with the smooth sensitivity ``S`` and
+    the upper `failure` quantile ``z``. The mean moves up by ``z`` standard deviations *before* publishing, because
+    ``S`` is secret too and cannot be used afterwards. `smooth_release_rdp` pays for the move.
 
-    `beta` needs ``order * (1 - exp(-2 beta)) < 1``. A given `answered` must not depend on the votes other than through
-    the released threshold outcomes, and the guarantee then holds for that outcome; None (all) holds whatever it is.
+    `beta` needs ``order * (1 - exp(-2 beta)) < 1``. If `answered` is given, it must not depend on the votes other than
+    through the released threshold outcomes, and the guarantee then holds for that outcome. None (all) holds for every
+    outcome.
 
     Papernot et al. 2018, appendix on smooth sensitivity (mechanism GNSS); conversion to epsilon: C. Canonne, G.
     Kamath and T. Steinke, "The discrete Gaussian for differential privacy", NeurIPS 2020, Proposition 12.
     """
     if not cost.both_directions:
         raise AccountingError(
-            "both_directions=False bounds one direction only, so no guarantee follows; use SmoothCost's default."
+            "both_directions=False bounds one direction only and gives no guarantee; use SmoothCost's default."
         )
-    # The noise has 2**62 sizes; what its far tail misses lies below a thousandth of this.
+    # The noise has 2**62 sizes. What its far tail misses lies below a thousandth of this.
     delta = real_between("delta", delta, 1e-9, 1 - 1e-9)
     failure = real_between("failure", failure, 1e-15, 0.5)
     beta = real_between("beta", beta, 1e-9, 10)
@@ -70,7 +71,7 @@ def release_epsilon(
     source = SystemNoise() if noise is None else noise
     noisy = cost.total(counts, answered) + sensitivity * noise_multiplier * (offset + _standard_normal(source))
     if not math.isfinite(noisy):
-        raise AccountingError("the published cost came out non-finite, so nothing is released.")
+        raise AccountingError("the published cost must be finite, so nothing is released; use more noise in the votes.")
     n_charged = None if answered is None else int(np.count_nonzero(answered))
     worst = cost.worst_total(len(np.asarray(counts)), n_charged)
     # Both ends are public, so clipping and rounding cost nothing.
@@ -85,7 +86,7 @@ def smooth_release_rdp(order: float, beta: float, noise_multiplier: float, offse
     # multiplier ``s``, at order ``a``, with ``t = exp(beta)``:
     # ``a (1 + s offset (t - 1))**2 / (2 s**2 (a - (a - 1) t**2)) - (2 a beta + log(1 - a (1 - t**-2))) / (2 (a - 1))``.
     # It is the divergence of two normal laws whose standard deviations differ by the factor ``t`` and whose means are
-    # as far apart as both sensitivities allow; no smaller bound holds for all ``f``. Over all ratios of the two
+    # as far apart as both sensitivities allow. No smaller bound holds for all ``f``. Over all ratios of the two
     # standard deviations from ``1 / t`` to ``t`` both terms are largest at ``1 / t``.
     # The public research code of Papernot et al. 2018 gives
     # ``a t**2 / s**2 + (a beta - log(1 - 2 a beta) / 2) / (a - 1)`` for ``a < 1 / (2 beta)`` as their Theorem 23 (no

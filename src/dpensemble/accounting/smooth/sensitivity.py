@@ -1,10 +1,10 @@
-"""How far the data-dependent cost of PATE can move when one teacher changes, near the votes at hand.
+"""How far the data-dependent cost of PATE can move when one teacher changes, near the given votes.
 
-The per-query cost is the published bound of GNMax and of the noisy threshold, at every vote that there can be
-(`dpensemble.accounting.smooth.listed`); where these are too many, it is a step function of one number, rounded up to a
-grid so that it is monotone (`dpensemble.accounting.smooth.grid`). The same function is bounded here and published by
-`dpensemble.accounting.smooth.release`. The closed form of Papernot et al. 2018 rests on their
-conditions C5 and C6, which often fail; the maxima here are taken over the list or grid itself and need neither.
+The per-query cost is the published bound of GNMax and of the noisy threshold, at every possible vote
+(`dpensemble.accounting.smooth.listed`). When these votes are too many, the cost is a step function of one number,
+rounded up to a grid so that it is monotone (`dpensemble.accounting.smooth.grid`). The same function is bounded here and
+published by `dpensemble.accounting.smooth.release`. The closed form of Papernot et al. 2018 rests on their conditions
+C5 and C6, which often fail. The maxima here are taken over the list or grid itself and need neither condition.
 """
 
 import math
@@ -20,7 +20,7 @@ from dpensemble.accounting.smooth.grid import CostTable, tabulate
 from dpensemble.accounting.smooth.listed import ListedTable, answer_table, threshold_table
 from dpensemble.errors import DataError, InvalidParameterError
 
-# One query's cost at all states of its votes, and what one teacher turns each into.
+# One query's cost at all states of its votes, and the states that one teacher turns each into.
 Table = CostTable | ListedTable
 
 
@@ -28,11 +28,11 @@ Table = CostTable | ListedTable
 class SmoothCost:
     """The data-dependent cost of a fixed set of GNMax or Confident-GNMax queries at one Renyi order.
 
-    All settings are public and must be chosen without looking at the votes; so must the number of queries. The
-    neighbouring relation is one teacher changing its votes in every query arbitrarily, which covers replacing
-    one record where each record has one teacher.
+    All settings are public and must be chosen without looking at the votes. The same holds for the number of queries.
+    The neighbouring relation is one teacher changing its votes in every query arbitrarily, which covers replacing
+    one record when each record has one teacher.
 
-    The published theorem bounds ``D(M(D) || M(D'))`` for the data ``D`` at hand only. By default ``D'`` is charged for
+    The published theorem bounds ``D(M(D) || M(D'))`` for the given data ``D`` only. By default ``D'`` is charged for
     too: every query is taken as if one teacher had already changed towards the tie. ``both_directions=False`` is for
     comparison with the paper, not for a guarantee.
 
@@ -56,27 +56,27 @@ class SmoothCost:
         if (self.threshold is None) != (self.threshold_sigma is None):
             raise InvalidParameterError("threshold and threshold_sigma must be given together or not at all.")
         if self.threshold is not None:
-            # Such a threshold never lets a query through; refusing it bounds the table's size.
+            # Such a threshold never lets a query pass. Refusing it bounds the table's size.
             real_between("threshold", self.threshold, 0, 2 * self.n_teachers)
             real_between("threshold_sigma", self.threshold_sigma, 1e-9, 1e12)
 
     def total(self, counts: ArrayLike, answered: ArrayLike | None = None) -> float:
-        """Return the published cost in nats: the sum of every query's bound; private.
+        """Return the published cost in nats: the sum of every query's bound. Private.
 
-        It is rounded up where votes are too many to list. `answered` are the queries that passed the threshold and were
-        charged for GNMax as well; None charges all, which always holds.
+        The sum is rounded up when votes are too many to list. `answered` marks the queries that passed the threshold
+        and were charged for GNMax as well. None charges all, which always holds.
         """
         return float(sum(table.cost[positions].sum() for table, positions in self._parts(counts, answered)))
 
     def worst_total(self, n_queries: int, n_answered: int | None = None) -> float:
-        """Return the largest that `total` can be, whatever the votes (Papernot et al. 2018, Proposition 8); public."""
+        """Return the largest value of `total` over all votes (Papernot et al. 2018, Proposition 8). Public."""
         queries = integer_between("n_queries", n_queries, 0)
         charged = queries if n_answered is None else integer_between("n_answered", n_answered, 0, queries)
         asked = 0.0 if self.threshold_sigma is None else queries * self.order / (2 * self.threshold_sigma**2)
         return charged * self.order / self.sigma**2 + asked
 
     def local_sensitivity(self, counts: ArrayLike, answered: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Bound how far `total` moves with one teacher, at votes a given number of teachers away; private.
+        """Bound how far `total` moves with one teacher, at votes a given number of teachers away. Private.
 
         Entry ``d`` bounds the local sensitivity of `total` at all votes in which at most ``d`` teachers differ. The
         last entry holds at every larger distance too. Entry ``d`` for one set of votes is never above entry ``d + 1``
@@ -85,9 +85,9 @@ class SmoothCost:
         return np.array(list(_local_changes(self._parts(counts, answered), self._rounding(counts))))
 
     def smooth_sensitivity(self, counts: ArrayLike, beta: float, answered: ArrayLike | None = None) -> float:
-        """Return a `beta`-smooth upper bound on the local sensitivity of `total`, in nats; private.
+        """Return a `beta`-smooth upper bound on the local sensitivity of `total`, in nats. Private.
 
-        ``max over d of exp(-beta d) * local_sensitivity[d]``; neighbours differ by a factor of at most ``exp(beta)``.
+        ``max over d of exp(-beta d) * local_sensitivity[d]``. Neighbours differ by a factor of at most ``exp(beta)``.
         K. Nissim, S. Raskhodnikova and A. Smith, "Smooth sensitivity and sampling in private data analysis", STOC 2007,
         Definition 2.2 and Claim 3.2 (any bound that grows in this way with the distance).
         """
@@ -103,7 +103,7 @@ class SmoothCost:
         return smooth
 
     def _rounding(self, counts: ArrayLike) -> float:
-        """Bound by how much the sum of two neighbours may differ through rounding alone; public."""
+        """Bound by how much the sum of two neighbours may differ through rounding alone. Public."""
         return 1e-12 * self.worst_total(len(np.asarray(counts)))
 
     def _parts(self, counts: ArrayLike, answered: ArrayLike | None) -> list[tuple[Table, NDArray[np.int64]]]:
@@ -142,7 +142,7 @@ def _local_changes(parts: list[tuple[Table, NDArray[np.int64]]], rounding: float
     largest = _largest_change(parts, rounding)
     changes = [table.change for table, _ in parts]
     total = -1.0
-    # Sums of equal numbers may round differently, hence the margin; the last entry is the true maximum.
+    # The margin covers sums of equal numbers that round differently. The last entry is the true maximum.
     while total < largest * (1 - 1e-12):
         total = rounding + float(sum(c[positions].sum() for c, (_, positions) in zip(changes, parts, strict=True)))
         yield total

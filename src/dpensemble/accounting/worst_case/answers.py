@@ -1,19 +1,18 @@
 r"""Exact worst case of one answer: what the released label alone can reveal, over all votes.
 
-The published bounds charge for noisy counts that nobody sees. Here the law that
-is sampled (mixing included) is taken at its word:
+The published bounds charge for noisy counts that are never published. Here the price is that of the law that is
+sampled, mixing included:
 
-- *Two classes*: the reachable counts are finitely many, so all neighbouring
-  pairs of rows are listed. Where the chance of one label rises with its count, the row furthest
-  away dominates all nearer ones (its operating point lies above theirs); many such pairs are
-  covered in blocks (`dpensemble.accounting.worst_case.lattice`).
-- *Three or more classes, few teachers*: all histograms are listed, and neighbours that are alike gathered behind one
-  pair (`dpensemble.accounting.worst_case.listed`), where counts are so near, in units of the noise, that this pays.
+- *Two classes*: the reachable counts are finitely many, so all neighbouring pairs of rows are listed. When the chance
+  of one label rises with its count, the row furthest away dominates all nearer ones (its operating point lies above
+  theirs). Many such pairs are covered in blocks (`dpensemble.accounting.worst_case.lattice`).
+- *Three or more classes, few teachers*: all histograms are listed, and similar neighbours are grouped behind one pair
+  (`dpensemble.accounting.worst_case.listed`). This is worthwhile only if counts are near, in units of the noise.
 - *Three or more classes, one vote*: `dpensemble.accounting.worst_case.two_gaps`, as if counts could lie at any
   distance.
 - *Three or more classes, several votes*: a Renyi curve from the same two gaps
   (`dpensemble.accounting.worst_case.several_votes`), and pure privacy of Laplace noise or the Gaussian mechanism's own
-  curve, which are also what is left for noise beyond the range of that analysis.
+  curve. The latter two also serve for noise beyond the range of that analysis.
 - *Three or more classes, optimal vote*: all histograms are listed (`dpensemble.accounting.worst_case.listed`).
 - *Gates*: `dpensemble.accounting.worst_case.gates` adds the threshold check.
 """
@@ -49,20 +48,20 @@ from dpensemble.laws.sampling import PROBABILITY_ERROR
 _LARGEST_EPSILON = 500.0
 # Range of one vote in units of the noise for which three and more classes are analysed.
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-4, 4.0
-# Counts farther apart than that are priced as if they could be at any distance, which costs little there.
+# Counts farther apart than this are priced as if they could be at any distance, which costs little there.
 _LARGEST_GAP_LAPLACE, _LARGEST_GAP_GAUSSIAN = 12.0, 4.0
-# Cells of where a bounded range starts.
+# Cells for the start of a bounded range.
 _CELLS = 1024
 
 
 def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the most that one answer can cost, over all votes and all neighbours; public."""
-    # With two classes all whole counts up to the sum of weights are taken for reachable. They contain every sum of
-    # ballots, whatever the weights of the other ballots, so the bound holds.
+    """Return the most that one answer can cost, over all votes and all neighbours. Public."""
+    # With two classes all whole counts up to the sum of weights are treated as reachable. They contain every sum of
+    # ballots, for all weights of the other ballots, so the bound holds.
     refuse_students(law)
-    known = of_any_classes(law, change)
-    if known is not None:
-        return known
+    general = of_any_classes(law, change)
+    if general is not None:
+        return general
     cost = _two_classes(law, change) if change.classes == 2 else many_classes(law, change)
     if not is_proven(law):
         _refuse_false(law, change, cost)
@@ -70,7 +69,7 @@ def worst_case_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 
 def _declared(law: ReleaseLaw, change: Change) -> float | None:
-    """Return the pure epsilon that a law declares, not one of a parent whose probabilities are not its own."""
+    """Return the pure epsilon that a law declares, unless a parent with other probabilities declared it."""
     ancestors = type(law).__mro__
     claim, answers = (
         next(place for place, kind in enumerate(ancestors) if name in vars(kind))
@@ -80,28 +79,28 @@ def _declared(law: ReleaseLaw, change: Change) -> float | None:
 
 
 def _refuse_false(law: ReleaseLaw, change: Change, cost: PrivacyCost) -> None:
-    """Refuse a law of somebody else whose declared pure epsilon is not true of the pairs that were listed."""
-    declared = _declared(law, change)
-    if declared is None or cost.parts is None:
+    """Refuse a user's law whose declared pure epsilon is false for the pairs that were listed."""
+    declared_epsilon = _declared(law, change)
+    if declared_epsilon is None or cost.parts is None:
         return
     pairs = cost.parts[0].pairs
-    lost = float(np.log(pairs.p / pairs.q).max())
-    if not lost <= declared * (1 + 1e-6) + 1e-6:
+    largest_loss = float(np.log(pairs.p / pairs.q).max())
+    if not largest_loss <= declared_epsilon * (1 + 1e-6) + 1e-6:
         raise AccountingError(
-            f"law={type(law).__name__} declares pure_epsilon={declared:g} of {change.moved} votes and loses "
-            f"{lost:.6g}; declare what is true, or nothing."
+            f"law={type(law).__name__} declares pure_epsilon={declared_epsilon:g} of {change.moved} votes and loses "
+            f"{largest_loss:.6g}; declare an epsilon that holds, or nothing."
         )
 
 
 @ByLaw
 def of_any_classes(law: ReleaseLaw, change: Change) -> PrivacyCost | None:  # noqa: ARG001
-    """Return a price that holds for any number of classes, two included; register a law that has one."""
+    """Return a price that holds for any number of classes, two included. Register a law here if it has one."""
     return None
 
 
 @of_any_classes.register(RandomizedResponse)
 def _(law: RandomizedResponse, change: Change) -> PrivacyCost | None:
-    # Whatever wins, a changed winner swaps two probabilities; ties are averages of such laws.
+    # For every winner, a changed winner swaps two probabilities. Ties are averages of such laws.
     other = np.exp(-law.epsilon) / (1 + (change.classes - 1) * np.exp(-law.epsilon))
     rest = (change.classes - 2) * other
     table = np.array([[1 - rest - other, other, rest]])
@@ -118,13 +117,13 @@ def _two_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 
 def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
-    """Return all neighbouring pairs of the sampled laws of two classes, both ways up to the labels' names."""
+    """Return all neighbouring pairs of the sampled laws of two classes, in both directions up to the labels' names."""
     refuse_students(law)
     second = np.arange(change.ballots + 1)
     table = second_class_table(law, change.ballots)
-    # A law that does not rise, or has further outcomes, may be worst at a smaller change.
+    # If a law does not rise, or has further outcomes, a smaller change may be worse.
     shifts = [change.votes] if is_rising(table) else range(1, change.votes + 1)
-    # Under a law that treats the classes alike, moving down is moving up with the labels swapped.
+    # If a law treats the classes alike, moving down is moving up with the labels swapped.
     uneven = float(np.abs(table - table[::-1, [1, 0, *range(2, table.shape[1])]]).max())
     alike = uneven <= PROBABILITY_ERROR
     steps = [shift * change.weight * sign for shift in shifts for sign in ((1,) if alike else (1, -1))]
@@ -137,16 +136,16 @@ def table_pairs(law: ReleaseLaw, change: Change) -> DominatingPairs:
 
 @ByLaw
 def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the price for three and more classes; a law that is not registered is listed, or pure."""
+    """Return the price for three and more classes. A law that is not registered is listed, or pure."""
     if can_list(law, change):
         return listed_cost(law, change)
-    declared = _declared(law, change)
-    if declared is None:
+    declared_epsilon = _declared(law, change)
+    if declared_epsilon is None:
         raise AccountingError(_no_price(law, change))
-    epsilon = real_between("pure_epsilon", declared, 1e-9, 1e12)
-    # What the sampler's rounding may add must be paid for by its mixing.
-    needed = 2 * PROBABILITY_ERROR * change.classes**2 / -np.expm1(-epsilon)
-    if law.mixing_weight(change.classes) < needed:
+    epsilon = real_between("pure_epsilon", declared_epsilon, 1e-9, 1e12)
+    # The mixing must pay for what the sampler's rounding may add.
+    least_weight = 2 * PROBABILITY_ERROR * change.classes**2 / -np.expm1(-epsilon)
+    if law.mixing_weight(change.classes) < least_weight:
         raise AccountingError(
             f"law={type(law).__name__} has a mixing_weight too small for its pure_epsilon={epsilon:g}; return "
             "dpensemble.laws.least_mixing_weight of that epsilon, or use less noise."
@@ -155,7 +154,7 @@ def many_classes(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 
 def _no_price(law: ReleaseLaw, change: Change) -> str:
-    """Say what would do where a law has no price."""
+    """Return the error text for a law without a price, with its remedies."""
     own = "" if is_proven(law) else ", or define pure_epsilon"
     return (
         f"law={law.name or type(law).__name__!r} cannot be accounted for with n_classes={change.classes} and "
@@ -179,12 +178,12 @@ def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
     if change.votes == 1 and _covered(change.weight / law.sigma):
         known = _noisy_max("gaussian", law, change.weight / law.sigma, change.classes)
     else:
-        # Papernot et al. 2018, Proposition 8: two counts move by the ballots' weight each.
+        # Papernot et al. 2018, Proposition 8: two counts move by at most the ballots' weight each.
         published = PrivacyCost(rdp=DEFAULT_ORDERS * (change.moved / law.sigma) ** 2)
         known = _with_curve(published, "gaussian", law, change.moved / law.sigma, change.classes)
     if not is_listed_soon(law, change, _LARGEST_GAP_GAUSSIAN):
         return known
-    # Between the orders at which groups are looked at they may exceed what is known, which is close here.
+    # Between the orders at which groups are compared, groups may exceed the known curve, which is close here.
     listed = gathered_cost(law, change)
     return PrivacyCost(rdp=np.minimum(known.rdp, listed.rdp), parts=listed.parts)
 
@@ -192,7 +191,7 @@ def _(law: GaussianNoisyMax, change: Change) -> PrivacyCost:
 def _with_curve(
     known: PrivacyCost, noise: Literal["gaussian", "laplace"], law: ReleaseLaw, shift: float, n_classes: int
 ) -> PrivacyCost:
-    """Return a cost with the smaller of its Renyi curve and that of several votes, where the latter is known."""
+    """Return a cost with the smaller of its Renyi curve and that of several votes, if the latter exists."""
     if not _covered(shift):
         return known
     rounding = 5 * PROBABILITY_ERROR * n_classes**2 / law.mixing_weight(n_classes)
@@ -204,7 +203,7 @@ def _with_curve(
 def _(law: ExponentialVote, change: Change) -> PrivacyCost:
     if can_list(law, change):
         return listed_cost(law, change)
-    # Losses of one answer lie in a range of that width, wherever it starts (Dong, Durfee and Rogers 2020, section 3).
+    # Losses of one answer lie in a range of that width, for every start (Dong, Durfee and Rogers 2020, section 3).
     mixed = law.mixing_weight(change.classes)
     return bounded_range_cost(law.pure_epsilon(change.moved), 2 * PROBABILITY_ERROR * change.classes**2 / mixed)
 
@@ -213,7 +212,7 @@ def _(law: ExponentialVote, change: Change) -> PrivacyCost:
 def bounded_range_cost(width: float, slack: float) -> PrivacyCost:
     """Price answers whose losses lie in a range of some width, widened by a slack that pays for rounding.
 
-    Losses between two values are dominated by the pair of laws that takes those two alone; ranges that start in the
+    Losses between two values are dominated by the pair of laws that takes those two alone. Ranges that start in the
     same cell share a pair that covers them all.
     """
     if width > _LARGEST_EPSILON:
@@ -227,15 +226,15 @@ def bounded_range_cost(width: float, slack: float) -> PrivacyCost:
 
 @lru_cache(maxsize=64)
 def _noisy_max(noise: Literal["gaussian", "laplace"], law: ReleaseLaw, shift: float, n_classes: int) -> PrivacyCost:
-    """Price noisy-max over two gaps; half of the sampler's mixing pays for its rounding."""
-    # The sampled law is a mixture: with weight ``w / 2`` a law within a factor ``exp(eta)`` of uniform (all rounding
-    # errors, spread over that half), else the other half's mixture, which the pairs dominate. The former is dominated
-    # by randomized response at ``eta``.
+    """Price noisy-max over two gaps. Half of the sampler's mixing pays for its rounding."""
+    # The sampled law is a mixture. With weight ``w / 2`` it is a law within a factor ``exp(eta)`` of uniform (all
+    # rounding errors, spread over that half), which randomized response at ``eta`` dominates. Otherwise it is the other
+    # half's mixture, which the pairs dominate.
     weight = law.mixing_weight(n_classes)
     pairs = two_gap_pairs(noise, shift, n_classes, weight / 2)
     eta = 5 * PROBABILITY_ERROR * n_classes**2 / weight
     if not pairs.dominate_randomized_response(eta):
-        raise AccountingError("the noise is so large that the sampler's rounding outweighs it; use less noise.")
+        raise AccountingError("the noise must be smaller, since the sampler's rounding outweighs it; use less noise.")
     return PrivacyCost.of(pairs)
 
 
@@ -243,7 +242,7 @@ def refuse_students(law: ReleaseLaw) -> None:
     """Refuse a law whose answers depend on a student's predictions as well as on the counts."""
     if law.needs_student:
         raise AccountingError(
-            f"{type(law).__name__} depends on a student too, so counts alone do not price it, and it has no "
+            f"{type(law).__name__} depends on a student too, so counts alone cannot price it, and it has no "
             "data-dependent analysis; use price, in the worst case."
         )
 

@@ -1,9 +1,9 @@
 r"""Few pairs that dominate all neighbours on a long lattice of counts of two classes.
 
-Where the chance T of the second label rises with its count, neighbours are ``(T[l + s], T[l])`` for all counts
+When the chance T of the second label rises with its count, neighbours are ``(T[l + s], T[l])`` for all counts
 ``l``, each of which is one operating point ``(T[l], T[l + s])`` above the diagonal. Points in a block lie below
 the line that is parallel to the chord of its extremes and touches the block from above. The curve through the two
-ends of that line is a law of three outcomes, and lies nowhere below the curve of any pair of the block, so it
+ends of that line is a law of three outcomes. It lies nowhere below the curve of any pair of the block, so it
 dominates them (Blackwell). Blocks are halved until they stay close to the largest divergence of an actual pair
 at several orders, or hold one pair only. These orders decide how tight the result is, never whether it holds.
 """
@@ -15,19 +15,19 @@ import numpy as np
 from dpensemble._arrays import Floats
 from dpensemble.cost.pairs import DominatingPairs
 
-# Up to so many counts all pairs are listed.
+# Up to this many counts all pairs are listed.
 MOST_LISTED = 20_000
 _ORDERS = np.concatenate([2.0 ** np.arange(1, 12.25, 0.25), [2.0**14, 2.0**17, 1e6]])
-# What only tiny epsilons need may be looser.
+# Points that matter only at tiny epsilons may be looser.
 _TOLERANCES = np.select([_ORDERS < 1000, _ORDERS < 5000, _ORDERS < 20_000], [1e-3, 3e-3, 0.1], 1.0)
 _LARGEST_BLOCK = 1024
-# A block may use up so much of the chance of the likeliest outcome's complement.
+# The share of the chance of the likeliest outcome's complement that a block may use up.
 _LEAST_REST = 0.5
 _LEAST_EXTENT = 1e-9
 
 
 def block_pairs(second: Floats, step: int) -> DominatingPairs:
-    """Return pairs that dominate moving a count up or down by at most `step`, both ways; `second` does not fall."""
+    """Return pairs that dominate moving a count up or down by at most `step`, both ways. `second` must not fall."""
     last = len(second) - 1
     here = np.arange(last)
     low, high = second[here], second[np.minimum(here + step, last)]
@@ -65,7 +65,7 @@ def _touching(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     line = bottom[:, None] + slope[:, None] * (low - left[:, None])
     raised = np.maximum((high - line).max(axis=1), 0.0)
     start, end = bottom + raised, top + raised
-    # Where the line is hardly longer than rounding the corner above and to the left of all stands for it.
+    # If the line is hardly longer than rounding, the corner above and to the left of all points replaces it.
     corner = (right - left < _LEAST_EXTENT) | (end - start < _LEAST_EXTENT)
     start, end, right = np.where(corner, top, start), np.where(corner, top, end), np.where(corner, left, right)
     p = np.stack([start, end - start, 1 - end], axis=1)

@@ -1,8 +1,8 @@
-r"""Three and more classes without a theory: all histograms of few teachers, and all moves of ballots.
+r"""Three and more classes by listing: all histograms of few teachers, and all moves of ballots.
 
 For laws that treat all classes alike sorted histograms suffice. An analysis that allows for counts at any distance
-charges Laplace noise of half the teachers a third too much, since in truth a class with no votes still wins now and
-then; so listing is used where it takes seconds.
+overcharges Laplace noise of half the teachers by a third, since in truth a class with no votes still wins sometimes.
+So listing is used when it takes seconds.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from dpensemble.laws import ReleaseLaw, mixed_probabilities
 from dpensemble.laws.choice import is_proven
 from dpensemble.laws.sampling import PROBABILITY_ERROR
 
-# Pairs of histograms that are listed within seconds.
+# Pairs of histograms that can be listed within seconds.
 MOST_PAIRS, _MOST_CHANGES, _MOST_BALLOTS = 1_000_000, 10_000, 5_000
 _N_LEVELS = 100
-# Pairs that are listed and gathered within a few seconds, and by how much groups may exceed the worst of them.
+# Pairs that can be listed and grouped within a few seconds, and by how much groups may exceed the worst of them.
 _MOST_SOON, _TOLERANCE = 200_000, 0.003
 _MOST_CHECKED = 3_000_000
 
 
 def can_list(law: ReleaseLaw, change: Change) -> bool:
-    """Tell whether the pairs of histograms are few enough to list."""
+    """Return whether the pairs of histograms are few enough to list."""
     return _changes(law, change) is not None
 
 
 def _changes(law: ReleaseLaw, change: Change) -> NDArray[np.int64] | None:
-    """Return all changes of the counts; None if they give too many pairs."""
+    """Return all changes of the counts, or None if they give too many pairs."""
     if change.ballots > _MOST_BALLOTS:
         return None
-    found = reachable_offsets(change.classes, change.votes, _MOST_CHANGES)
-    if found is None:
+    offsets = reachable_offsets(change.classes, change.votes, _MOST_CHANGES)
+    if offsets is None:
         return None
     every = math.comb(change.ballots + change.classes - 1, change.classes - 1)
     n_rows = _n_sorted(change.ballots, change.classes) if law.symmetric else every
-    # That a law of somebody else is symmetric is checked on all histograms.
+    # The declared symmetry of a user's law is checked on all histograms.
     checkable = is_proven(law) or every <= _MOST_CHECKED
-    return change.weight * found if n_rows * len(found) <= MOST_PAIRS and checkable else None
+    return change.weight * offsets if n_rows * len(offsets) <= MOST_PAIRS and checkable else None
 
 
 @lru_cache(maxsize=16)
 def listed_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the exact worst-case cost of one answer, over all histograms and all neighbours; `can_list` holds."""
-    # All whole counts are taken for reachable, whatever other ballots weigh.
+    """Return the exact worst-case cost of one answer, over all histograms and all neighbours. Requires `can_list`."""
+    # All whole counts are treated as reachable, for all weights of other ballots.
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes)
@@ -63,7 +63,7 @@ def listed_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
 
 
 def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
-    """Tell whether counts are few, and so near each other that an analysis of all gaps would charge much more.
+    """Return whether counts are few, and so near each other that an analysis of all gaps would charge much more.
 
     `widest` is the largest gap between two counts, in units of the noise, that is near.
     """
@@ -74,7 +74,7 @@ def is_listed_soon(law: ReleaseLaw, change: Change, widest: float) -> bool:
 
 @lru_cache(maxsize=16)
 def gathered_cost(law: ReleaseLaw, change: Change) -> PrivacyCost:
-    """Return the cost of one answer as `listed_cost` does, from few pairs that stand for those that are alike."""
+    """Return the cost of one answer as `listed_cost` does, from few pairs that each stand for similar pairs."""
     changes = _changes(law, change)
     assert changes is not None  # noqa: S101
     pairs = _pairs(law, change.ballots, change.classes, changes).inflated(2 * PROBABILITY_ERROR)
@@ -95,7 +95,7 @@ def sorted_histograms(total: int, n_classes: int) -> NDArray[np.int64]:
     rows, left = np.zeros((1, 0), dtype=np.int64), np.array([total])
     for place in range(n_classes):
         highest = np.minimum(left, rows[:, -1]) if place else left
-        # The classes that remain can hold no more than this one does.
+        # The remaining classes can hold at most as much as this class.
         lowest = -(-left // (n_classes - place))
         n_values = np.maximum(highest - lowest + 1, 0)
         parent = np.repeat(np.arange(len(rows)), n_values)
@@ -112,13 +112,15 @@ def histograms(total: int, n_classes: int) -> NDArray[np.int64]:
 
 
 def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np.int64]) -> DominatingPairs:
-    """Return the law of every histogram that is listed beside that of each neighbour, in classes' own order."""
+    """Return the law of every listed histogram beside that of each neighbour, in the classes' own order."""
     rows = (sorted_histograms if law.symmetric else histograms)(n_teachers, n_classes)
     radix = (n_teachers + 1) ** np.arange(n_classes, dtype=np.int64)
     order_of_keys = np.argsort(rows @ radix)
     keys = (rows @ radix)[order_of_keys]
     if np.any(np.diff(keys) <= 0):
-        raise AccountingError("histograms of so many classes cannot be told apart in 64 bits; use 'gnmax'.")
+        raise AccountingError(
+            f"n_classes={n_classes} is too large to list the histograms of {n_teachers} teachers; use 'gnmax'."
+        )
     probabilities = mixed_probabilities(law, rows)
     if law.symmetric and not is_proven(law):
         _require_symmetry(law, rows, probabilities)
@@ -130,28 +132,28 @@ def _pairs(law: ReleaseLaw, n_teachers: int, n_classes: int, changes: NDArray[np
         place = order_of_keys[np.searchsorted(keys, np.take_along_axis(moved[possible], order, axis=1) @ radix)]
         there.append(_by_class(probabilities[place], order))
         here.append(probabilities[possible])
-    # Changes come with their opposites, so both orders of every pair are among these.
+    # Changes include their opposites, so both orders of every pair are among these.
     return DominatingPairs(np.concatenate(here), np.concatenate(there))
 
 
 def _by_class(probabilities: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return outcomes of sorted rows in the classes' own order; what follows the classes stays where it is."""
+    """Return outcomes of sorted rows in the classes' own order. Outcomes after the classes stay in place."""
     n_classes = order.shape[1]
-    found = probabilities.copy()
-    found[:, :n_classes] = np.take_along_axis(probabilities[:, :n_classes], np.argsort(order, axis=1), axis=1)
-    return found
+    outcomes = probabilities.copy()
+    outcomes[:, :n_classes] = np.take_along_axis(probabilities[:, :n_classes], np.argsort(order, axis=1), axis=1)
+    return outcomes
 
 
 def _require_symmetry(law: ReleaseLaw, rows: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
-    """Refuse a law that says it is symmetric and is not: every order of every sorted row is tried."""
+    """Refuse a law that declares symmetry and lacks it, by trying every order of every sorted row."""
     n_classes = rows.shape[1]
     for order in permutations(range(n_classes)):
         turned = list(order)
-        found = mixed_probabilities(law, rows[:, turned])
-        wanted = np.column_stack([probabilities[:, turned], probabilities[:, n_classes:]])
-        if np.abs(found - wanted).max() > 2 * PROBABILITY_ERROR:
+        actual = mixed_probabilities(law, rows[:, turned])
+        expected = np.column_stack([probabilities[:, turned], probabilities[:, n_classes:]])
+        if np.abs(actual - expected).max() > 2 * PROBABILITY_ERROR:
             raise AccountingError(
-                f"law={type(law).__name__} declares symmetric=True and does not treat classes alike; leave it False."
+                f"law={type(law).__name__} declares symmetric=True but does not treat classes alike; set it to False."
             )
 
 

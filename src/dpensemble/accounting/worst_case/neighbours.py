@@ -1,13 +1,13 @@
 r"""Renyi divergences between the answer to given votes and to each way that a unit could change them.
 
-Only the released label counts, never the noisy counts, and the law that is priced is the one that is sampled
+Only the released label counts, never the noisy counts. The law that is priced is the one that is sampled
 (mixing included), so the divergences are exact up to a rounding that is always upwards:
 
-- *two classes*: a unit moves the number of votes for the second class, so all is in pairs of rows of one table;
+- *two classes*: a unit moves the number of votes for the second class, so pairs of rows of one table contain all;
 - *three or more classes*: neighbouring rows of counts are listed. Laws that treat all classes alike are priced
   on sorted counts, and of classes with equally many votes only one is moved.
 
-The project's own; the worst case over all votes is `dpensemble.accounting.worst_case`.
+The project's own. The worst case over all votes is `dpensemble.accounting.worst_case`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLOCK_PAIRS = 100_000
 
 
 def both_ways_rdp(p: Floats, q: Floats, orders: Floats, error: float) -> Floats:
-    """Return the larger divergence of either order of each pair, shape (n_pairs, n_orders), rounded up; private."""
+    """Return the larger divergence of either order of each pair, shape (n_pairs, n_orders), rounded up. Private."""
     if not len(p):
         return np.zeros((0, len(orders)))
     pairs = DominatingPairs(p, q).inflated(error)
@@ -42,32 +42,35 @@ def both_ways_rdp(p: Floats, q: Floats, orders: Floats, error: float) -> Floats:
 
 
 def second_class_table(law: ReleaseLaw, n_teachers: int) -> Floats:
-    """Return the sampled law of two classes for 0 to `n_teachers` votes for the second one, one row each."""
+    """Return the sampled law of two classes for 0 to `n_teachers` votes for the second class, one row each."""
     second = np.arange(n_teachers + 1)
     return mixed_probabilities(law, np.stack([n_teachers - second, second], axis=1))
 
 
 def is_rising(table: Floats) -> bool:
-    """Tell whether there are two outcomes and the second one's chance never falls, so that far rows are worst."""
+    """Return whether there are two outcomes and the second one's chance never falls, so that far rows are worst."""
     return table.shape[1] == 2 and bool(np.all(np.diff(table[:, 1]) >= -PROBABILITY_ERROR))
 
 
 def shift_rdp(table: Floats, second: Integers, shifts: Integers, orders: Floats) -> tuple[Floats, Floats]:
     """Price moving the votes for the second of two classes down or up by at most each of some rising shifts."""
     counts, back = np.unique(second, return_inverse=True)
-    found = []
+    divergences = []
     for sign in (-1, 1):
         moved = np.clip(counts[:, None] + sign * shifts, 0, len(table) - 1)
         rdp = np.zeros((*moved.shape, len(orders)))
         rows, columns = np.nonzero(moved != counts[:, None])
         p, q = table[counts[rows]], table[moved[rows, columns]]
         rdp[rows, columns] = both_ways_rdp(p, q, orders, PROBABILITY_ERROR)
-        found.append(np.maximum.accumulate(rdp, axis=1)[back])
-    return found[0], found[1]
+        divergences.append(np.maximum.accumulate(rdp, axis=1)[back])
+    return divergences[0], divergences[1]
 
 
 def move_rdp(law: ReleaseLaw, counts: Integers, orders: Floats, weight: int = 1) -> Floats:
-    """Price moving one ballot from each class to wherever that reveals most, shape (n_queries, n_classes, n_orders)."""
+    """Price moving one ballot from each class to the class where the move reveals most.
+
+    The result has shape (n_queries, n_classes, n_orders).
+    """
     alike = law.symmetric and is_proven(law)
     order = np.argsort(-counts, axis=1, kind="stable") if alike else np.argsort(0 * counts, axis=1, kind="stable")
     rows, back = np.unique(np.take_along_axis(counts, order, axis=1), axis=0, return_inverse=True)
@@ -79,7 +82,7 @@ def move_rdp(law: ReleaseLaw, counts: Integers, orders: Floats, weight: int = 1)
 
 
 def _moves(law: ReleaseLaw, rows: Integers, orders: Floats, alike: bool, weight: int) -> Floats:
-    """Return `move_rdp` of distinct rows; if classes are alike the rows are sorted, largest first."""
+    """Return `move_rdp` of distinct rows. If classes are alike the rows are sorted, largest first."""
     n_classes = rows.shape[1]
     # Of classes with equally many votes the last one loses a ballot and the first one gains it.
     last, first = np.ones(rows.shape, dtype=bool), np.ones(rows.shape, dtype=bool)
@@ -92,13 +95,13 @@ def _moves(law: ReleaseLaw, rows: Integers, orders: Floats, alike: bool, weight:
     moved[each, source] -= weight
     moved[each, target] += weight
     rdp = neighbours_rdp(law, rows, queries, moved, orders)
-    found = np.zeros((*rows.shape, len(orders)))
+    worst = np.zeros((*rows.shape, len(orders)))
     starts = np.flatnonzero(np.diff(queries * n_classes + source, prepend=-1))
     if len(starts):
-        found[queries[starts], source[starts]] = np.maximum.reduceat(rdp, starts, axis=0)
+        worst[queries[starts], source[starts]] = np.maximum.reduceat(rdp, starts, axis=0)
     nearest_last = np.where(last, np.arange(n_classes), n_classes)
     nearest_last = np.minimum.accumulate(nearest_last[:, ::-1], axis=1)[:, ::-1]
-    return np.take_along_axis(found, nearest_last[:, :, None], axis=1)
+    return np.take_along_axis(worst, nearest_last[:, :, None], axis=1)
 
 
 def neighbours_rdp(law: ReleaseLaw, rows: Integers, queries: Integers, moved: Integers, orders: Floats) -> Floats:

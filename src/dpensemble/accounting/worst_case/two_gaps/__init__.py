@@ -1,4 +1,4 @@
-"""The cost of a noisy maximum over three or more classes, of which only the label is released."""
+"""The cost of a noisy maximum over three or more classes that releases the label only."""
 
 from dpensemble.accounting.worst_case.two_gaps.dominating import two_gap_pairs
 

@@ -1,4 +1,4 @@
-r"""Certified supremum over two gaps: cells, interpolation, and what may stand for what.
+r"""Certified supremum over two gaps: cells, interpolation, and which rows may stand for which cells.
 
 A point is ``(v, y)``: the gap ``v`` of class b and ``y = (u - v) / 2 >= 0``, both at the
 midpoint of a pair, so P lies at ``(u + s/2, v - s/2)`` and Q at ``(u - s/2, v + s/2)``.
@@ -10,12 +10,12 @@ With `lower` and `gain` of an outcome as in `dpensemble.accounting.worst_case.tw
 - *curved*: a function whose second derivatives along the axes are at most ``B1``, ``B2``
   stays above its bilinear interpolant less ``(h1**2 B1 + h2**2 B2) / 8``. So `lower`, and
   with the signs turned `gain`, are bounded by the same convex combination of their corner
-  values, moved by that error, and F by the largest F of the moved corners (joint convexity);
-- *flat*: all three `lower` are monotone in v and in y, for any noise: least at a corner;
+  values, moved by that error. F is bounded by the largest F of the moved corners (joint convexity).
+- *flat*: all three `lower` are monotone in v and in y, for any noise, so they are least at a corner.
 - *steep*: log(P / Q) is the integral of a score over the shift, so its largest score in
   the cell bounds ``gain / lower``. F is then convex and non-decreasing in `gain` alone.
 
-In tails only the ratio is tame; near the supremum only the interpolant is tight. Cells are halved
+In tails only the ratio bound is tight enough. Near the supremum only the interpolant is tight. Cells are halved
 until all four moved corners, or one row that stands for the cell, stay below the largest divergence of
 any actual pair found, times 1 + tolerance, at several orders. These orders decide how tight the result is,
 never whether it holds. Rows far below the supremum are merged at the end.
@@ -34,12 +34,12 @@ from dpensemble.accounting.worst_case.two_gaps.rows import Rows
 from dpensemble.cost.pairs import DominatingPairs
 from dpensemble.errors import AccountingError
 
-# More than the rounding of any probability or difference, and whatever lies beyond a law's regions.
+# Above the rounding of any probability or difference, and above all that lies beyond a law's regions.
 SLACK = 1e-14
-# Orders less 1, in units of 1 / shift: the losses that they weigh are then alike for all shifts.
+# Orders less 1, in units of 1 / shift, so that they weigh similar losses for all shifts.
 _ORDERS = np.array([0.01, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.5, 2.5, 5.0])
 _TOLERANCES = 1e-4 * np.array([4, 4, 4, 4, 4, 5, 5, 6, 100, 400, 1000])
-# Merging neighbours may use up what the covering left, and a little more.
+# Merging neighbours may use up what the covering left, plus a small amount.
 _MERGING = 1.6
 _STRICT_HALVINGS, _MOST_HALVINGS = 24, 48
 _SCAN_POINTS = 48
@@ -49,17 +49,17 @@ _FRUITLESS_ROUNDS = 4
 
 
 class GapLaw(Protocol):
-    """What a noise law says about its three outcomes: a wins, b wins, another class wins."""
+    """What a noise law knows about its three outcomes: a wins, b wins, another class wins."""
 
     @property
     def shift(self) -> float:
         """Weight of the ballot over the scale of the noise."""
 
     def regions(self) -> Floats:
-        """Return rectangles ``v0, v1, y0, y1`` that leave out nothing beyond `SLACK`."""
+        """Return rectangles ``v0, v1, y0, y1`` that leave out at most `SLACK`."""
 
     def beyond(self) -> list[DominatingPairs]:
-        """Return pairs for what else the regions leave out."""
+        """Return pairs for everything else that the regions leave out."""
 
     def probabilities(self, u: Floats, v: Floats) -> Floats:
         """Return the outcomes' probabilities along a new last axis, to well below `SLACK`."""
@@ -136,7 +136,7 @@ class _Cover:
                 break
             cells = _halves(cells[left], along_v[left])
         else:
-            raise AccountingError("the covering of all votes did not end; this is a defect of dpensemble.")
+            raise AccountingError("the covering of all votes did not end, a defect of dpensemble; please report it.")
         return np.concatenate(points), Rows.joined(parts), best * (1 + _MERGING * (limit / best - 1))
 
     def largest_seen(self, cell: Floats, orders: Floats) -> Floats:
@@ -154,9 +154,9 @@ def _best_option(more: Floats, *options: Floats) -> Floats:
     """Choose for each cell and outcome the lower bounds whose chi-square, summed over the corners, is least."""
     with np.errstate(divide="ignore"):
         size = [np.where(low > 0, more**2 / np.maximum(low, 0.0), np.inf).sum(axis=1) for low in options]
-    # Where none is positive, flat ones are at least -SLACK, which the floor of the mixture outweighs.
-    chosen = np.where(np.isinf(np.min(size, axis=0)), 1, np.argmin(size, axis=0))
-    return np.take_along_axis(np.stack(options), chosen[None, :, None], axis=0)[0]
+    # If no bound is positive, flat ones are at least -SLACK, which the floor of the mixture outweighs.
+    best = np.where(np.isinf(np.min(size, axis=0)), 1, np.argmin(size, axis=0))
+    return np.take_along_axis(np.stack(options), best[None, :, None], axis=0)[0]
 
 
 def _halves(cells: Floats, along_v: NDArray[np.bool_]) -> Floats:
@@ -184,7 +184,7 @@ def _thinned(points: Floats, rows: Rows, limit: Floats, orders: Floats) -> Rows:
 
 
 def _merged_within(rows: Rows, group: NDArray[np.intp], limit: Floats, orders: Floats) -> Rows:
-    """Merge each group of rows, numbered from 0 on, whose one row stays within `limit`."""
+    """Merge each group of rows, numbered from 0 on, into one row if that row stays within `limit`."""
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     fine = np.all(rows.merged(starts).renyi(orders) <= limit, axis=-1)
     return rows.merged(np.flatnonzero((np.diff(group, prepend=-1) > 0) | ~fine[group]))

@@ -9,13 +9,13 @@ fixed: twice u) are written out below.
 *Largest score.* In thresholds ``c = (-v, 2 y)``, b wins with the survival probability
 ``S(c) = Pr[Z_b > c1, Z_b - Z_a > c2]``. S is log-concave (Prekopa), and, the two being positively correlated
 normals, log-supermodular (Karlin and Rinott 1980). So the hazard along c1 rises with c1 and falls with c2,
-and the other way round; the score, first hazard plus twice the second, is at most their sum at the
+and vice versa. The score, first hazard plus twice the second, is at most their sum at the
 worst corners. The same holds for a, with u and v swapped. For the others both hazards are explicit.
 
-*Nothing is left out*, up to 1e-16 at ``8.3 + s/2``: for v above it the others never win and the pair is that
-of two classes, constant in v; for y above it a wins. For v below, b never wins, and what is left is
-one noisy comparison, ``Phi(u +- s/2)``: less extreme, on both sides, than the comparison
-``Phi(u +- s/sqrt2)`` of two classes at ``y = |u| / sqrt2``, turned round if u < 0.
+*Nothing is left out*, up to 1e-16 at ``8.3 + s/2``. For v above it the others never win and the pair is that
+of two classes, constant in v. For y above it a wins. For v below, b never wins, and
+one noisy comparison remains, ``Phi(u +- s/2)``. It is less extreme, on both sides, than the comparison
+``Phi(u +- s/sqrt2)`` of two classes at ``y = |u| / sqrt2``, reversed if u < 0.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Range = tuple[Floats, Floats]
 
 _ROOT = math.sqrt(2)
 _FAR = 8.3
-# The bounds on a long shift are taken piece by piece.
+# A long shift is bounded piece by piece.
 _PIECE = 0.1
 _NUDGE = 1e-20
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianGaps:
-    """Gaps in standard deviations; see `dpensemble.accounting.worst_case.two_gaps.covering.GapLaw`."""
+    """Gaps in standard deviations. See `dpensemble.accounting.worst_case.two_gaps.covering.GapLaw`."""
 
     shift: float
 
@@ -52,7 +52,7 @@ class GaussianGaps:
         return np.array([[-far, far, 0.0, far]])
 
     def beyond(self) -> list[DominatingPairs]:
-        """Return nothing: the module's docstring says why."""
+        """Return nothing. The module's docstring gives the reason."""
         return []
 
     def probabilities(self, u: Floats, v: Floats) -> Floats:
@@ -108,7 +108,7 @@ def _hazard_of_rival(u: Floats, v: Floats) -> Floats:
 
 
 def _over_wins(flow: Floats, u: Floats, v: Floats) -> Floats:
-    """Divide by a lower bound of ``_wins``; infinite where rounding leaves none."""
+    """Divide by a lower bound of ``_wins``. The result is infinite where rounding leaves no positive bound."""
     wins = _wins(u, v) - SLACK
     return np.where(wins > SLACK, flow / np.maximum(wins, SLACK), np.inf)
 

@@ -3,20 +3,20 @@ r"""Three outcomes of a noisy maximum with standard Laplace noise, and bounds on
 With ``f, F`` the Laplace density and distribution, three exact reductions leave a strip:
 
 - *v below -s/2.* Both P and Q then have ``v <= 0``. Given that ``Z_b`` exceeds the distance, the excess is
-  exponential whatever the distance was, so the law at v is the mixture of those at 0 and at -infinity with weights
-  ``exp(v)`` and ``1 - exp(v)``. Hence the pair at v is a mixture of the pair at ``v = -s/2`` (P at -s, Q at 0) and the
-  one at -infinity. There b never wins, and a single noisy comparison is left, whose ratio is at most ``exp(s)``:
+  exponential for every distance. So the law at v is the mixture of those at 0 and at -infinity with weights
+  ``exp(v)`` and ``1 - exp(v)``. Therefore the pair at v is a mixture of the pair at ``v = -s/2`` (P at -s, Q at 0) and
+  the one at -infinity. There b never wins, and a single noisy comparison is left, whose ratio is at most ``exp(s)``:
   dominated by randomized response at ``s`` (Kairouz, Oh and Viswanath 2015), mixed or not. The same holds for u.
-- *v above s/2* (so is u). All four gaps are positive, where ``P_other = exp(-u - v) / 4`` is untouched by
-  the shift and ``P_b = H - exp(-u - v) / 8`` with ``H = Pr[Z_b - Z_a > u - v]``: at given y the gains
+- *v above s/2* (so is u). All four gaps are positive, where the shift leaves ``P_other = exp(-u - v) / 4``
+  unchanged and ``P_b = H - exp(-u - v) / 8`` with ``H = Pr[Z_b - Z_a > u - v]``. At given y the gains
   do not depend on v, and `lower` of a and b rise with v. So ``v = s/2`` is worst.
 - *y above 20 + s/2.* a wins, up to 1e-16.
 
 On the strip ``|v| <= s/2``, P has ``v <= 0 <= u`` and ``P_b = exp(v - u) (3 + 2 u) / 8``,
-``P_other = exp(-u) / 2 - exp(v - u) / 4``; Q has ``v >= 0``, and ``u >= 0`` if ``y >= s/2``. Along the shift b
+``P_other = exp(-u) / 2 - exp(v - u) / 4``. Q has ``v >= 0``, and ``u >= 0`` if ``y >= s/2``. Along the shift b
 then gains ``exp(-|u - v|) (1 + |u - v|) / 2`` (v > 0) or ``exp(v - u) (1 + u) / 2`` (v < 0), the
 others gain 0 or ``exp(-u) (1 - exp(v)) / 2``, convex in u. For ``y < s/2``, where a kink may lie in
-the cell, P and Q are bounded one by one; ``|d2P_o/du2| <= P_o`` for any outcome, and every first
+the cell, P and Q are bounded one by one. ``|d2P_o/du2| <= P_o`` for any outcome, and every first
 derivative is Lipschitz, which is all that interpolation needs. Scores are at most 2 (others: 1).
 """
 
@@ -34,7 +34,7 @@ _FAR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class LaplaceGaps:
-    """Gaps in scales; see `dpensemble.accounting.worst_case.two_gaps.covering.GapLaw`."""
+    """Gaps in scales. See `dpensemble.accounting.worst_case.two_gaps.covering.GapLaw`."""
 
     shift: float
 

@@ -1,4 +1,4 @@
-r"""Bounds on three-outcome pairs, each read as one dominating pair of laws.
+r"""Bounds on three-outcome pairs, each usable as one dominating pair of laws.
 
 Class a is likelier under P, class b and the other classes are likelier under Q. One outcome is described by its
 smaller probability `lower` and by the difference ``gain = |P - Q|``. Its share of ``F = sum_o Q_o k(P_o / Q_o)``,
@@ -7,11 +7,11 @@ with ``k`` convex and, after subtracting a multiple of ``x - 1`` that sums to no
     ``f(lower, gain) = gain kappa(gain / lower)``,  ``kappa >= 0`` non-decreasing:
 
 ``f`` is homogeneous and convex, and adding the same mass to both laws cannot raise it
-(``f(l + m, g) <= f(l, g) + f(m, 0)``). Hence the three rules used everywhere here:
+(``f(l + m, g) <= f(l, g) + f(m, 0)``). This gives the three rules used everywhere here:
 
-- a smaller `lower`, or a larger `gain`, gives a larger F;
-- so does a larger `gain` together with a larger ratio ``gain / lower``;
-- what mass is left goes to a fourth outcome, equal under both laws, and counts nothing.
+- a smaller `lower`, or a larger `gain`, gives a larger F.
+- So does a larger `gain` together with a larger ratio ``gain / lower``.
+- The remaining mass goes to a fourth outcome, equal under both laws, and contributes nothing.
 
 The gains of b and the others add up to that of a, because both laws sum to 1.
 """
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from dpensemble._arrays import Floats
 
-# A row that leaves less than this for its likeliest outcome bounds nothing.
+# A row that leaves less than this for its likeliest outcome gives no bound.
 _LEAST_TOP = 1e-3
-# Keeps the outcome for mass left over well apart from rounding.
+# Separates the outcome for the remaining mass from rounding.
 _LEAST_REST = 1e-10
 
 
@@ -37,7 +37,7 @@ _LEAST_REST = 1e-10
 class Rows:
     """Bounds on the outcomes a wins, b wins, another class wins, along the last axis of both tables."""
 
-    # The smaller probability of each outcome, above 0, and the difference; the first is the sum of the others.
+    # The smaller probability of each outcome, above 0, and the difference. The first is the sum of the others.
     lower: Floats
     gain: Floats
 
@@ -61,10 +61,10 @@ class Rows:
         return Rows(gain / ratio, gain)
 
     def laws(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Return P, Q of shape (..., 4), and whether they are laws at all."""
+        """Return P, Q of shape (..., 4), and whether each row is a pair of laws."""
         lower, gain = self.lower.copy(), self.gain
         rest = 1 - lower.sum(axis=-1) - gain[..., 0] - _LEAST_REST
-        # Too much mass can only be taken where lower bounds were loose; less is still a lower bound.
+        # Too much mass can only be taken when lower bounds were loose. A smaller value is still a lower bound.
         likeliest = lower.argmax(axis=-1)[..., None]
         top = np.take_along_axis(lower, likeliest, axis=-1) + np.minimum(rest, 0.0)[..., None]
         np.put_along_axis(lower, likeliest, top, axis=-1)
@@ -74,8 +74,8 @@ class Rows:
         return p, q, top[..., 0] > _LEAST_TOP
 
     def renyi(self, orders: Floats) -> Floats:
-        """Return each row's larger Renyi divergence of the two directions, infinite where there is none."""
-        # To a relative precision of 1e-6 or so: it steers the covering, no bound rests on it.
+        """Return each row's larger Renyi divergence of the two directions, or infinity if the row is not a pair."""
+        # To a relative precision of about 1e-6. It steers the covering, and no bound rests on it.
         p, q, possible = self.laws()
         p, q = (np.where(possible[..., None] & (table > 0), table, 1.0) for table in (p, q))
         loss = np.log(p / q)

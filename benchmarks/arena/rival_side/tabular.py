@@ -1,47 +1,14 @@
-"""Fits rivals in their own environment: reads one request a line, answers with one line.
-
-A request is ``{"folder", "contestant", "classes", "epsilon", "delta", "seed"}`` as JSON; the folder holds the split,
-and an answer's probabilities are left there. It imports nothing of this repository.
-"""
+"""Classifiers of diffprivlib and interpret, with settings from public facts only."""
 
 from __future__ import annotations
-
-import json
-import sys
-import warnings
-from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from arena.rival_side.split import Split, aligned
+
 #: DP-EBM has 300 rounds with so many private rows, and 100 with fewer.
 MANY = 5_000
-
-
-class Split:
-    """The split in a folder, in the forms that rivals take; read when asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.y = np.load(folder / "labels.npy")
-
-    def matrices(self, kind: str) -> list[np.ndarray]:
-        """Private, public and test rows as numbers."""
-        with np.load(self.folder / f"{kind}.npz") as held:
-            return [held[part] for part in ("private", "public", "test")]
-
-    def frames(self) -> list[pd.DataFrame]:
-        """Private, public and test rows, not encoded."""
-        return [pd.read_parquet(self.folder / f"{part}.parquet") for part in ("private", "public", "test")]
-
-
-def aligned(model: Any, X: Any, classes: int) -> np.ndarray:
-    """Return class probabilities with a column for every class, also those that no private row had."""
-    found = np.zeros((len(X), classes))
-    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(X)
-    return found
 
 
 def naive_bayes(split: Split, classes: int, epsilon: float, delta: float, seed: int) -> np.ndarray:
@@ -115,30 +82,3 @@ def bounds(public: np.ndarray, beyond: float = 0.0) -> tuple[np.ndarray, np.ndar
     """Return the range of public rows, `beyond` of them outside at either end, and a little of it at least."""
     low, high = np.quantile(public, beyond, axis=0), np.quantile(public, 1 - beyond, axis=0)
     return low, np.maximum(high, low + 1e-3)
-
-
-FITS = {fit.__name__: fit for fit in (naive_bayes, logistic_regression, random_forest, dp_ebm)}
-
-
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Fit, and leave the probabilities of test rows in the folder; an error is an answer too."""
-    folder = Path(request["folder"])
-    start = perf_counter()
-    try:
-        split = Split(folder)
-        settings = {name: request[name] for name in ("classes", "epsilon", "delta", "seed")}
-        np.save(folder / "answer.npy", FITS[request["contestant"]](split, **settings))
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return {"seconds": perf_counter() - start}
-
-
-def main() -> None:
-    warnings.simplefilter("ignore")
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main()
